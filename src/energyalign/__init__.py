@@ -1,0 +1,67 @@
+"""Energy aligning: one calculated number per class takes the class-imbalance bias out of a classifier.
+
+Names are loaded when they are first used, so that ``import energyalign`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from energyalign.core.clusters import Clusters
+    from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
+    from energyalign.core.evidence import Evidence
+    from energyalign.core.fitting import fit_shifts
+    from energyalign.core.free_energy import FreeEnergy
+    from energyalign.core.metrics import ClassScores, confusion_matrix
+    from energyalign.core.shifts import Shifts
+    from energyalign.core.target_estimation import estimate_target_prior
+    from energyalign.sklearn.aligner import EnergyAligner
+    from energyalign.sklearn.classifier import EnergyAlignedClassifier
+
+_HOMES = {
+    "ClassScores": "core.metrics",
+    "Clusters": "core.clusters",
+    "EnergyAlignError": "core.errors",
+    "EnergyAlignedClassifier": "sklearn.classifier",
+    "EnergyAligner": "sklearn.aligner",
+    "Evidence": "core.evidence",
+    "FreeEnergy": "core.free_energy",
+    "Shifts": "core.shifts",
+    "UntrustedEstimateWarning": "core.errors",
+    "confusion_matrix": "core.metrics",
+    "estimate_target_prior": "core.target_estimation",
+    "fit_shifts": "core.fitting",
+}
+
+__all__ = [
+    "ClassScores",
+    "Clusters",
+    "EnergyAlignError",
+    "EnergyAlignedClassifier",
+    "EnergyAligner",
+    "Evidence",
+    "FreeEnergy",
+    "Shifts",
+    "UntrustedEstimateWarning",
+    "__version__",
+    "confusion_matrix",
+    "estimate_target_prior",
+    "fit_shifts",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'energyalign' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"energyalign.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

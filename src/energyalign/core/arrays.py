@@ -1,0 +1,107 @@
+"""What the core needs to know of arrays: their namespace, whether they are usable logits, small results as NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from energyalign.core.errors import EnergyAlignError
+
+Array: TypeAlias = Any  # an array of any array-API namespace: numpy, torch, cupy, jax, ...
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+def namespace(array: Array) -> Any:
+    """The array-API namespace of `array`."""
+    from array_api_compat import array_namespace
+
+    return array_namespace(array)
+
+
+def is_floating(array: Array) -> bool:
+    """True for real floating dtypes, the half precisions of other namespaces included."""
+    if isinstance(array, np.ndarray):
+        return bool(np.issubdtype(array.dtype, np.floating))
+    return bool(namespace(array).isdtype(array.dtype, "real floating")) or "float" in str(array.dtype)
+
+
+def to_numpy(array: Array) -> npt.NDArray[Any]:
+    """A small result (per class, per sample) as a NumPy array on the host."""
+    if hasattr(array, "detach"):
+        array = array.detach()
+    if hasattr(array, "cpu") or (hasattr(array, "__array_namespace__") and not isinstance(array, np.ndarray)):
+        from array_api_compat import to_device
+
+        array = to_device(array, "cpu")
+    return np.asarray(array)
+
+
+def working_precision(block: Array, *, double: bool = False) -> Array:
+    """`block` in float64 if it has that precision or `double` asks for it, otherwise in float32."""
+    xp = namespace(block)
+    wanted = xp.float64 if double or block.dtype == xp.float64 else xp.float32
+    return block if block.dtype == wanted else xp.astype(block, wanted)
+
+
+def like(values: npt.ArrayLike, block: Array) -> Array:
+    """`values` as an array of the namespace, dtype and device of `block`."""
+    if isinstance(block, np.ndarray):
+        return np.asarray(values, dtype=block.dtype)
+    from array_api_compat import device
+
+    return namespace(block).asarray(np.asarray(values), dtype=block.dtype, device=device(block))
+
+
+def row_pieces(block: Array, most_rows: int) -> Iterator[tuple[int, Array]]:
+    """Slices of at most so many rows, each with the number of its first row."""
+    n_rows = block.shape[0]
+    for start in range(0, n_rows, most_rows):
+        # The array API leaves a slice beyond the end undefined.
+        yield start, block[start : min(start + most_rows, n_rows), :]
+
+
+def as_logits(logits: Array, n_classes: int | None = None, *, name: str = "logits") -> Array:
+    """Check that `logits` is a floating array (n_samples, n_classes) and return it, detached, as an array.
+
+    The values are not looked at here: the reductions that follow see a NaN or +inf for free.
+    """
+    if isinstance(logits, (list, tuple)):
+        logits = np.asarray(logits)
+    if hasattr(logits, "tocsr"):
+        raise EnergyAlignError(f"{name} must be a dense array; sparse input is not supported: call .toarray() first.")
+    if not hasattr(logits, "dtype") or not hasattr(logits, "ndim"):
+        raise EnergyAlignError(f"{name} must be an array (n_samples, n_classes), not {type(logits).__name__}.")
+    if hasattr(logits, "detach"):
+        logits = logits.detach()
+    if logits.ndim != 2:
+        raise EnergyAlignError(
+            f"{name} must have two dimensions (n_samples, n_classes), not shape {tuple(logits.shape)}."
+        )
+    if not is_floating(logits):
+        raise EnergyAlignError(
+            f"{name} must be floating point, not {logits.dtype}: pass the scores before argmax or rounding."
+        )
+    if logits.shape[1] < 2:
+        raise EnergyAlignError(f"{name} has {logits.shape[1]} class columns; at least 2 are needed.")
+    if n_classes is not None and logits.shape[1] != n_classes:
+        raise EnergyAlignError(f"{name} has {logits.shape[1]} class columns, but {n_classes} were expected.")
+    return logits
+
+
+def refuse_bad_value(block: Array, first_row: int = 0, *, name: str = "logits") -> None:
+    """Raise the error that names the first NaN or +inf of `block`, if there is one."""
+    xp = namespace(block)
+    bad = to_numpy(xp.isnan(block) | (block == xp.inf))
+    if not bad.any():
+        return
+    row, column = (int(index[0]) for index in np.nonzero(bad))
+    value = "NaN" if bool(xp.isnan(block[row, column])) else "+inf"
+    raise EnergyAlignError(
+        f"{name} has {value} at sample {first_row + row}, class {column} (counted from 0). "
+        "Drop that sample or mend the model; a class that must not be predicted is marked with -inf."
+    )

@@ -1,0 +1,57 @@
+"""Files that are either the old one or the whole new one, never a part."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from energyalign.core.errors import EnergyAlignError
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
+    """Open a temporary file beside `path` and rename it to `path` once it is whole and on disk.
+
+    Whatever fails on the way (an exception, a full disk, Ctrl-C) leaves an existing `path` as it was and
+    removes the temporary file. Operating-system errors become one `EnergyAlignError` that names `path`.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise EnergyAlignError(f"{target} is a directory: give the name of a file to write.")
+    temporary: str | None = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        # mkstemp makes private files; a result should have the permissions any new file would get.
+        umask = os.umask(0)
+        os.umask(umask)
+        os.fchmod(descriptor, 0o666 & ~umask)
+        with os.fdopen(descriptor, mode, encoding=None if "b" in mode else "utf-8") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+        temporary = None
+        _sync_directory(target.parent)
+    except OSError as error:
+        raise EnergyAlignError(
+            f"cannot write {target}: {error.strerror or error}. Nothing was changed; "
+            "check the folder, its permissions and the free space."
+        ) from error
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the rename itself survive a power cut, where the platform lets a directory be opened."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

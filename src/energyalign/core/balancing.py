@@ -1,0 +1,142 @@
+"""The biases that give every cluster its share of the mean posterior: a convex problem, solved to rounding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from energyalign.core.arrays import Floats
+from energyalign.core.clusters import Clusters
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.evidence import Evidence
+from energyalign.core.mean_posterior import MeanPosterior, Moments
+
+# Up to this many clusters the curvature is kept as a matrix; above, only its products with vectors are formed.
+MOST_DENSE = 1024
+_MOST_STEPS = 500
+_SMALLEST_DAMPING = 1e-4
+_UNDERFLOW = 1e-200
+_WIDE = 20.0  # a mean spread of logits above this asks for a temperature
+_COOLING = 4.0
+_STAGE_TOLERANCE = 1e-2
+_ROUNDING = 1e-12  # of a logit, relative: no solution can be told from another more finely
+
+
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """Biases, the moments of the model there, how far the mass is from its goal, and the objective."""
+
+    biases: Floats
+    moments: Moments
+    gap: Floats
+    objective: float
+
+    @property
+    def largest_gap(self) -> float:
+        return float(np.max(np.abs(self.gap)))
+
+
+def balance(evidence: Evidence, clusters: Clusters, goal: Floats, tolerance: float) -> Balance:
+    r"""Minimise :math:`F(b) = \overline{\log\sum_k e^{f_k+b_k}} - \sum_c g_c b_c`, whose slope is mass - goal.
+
+    Damped Newton steps. A step after which F has not fallen is tried again with more damping. At the last
+    comes the step :math:`b_c \leftarrow b_c + \log(g_c / \bar p_c)`: it minimises a majorant of F, so that F
+    cannot rise, and the iteration cannot diverge. Clusters of goal 0 (masked ones) keep bias 0.
+
+    Logits so far apart that every posterior is nearly 0 or 1 leave F almost piecewise linear, where Newton's
+    method is lost. They are first divided by a temperature that is lowered to 1 in stages, each starting
+    from the biases of the one before.
+    """
+    spread = MeanPosterior(evidence, clusters).spread()
+    temperature = max(1.0, spread / _WIDE)
+    biases = np.zeros(len(goal))
+    while temperature > 1.0:
+        stage = _Problem(MeanPosterior(evidence, clusters, temperature), goal)
+        biases = stage.minimise(biases, _STAGE_TOLERANCE * float(goal[goal > 0].min())).biases
+        temperature = max(1.0, temperature / _COOLING)
+    return _Problem(MeanPosterior(evidence, clusters), goal).minimise(biases, max(tolerance, _ROUNDING * spread))
+
+
+class _Problem:
+    """F and its steps at one temperature; F is divided by the temperature as logits and biases are."""
+
+    def __init__(self, model: MeanPosterior, goal: Floats) -> None:
+        self.model, self.goal = model, goal
+        self.active = goal > 0
+
+    def minimise(self, biases: Floats, tolerance: float) -> Balance:
+        point = self._at(biases)
+        damping = 0.0
+        for _ in range(_MOST_STEPS):
+            if point.largest_gap <= tolerance:
+                return point
+            newton = damping <= 1.0 and bool(np.all(point.moments.mass[self.active] > _UNDERFLOW))
+            step = self._newton_step(point, damping) if newton else self._majorised_step(point)
+            trial = self._at(point.biases + step)
+            if newton and not self._descends(point, trial):
+                damping = max(_SMALLEST_DAMPING, 10 * damping)
+                continue
+            point = trial
+            damping = damping / 10 if newton and damping > _SMALLEST_DAMPING else 0.0
+        raise EnergyAlignError(
+            f"estimator 'marginal' did not converge in {_MOST_STEPS} steps: the mean posterior is still "
+            f"{point.largest_gap:.1e} away from its goal. If many logits are -inf, some class cannot reach its share; "
+            "share shifts over clusters of classes, or use estimator='prior'."
+        )
+
+    def _at(self, biases: Floats) -> Balance:
+        biases = np.where(self.active, biases - biases[self.active].mean(), 0.0)
+        moments = self.model.moments(biases, curvature=len(self.goal) <= MOST_DENSE)
+        objective = moments.log_partition - float(self.goal @ biases) / self.model.temperature
+        return Balance(biases, moments, moments.mass - self.goal, objective)
+
+    def _descends(self, old: Balance, new: Balance) -> bool:
+        """Whether F fell as a Newton step should make it fall; near the end, where rounding hides that, the gap."""
+        slope = float(old.gap @ (new.biases - old.biases)) / self.model.temperature
+        if new.objective <= old.objective + 1e-4 * slope:
+            return True
+        rounding = 1e-13 * max(1.0, abs(old.objective))
+        return new.largest_gap <= 0.5 * old.largest_gap and new.objective <= old.objective + rounding
+
+    def _majorised_step(self, point: Balance) -> Floats:
+        step = np.zeros(len(self.goal))
+        log_mass = self.model.log_mass(point.biases)[self.active]
+        step[self.active] = np.log(self.goal[self.active]) - log_mass
+        return self.model.temperature * step
+
+    def _newton_step(self, point: Balance, damping: float) -> Floats:
+        """Newton's step, or a unit step downhill where the curvature is singular."""
+        mass, curvature = point.moments.mass, point.moments.curvature
+        step = np.zeros(len(self.goal))
+        if curvature is None:
+            step = self._conjugate_gradients(point, damping)
+        else:
+            inner = np.ix_(self.active, self.active)
+            matrix = hold_constant((curvature + damping * np.diag(mass))[inner])
+            try:
+                step[self.active] = np.linalg.solve(matrix, -point.gap[self.active])
+            except np.linalg.LinAlgError:
+                step[self.active] = -np.sign(point.gap[self.active])
+        return self.model.temperature * step
+
+    def _conjugate_gradients(self, point: Balance, damping: float) -> Floats:
+        """Newton's step for very many clusters, from products with the curvature alone."""
+        from scipy.sparse.linalg import LinearOperator, cg
+
+        mass = point.moments.mass
+        shape = (len(mass), len(mass))
+        inverse_mass = np.divide(1.0, mass, out=np.zeros(len(mass)), where=mass > 0)
+
+        def product(column: Floats) -> Floats:
+            vector = column.ravel()
+            return self.model.curvature_times(point.biases, mass, vector) + damping * mass * vector
+
+        preconditioner = LinearOperator(shape, matvec=lambda column: inverse_mass * column.ravel())
+        operator = LinearOperator(shape, matvec=product)
+        return np.asarray(cg(operator, -point.gap, rtol=1e-2, maxiter=30, M=preconditioner)[0])
+
+
+def hold_constant(curvature: Floats) -> Floats:
+    """The curvature plus a multiple of 1 1ᵀ: the constant that it leaves free is held at 0."""
+    return np.asarray(curvature + np.trace(curvature) / len(curvature) ** 2)

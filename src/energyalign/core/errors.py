@@ -1,0 +1,22 @@
+"""The one error and the one warning that energyalign raises on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MOST_NAMES_SHOWN = 8
+
+
+class EnergyAlignError(ValueError):
+    """Input that cannot be used. The message names the input and the remedy."""
+
+
+class UntrustedEstimateWarning(UserWarning):
+    """An estimate was made that its own diagnostics do not support. The message says why and what to do."""
+
+
+def some_of(names: Sequence[object]) -> str:
+    """A short list for a message: ``a, b, c and 12 more``."""
+    shown = ", ".join(str(name) for name in names[:MOST_NAMES_SHOWN])
+    left = len(names) - MOST_NAMES_SHOWN
+    return f"{shown} and {left:,} more" if left > 0 else shown

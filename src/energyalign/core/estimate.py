@@ -1,0 +1,70 @@
+"""One estimator with one way of sharing: balanced shifts per class, and how sure they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from energyalign.core.arrays import Floats
+from energyalign.core.clusters import Clusters
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.estimators import Energies, Estimator
+from energyalign.core.evidence import Evidence
+from energyalign.core.monotone import smooth
+from energyalign.core.sharing import Sharing
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Shifts that make the classes equal; the target prior is not in them yet."""
+
+    estimator: str
+    clusters: Clusters
+    shifts: Floats
+    standard_errors: Floats
+
+
+def estimate(evidence: Evidence, estimator: Estimator, sharing: Sharing) -> Estimate:
+    """Estimate the energies of the classes and turn them into shifts against the anchor."""
+    if sharing == "monotone":
+        return _estimate_monotone(evidence, estimator)
+    energies = _energies(evidence, estimator, sharing)
+    shifts = energies.values[sharing.anchor] - energies.values
+    return Estimate(estimator.name, sharing, shifts[sharing.indices], energies.shift_standard_errors[sharing.indices])
+
+
+def _estimate_monotone(evidence: Evidence, estimator: Estimator) -> Estimate:
+    if evidence.counts is None:
+        raise EnergyAlignError("monotone sharing orders the classes by their training counts: pass counts=...")
+    usable = np.flatnonzero(evidence.usable)
+    if len(usable) == 0:
+        raise EnergyAlignError("no class has evidence: give logits of the classes to correct.")
+    # Classes without evidence must not stop the others: each joins a usable class, then takes its count's value.
+    stand_in = np.arange(evidence.n_classes)
+    stand_in[evidence.unseen] = usable[0]
+    alone = Clusters.given(np.unique(stand_in, return_inverse=True)[1].tolist(), evidence.counts)
+    energies = _energies(evidence, estimator, alone)
+    values, errors = smooth(
+        energies.values[alone.indices],
+        energies.standard_errors[alone.indices],
+        evidence.counts,
+        evidence.usable,
+    )
+    rarest = usable[np.argmin(evidence.counts[usable])]
+    pools = np.unique(values, return_inverse=True)[1]
+    return Estimate(
+        estimator.name,
+        Clusters(tuple(pools.tolist()), int(pools[rarest]), "monotone"),
+        np.where(evidence.masked, 0.0, values[rarest] - values),
+        np.where(pools == pools[rarest], 0.0, np.hypot(errors, errors[rarest])),
+    )
+
+
+def _energies(evidence: Evidence, estimator: Estimator, clusters: Clusters) -> Energies:
+    """Energies are computed once per evidence: `auto` asks for the same ones under several ways of sharing."""
+    known = evidence.estimated
+    if (estimator, clusters) not in known:
+        known[estimator, clusters] = estimator.energies(evidence, clusters)
+    result: Energies = known[estimator, clusters]
+    return result

@@ -1,0 +1,81 @@
+"""Shifts under which the mean posterior over the balanced evidence is itself balanced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from energyalign.core.arrays import Floats, like, to_numpy
+from energyalign.core.balancing import Balance, balance, hold_constant
+from energyalign.core.clusters import Clusters
+from energyalign.core.estimators.base import Energies, refuse_clusters_without_evidence
+from energyalign.core.evidence import Evidence
+from energyalign.core.mean_posterior import MeanPosterior
+
+
+@dataclass(frozen=True)
+class Marginal:
+    r"""Biases :math:`b` with :math:`\frac1S \sum_s \mathrm{softmax}(f(x_s) + b)[k] = 1/C` for every class.
+
+    On a balanced labelled sample these are the maximum-likelihood biases. A constant added to all logits of
+    one sample changes nothing, so log-probabilities serve as well as logits; and no single sample can carry
+    a class, because a posterior is at most one.
+
+    Parameters
+    ----------
+    tolerance : float
+        Largest difference between the mean posterior and its goal that is accepted.
+    """
+
+    tolerance: float = 1e-10
+    name: ClassVar[str] = "marginal"
+
+    def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
+        refuse_clusters_without_evidence(evidence, clusters)
+        members = clusters.sizes(evidence.usable)
+        solution = balance(evidence, clusters, members / members.sum(), self.tolerance)
+        model = MeanPosterior(evidence, clusters)
+        if solution.moments.curvature is None:
+            errors, shift_errors = _separate_errors(model, solution, clusters.anchor)
+        else:
+            errors, shift_errors = _joint_errors(model, solution, solution.moments.curvature, clusters.anchor)
+        # A masked cluster follows the anchor, so that its shift is 0.
+        in_play = members > 0
+        biases = np.where(in_play, solution.biases, solution.biases[clusters.anchor])
+        return Energies(-biases, np.where(in_play, errors, 0.0), np.where(in_play, shift_errors, 0.0))
+
+
+def _joint_errors(model: MeanPosterior, solution: Balance, curvature: Floats, anchor: int) -> tuple[Floats, Floats]:
+    """Sandwich standard errors: curvature⁻¹ · covariance of the mass · curvature⁻¹."""
+    scatter = np.zeros_like(curvature)
+    for residual, squares in model.residuals(solution.biases, solution.moments.mass):
+        scatter += to_numpy(residual.T @ (residual * like(squares, residual)[:, None]))
+    active = np.diag(curvature) > 0
+    if not active.any():
+        unknown = np.full(len(curvature), np.inf)
+        return unknown, unknown
+    inner = np.ix_(active, active)
+    inverse = np.linalg.pinv(hold_constant(curvature[inner]), hermitian=True)
+    inverse -= inverse.mean()  # what `hold_constant` added
+    covariance = np.zeros_like(scatter)
+    covariance[inner] = inverse @ scatter[inner] @ inverse
+    variance = np.where(active, np.diag(covariance), np.inf)
+    against_anchor = variance + variance[anchor] - 2.0 * covariance[anchor]
+    against_anchor[anchor] = 0.0
+    return np.sqrt(np.maximum(variance, 0.0)), np.sqrt(np.maximum(against_anchor, 0.0))
+
+
+def _separate_errors(model: MeanPosterior, solution: Balance, anchor: int) -> tuple[Floats, Floats]:
+    """The same with the diagonals alone, for so many clusters that they hardly touch one another."""
+    mass = solution.moments.mass
+    scatter, curvature = np.zeros_like(mass), mass.copy()
+    for residual, squares in model.residuals(solution.biases, mass):
+        scatter += to_numpy(like(squares, residual) @ (residual * residual))
+    for posterior, share in model.posteriors(solution.biases):
+        curvature -= to_numpy(like(share, posterior) @ (posterior * posterior))
+    variance = np.divide(scatter, curvature**2, out=np.full_like(mass, np.inf), where=curvature > 0)
+    against_anchor = variance + variance[anchor]
+    against_anchor[anchor] = 0.0
+    return np.sqrt(variance), np.sqrt(against_anchor)

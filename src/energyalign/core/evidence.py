@@ -1,0 +1,293 @@
+"""What a correction may look at: logits on a class-balanced sample, and what is known of the training data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Self, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from energyalign.core.arrays import Array, Bools, Floats, Ints, as_logits, namespace, row_pieces, to_numpy
+from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.free_energy import FreeEnergy, _per_sample
+
+EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
+_ROWS_PER_BLOCK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows of the evidence. `weights` make the classes equal; `repeats` say how often a row was seen."""
+
+    logits: Array
+    labels: Ints | None
+    weights: Floats
+    repeats: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Logits that can be read several times in blocks, with labels and training counts if they are known.
+
+    With labels, samples are weighted so that every class present counts the same: an imbalanced sample
+    serves as well as a re-sampled balanced one. Without labels the sample is taken to be balanced.
+
+    Use `from_arrays` or `from_blocks`.
+
+    Attributes
+    ----------
+    counts : array of shape (n_classes,) or None
+        Training samples per class.
+    kind : {"training", "out-of-fold", "held-out"}
+        Whether the model was trained on these very samples. A model flatters itself on samples it has
+        memorised, so `auto` does not choose by accuracy on ``training`` evidence.
+    groups : array of shape (n_samples,) or None
+        Which samples belong together when the evidence is split for selection, for example the folds of
+        an outer cross-validation.
+    """
+
+    read: Callable[[], Iterable[Array]]
+    n_samples: int
+    n_classes: int
+    labels: Ints | None = None
+    repeats: Floats | None = None
+    counts: Floats | None = None
+    kind: EvidenceKind = "training"
+    class_names: tuple[str, ...] | None = None
+    groups: Ints | None = None
+    keep: Bools | None = None
+    counts_from_labels: bool = False
+    accumulated: FreeEnergy | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        logits: Array,
+        labels: Array | None = None,
+        *,
+        repeats: Array | None = None,
+        counts: npt.ArrayLike | None = None,
+        kind: EvidenceKind = "training",
+        class_names: Sequence[str] | None = None,
+        groups: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Evidence that is in memory (NumPy, torch, ...)."""
+        block = as_logits(logits)
+
+        return cls.from_blocks(
+            lambda: (block,), block.shape[0], block.shape[1], labels,
+            repeats=repeats, counts=counts, kind=kind, class_names=class_names, groups=groups,
+        )  # fmt: skip
+
+    @classmethod
+    def from_blocks(
+        cls,
+        read: Callable[[], Iterable[Array]],
+        n_samples: int,
+        n_classes: int,
+        labels: Array | None = None,
+        *,
+        repeats: Array | None = None,
+        counts: npt.ArrayLike | None = None,
+        kind: EvidenceKind = "training",
+        class_names: Sequence[str] | None = None,
+        groups: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Evidence that `read()` yields block by block, the same blocks at every call.
+
+        Without `counts`, the numbers of labels stand in for them, unless they are all equal: then the
+        sample was balanced on purpose and says nothing about the training data.
+        """
+        if n_samples < 1:
+            raise EnergyAlignError("the evidence is empty: give at least one row of logits.")
+        if kind not in get_args(EvidenceKind):
+            raise EnergyAlignError(f"unknown kind of evidence {kind!r}: choose {', '.join(get_args(EvidenceKind))}.")
+        if class_names is not None and len(class_names) != n_classes:
+            raise EnergyAlignError(f"{len(class_names)} class names were given for {n_classes} classes.")
+        checked_labels = None if labels is None else check_labels(labels, n_samples, n_classes)
+        checked_counts = None if counts is None else check_counts(counts, n_classes)
+        evidence = cls(
+            read=read,
+            n_samples=n_samples,
+            n_classes=n_classes,
+            labels=checked_labels,
+            repeats=None if repeats is None else _per_sample("repeats", repeats, n_samples),
+            counts=checked_counts,
+            kind=kind,
+            class_names=None if class_names is None else tuple(str(name) for name in class_names),
+            groups=None if groups is None else np.asarray(groups, dtype=np.int64),
+        )
+        seen = evidence.label_counts
+        if checked_counts is None and seen is not None and np.all(seen > 0) and np.ptp(seen) > 0:
+            return replace(evidence, counts=seen, counts_from_labels=True)
+        return evidence
+
+    @classmethod
+    def from_free_energy(cls, energy: FreeEnergy, *, counts: npt.ArrayLike | None = None) -> Self:
+        """Evidence of which only the energies are left: a stream, or shards merged elsewhere."""
+        return replace(
+            cls.from_blocks(_refuse_reading, int(np.ceil(energy.n_samples)), energy.n_classes, counts=counts),
+            accumulated=energy,
+        )
+
+    def subset(self, keep: Bools) -> Self:
+        """The same evidence, only the samples where `keep` is true."""
+        return replace(self, keep=keep if self.keep is None else self.keep & keep)
+
+    def unlabelled(self) -> Self:
+        """The same logits, all of equal weight, nothing else known."""
+        return replace(self, labels=None, repeats=None, counts=None, groups=None)
+
+    @cached_property
+    def estimated(self) -> dict[object, Any]:
+        """Energies already estimated from this evidence, by estimator and clusters."""
+        return {}
+
+    def names_of(self, classes: Iterable[int]) -> list[str]:
+        """What to call these classes in a message."""
+        return [str(k) if self.class_names is None else self.class_names[k] for k in classes]
+
+    @cached_property
+    def label_counts(self) -> Floats | None:
+        """Samples of each class in this evidence, or None without labels."""
+        if self.labels is None:
+            return None
+        return np.bincount(self.labels, weights=self.occurrences, minlength=self.n_classes).astype(np.float64)
+
+    @cached_property
+    def occurrences(self) -> Floats:
+        """How often each sample counts: its repeats, and 0 for one that is not kept."""
+        repeats = np.ones(self.n_samples) if self.repeats is None else self.repeats
+        return repeats if self.keep is None else repeats * self.keep
+
+    @cached_property
+    def _weights(self) -> Floats:
+        """What makes every class present count the same; 1 on average."""
+        seen = self.label_counts
+        if seen is None or self.labels is None:
+            return np.ones(self.n_samples)
+        present = seen > 0
+        share = seen.sum() / present.sum()
+        per_class = np.divide(share, seen, out=np.zeros(self.n_classes), where=present)
+        return np.asarray(per_class[self.labels])
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Sum of the weights of all samples, repeats included."""
+        return float(self._weights @ self.occurrences)
+
+    def blocks(self, most_rows: int = _ROWS_PER_BLOCK) -> Iterator[Block]:
+        """The evidence in blocks of at most so many rows, each with what is known of its samples."""
+        start = 0
+        for source in self.read():
+            checked = as_logits(source, self.n_classes)
+            for _, logits in row_pieces(checked, most_rows):
+                rows = slice(start, start + logits.shape[0])
+                start = rows.stop
+                if start > self.n_samples:
+                    break
+                repeats = self.occurrences[rows]
+                kept = np.flatnonzero(repeats > 0)
+                if len(kept) == 0:
+                    continue
+                yield Block(
+                    logits if len(kept) == len(repeats) else _take_rows(logits, kept),
+                    None if self.labels is None else self.labels[rows][kept],
+                    self._weights[rows][kept],
+                    repeats[kept],
+                )
+        if start != self.n_samples:
+            raise EnergyAlignError(
+                f"{self.n_samples:,} samples of evidence were announced, but reading gave another number. "
+                "The source must yield the same blocks every time it is read."
+            )
+
+    @cached_property
+    def free_energy(self) -> FreeEnergy:
+        """Free energies of the balanced evidence: one pass, kept."""
+        if self.accumulated is not None:
+            return self.accumulated
+        energy = FreeEnergy(self.n_classes)
+        for block in self.blocks():
+            energy.update(block.logits, weights=block.weights, repeats=block.repeats)
+        return energy
+
+    @cached_property
+    def masked(self) -> Bools:
+        """Classes whose logit is -inf for every sample: they are out of play and keep shift 0."""
+        return np.asarray(np.isneginf(self.free_energy.values))
+
+    @cached_property
+    def unseen(self) -> Bools:
+        """Classes in play of which the labels show no sample: their own energy cannot be estimated."""
+        seen = self.label_counts
+        if seen is None:
+            return np.zeros(self.n_classes, dtype=bool)
+        return np.asarray((seen == 0) & ~self.masked)
+
+    @cached_property
+    def usable(self) -> Bools:
+        """Classes whose own energy can be estimated from this evidence."""
+        return ~(self.masked | self.unseen)
+
+    @cached_property
+    def holds_log_probabilities(self) -> bool:
+        """True if every row of the first block sums to one after exp: normalised, so not logits."""
+        if self.accumulated is not None:
+            return False
+        for block in self.blocks():
+            xp = namespace(block.logits)
+            totals = to_numpy(xp.sum(xp.exp(xp.astype(block.logits, xp.float64)), axis=1))
+            return bool(np.allclose(totals, 1.0, atol=1e-3))
+        return False
+
+
+def check_labels(labels: Array, n_samples: int, n_classes: int) -> Ints:
+    """Labels as class numbers, or the error that names the first wrong one."""
+    values = to_numpy(labels)
+    if values.shape != (n_samples,):
+        raise EnergyAlignError(
+            f"labels must have shape ({n_samples},), one per row of logits, not {tuple(values.shape)}."
+        )
+    if not np.issubdtype(values.dtype, np.integer):
+        raise EnergyAlignError(f"labels must be class numbers (integers), not {values.dtype}.")
+    wrong = np.flatnonzero((values < 0) | (values >= n_classes))
+    if len(wrong):
+        raise EnergyAlignError(
+            f"label {values[wrong[0]]} of sample {wrong[0]} is out of range: "
+            f"the logits have {n_classes} classes, numbered 0..{n_classes - 1}."
+        )
+    return values.astype(np.int64)
+
+
+def check_counts(counts: npt.ArrayLike, n_classes: int) -> Floats:
+    """Training counts as positive numbers, or the error that names the first wrong one."""
+    values = np.asarray(counts, dtype=np.float64)
+    if values.shape != (n_classes,):
+        raise EnergyAlignError(f"counts must have shape ({n_classes},), one per class, not {values.shape}.")
+    wrong = np.flatnonzero(~np.isfinite(values) | (values <= 0))
+    if len(wrong):
+        raise EnergyAlignError(
+            f"training counts must be positive; wrong for classes {some_of(wrong.tolist())} (counted from 0). "
+            "A class without training samples has no prior to correct: leave it out of the logits."
+        )
+    return values
+
+
+def _refuse_reading() -> Iterable[Array]:
+    raise EnergyAlignError(
+        "only energies are left of this evidence, and this estimator needs the logits themselves: "
+        "use estimator='lse' or 'prior', or fit on logits that can be read again."
+    )
+
+
+def _take_rows(logits: Array, rows: Ints) -> Array:
+    xp = namespace(logits)
+    if isinstance(logits, np.ndarray):
+        return logits[rows]
+    from array_api_compat import device
+
+    return xp.take(logits, xp.asarray(rows, device=device(logits)), axis=0)

@@ -1,0 +1,76 @@
+"""From evidence to shifts: the one way in for every front door."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+
+from energyalign.core.errors import UntrustedEstimateWarning
+from energyalign.core.estimate import estimate
+from energyalign.core.evidence import Evidence
+from energyalign.core.selection import options_for, select
+from energyalign.core.sharing import SharingChoice
+from energyalign.core.shifts import Shifts
+from energyalign.core.target import check_target_prior
+from energyalign.core.trust import concerns
+
+
+def fit_shifts(
+    evidence: Evidence,
+    *,
+    estimator: str = "auto",
+    clusters: SharingChoice = "auto",
+    target_prior: npt.ArrayLike | None = None,
+    tau: float = 1.0,
+) -> Shifts:
+    """Estimate the shifts that take the class-imbalance bias out of the model behind the evidence.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Logits on a class-balanced sample, or a labelled sample that is weighted to be balanced.
+    estimator : {"auto", "lse", "marginal", "prior", "none"}
+        How class energies are measured.
+    clusters : "auto", "per-class", "monotone", int, sequence of int, or Clusters
+        Which classes share a shift; a number means so many Jenks clusters of the training counts.
+    target_prior : array of shape (n_classes,), optional
+        The label distribution to predict for; uniform if not given.
+    tau : float
+        Scale of estimator ``prior``.
+
+    Returns
+    -------
+    Shifts
+
+    Warns
+    -----
+    UntrustedEstimateWarning
+        If the estimate's own diagnostics do not support it. Nothing is replaced silently.
+    """
+    target = check_target_prior(target_prior, evidence.n_classes)
+    options = options_for(evidence, estimator, clusters, tau)
+    if len(options) == 1:
+        result, selection = estimate(evidence, *options[0]), None
+    else:
+        result, selection = select(evidence, options, target)
+    doubts = tuple(concerns(evidence, result))
+    for doubt in doubts:
+        warnings.warn(doubt, UntrustedEstimateWarning, stacklevel=2)
+    return Shifts(
+        values=result.shifts + np.log(target * evidence.n_classes),
+        standard_errors=result.standard_errors,
+        clusters=result.clusters,
+        target_prior=target,
+        estimator=result.estimator,
+        tau=tau,
+        energies=evidence.free_energy.values,
+        effective_samples=evidence.free_energy.effective_samples,
+        counts=evidence.counts,
+        class_names=evidence.class_names,
+        evidence_kind=evidence.kind,
+        n_samples=evidence.free_energy.n_samples,
+        selection=selection,
+        concerns=doubts,
+    )

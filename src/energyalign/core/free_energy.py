@@ -1,0 +1,219 @@
+"""Streaming, mergeable log-sum-exp over samples, per class."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from energyalign.core.arrays import (
+    Array,
+    Bools,
+    Floats,
+    as_logits,
+    like,
+    namespace,
+    refuse_bad_value,
+    row_pieces,
+    to_numpy,
+    working_precision,
+)
+from energyalign.core.clusters import Clusters
+from energyalign.core.errors import EnergyAlignError
+
+# Rows are reduced in pieces: small enough for the processor's cache, and short enough that a float32 sum
+# over the rows of one piece loses nothing that matters. Pieces are added up in float64.
+_PIECE_NUMBERS = 1 << 18
+_PIECE_ROWS = 1024
+
+
+class FreeEnergy:
+    r"""Negative free energy of every class, estimated from logits that arrive in blocks.
+
+    For class :math:`k` and samples :math:`x_s` the negative free energy of the paper's equation (9) is
+
+    .. math:: -E(k) = \log \sum_s w_s\, e^{f(x_s)[k]}
+
+    with weights :math:`w_s = 1` unless given. The state is a few numbers per class however many samples
+    come, and `merge` is associative and commutative, so that shards, processes and devices are one
+    mechanism. Each class is summed relative to its own running maximum in float64: logits of any magnitude
+    are exact. ``-inf`` marks a class that a sample cannot be; it adds nothing. A class that is ``-inf``
+    everywhere has value ``-inf`` and no effective samples.
+
+    Parameters
+    ----------
+    n_classes : int, optional
+        Taken from the first block if not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> energy = FreeEnergy().update(np.log([[1.0, 2.0], [3.0, 2.0]]))
+    >>> np.exp(energy.values).round(6).tolist()
+    [4.0, 4.0]
+    >>> energy.effective_samples.round(6).tolist()
+    [1.6, 2.0]
+    """
+
+    def __init__(self, n_classes: int | None = None) -> None:
+        self.n_samples = 0.0
+        self._weight = 0.0  # Σ w
+        self._weight_square = 0.0  # Σ w²
+        self._n_classes = n_classes
+        if n_classes is not None:
+            self._allocate(n_classes)
+
+    def _allocate(self, n_classes: int) -> None:
+        if n_classes < 2:
+            raise EnergyAlignError(f"n_classes is {n_classes}; at least 2 are needed.")
+        self._n_classes = n_classes
+        self._peak: Floats = np.full(n_classes, -np.inf)  # max f
+        self._first: Floats = np.zeros(n_classes)  # Σ w e^(f - peak)
+        self._cross: Floats = np.zeros(n_classes)  # Σ w² e^(f - peak)
+        self._second: Floats = np.zeros(n_classes)  # Σ w² e^2(f - peak)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        if self._n_classes is None:
+            raise EnergyAlignError("this FreeEnergy has seen no logits yet: call update(logits) first.")
+        return self._n_classes
+
+    def update(self, logits: Array, *, weights: Array | None = None, repeats: Array | None = None) -> Self:
+        """Add a block of samples.
+
+        Parameters
+        ----------
+        logits : array of shape (n_samples, n_classes)
+            Any array-API namespace; the block is reduced where it lives and only results per class leave it.
+        weights : array of shape (n_samples,), optional
+            How much each sample stands for: an exact alternative to drawing it that many times. Weighting
+            adds no information, so one sample of weight 100 counts as one effective sample.
+        repeats : array of shape (n_samples,), optional
+            How many times each sample was really observed: the same as giving it that many times.
+        """
+        block = as_logits(logits, self._n_classes)
+        if self._n_classes is None:
+            self._allocate(block.shape[1])
+        weight = _per_sample("weights", weights, block.shape[0])
+        repeat = _per_sample("repeats", repeats, block.shape[0])
+        added = FreeEnergy(self.n_classes)
+        rows = min(_PIECE_ROWS, max(1, _PIECE_NUMBERS // block.shape[1]))
+        for start, piece in row_pieces(block, rows):
+            stop = start + piece.shape[0]
+            added._add_piece(piece, weight[start:stop], repeat[start:stop], first_row=start)
+        # Nothing of a block with a bad value is kept: it is merged only once all of it was read.
+        return self.merge(added)
+
+    def _add_piece(self, block: Array, weights: Floats, repeats: Floats, *, first_row: int) -> None:
+        xp = namespace(block)
+        block = working_precision(block)
+        largest = xp.max(block, axis=0)
+        piece_peak = to_numpy(largest).astype(np.float64)
+        if not np.all(piece_peak < np.inf):  # also false for NaN
+            refuse_bad_value(block, first_row)
+        scaled = xp.exp(block - xp.where(largest == -xp.inf, xp.zeros_like(largest), largest))
+        piece = FreeEnergy(self.n_classes)
+        once = np.all(weights == 1.0)
+        by_weight = like(weights * repeats, scaled)
+        by_square = by_weight if once else like(weights**2 * repeats, scaled)
+        piece._peak = piece_peak
+        piece._first = to_numpy(by_weight @ scaled).astype(np.float64)
+        piece._cross = piece._first if once else to_numpy(by_square @ scaled).astype(np.float64)
+        piece._second = to_numpy(by_square @ (scaled * scaled)).astype(np.float64)
+        piece.n_samples = float(repeats.sum())
+        piece._weight = float(weights @ repeats)
+        piece._weight_square = float(weights**2 @ repeats)
+        self.merge(piece)
+
+    def merge(self, other: FreeEnergy) -> Self:
+        """Add all that `other` has seen. Exact: the order of updates and merges does not matter."""
+        if other._n_classes is None:
+            return self
+        if self._n_classes is None:
+            self._allocate(other.n_classes)
+        if self.n_classes != other.n_classes:
+            raise EnergyAlignError(
+                f"cannot merge energies of {other.n_classes} classes into those of {self.n_classes}."
+            )
+        peak = np.maximum(self._peak, other._peak)
+        mine, theirs = (_rescale(part._peak, peak) for part in (self, other))
+        self._first = self._first * mine + other._first * theirs
+        self._cross = self._cross * mine + other._cross * theirs
+        self._second = self._second * mine**2 + other._second * theirs**2
+        self._peak = peak
+        self.n_samples += other.n_samples
+        self._weight += other._weight
+        self._weight_square += other._weight_square
+        return self
+
+    @property
+    def values(self) -> Floats:
+        """Negative free energies: log Σ w e^f, per class."""
+        self._refuse_empty()
+        with np.errstate(divide="ignore"):
+            return self._peak + np.log(self._first)
+
+    @property
+    def effective_samples(self) -> Floats:
+        """How many equal samples would carry as much as these do, per class: (Σ w e^f)² / Σ w² e^2f."""
+        self._refuse_empty()
+        seen = self._second > 0
+        return np.divide(self._first**2, self._second, out=np.zeros(self.n_classes), where=seen)
+
+    @property
+    def standard_errors(self) -> Floats:
+        """Standard error of each value, by the delta method: √(1/ESS - 1/S) for samples of equal weight."""
+        inverse = self._inverse_effective_samples()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cross = np.where(self._first > 0, self._cross / (self._weight * self._first), 0.0)
+        variance = inverse - 2.0 * cross + self._weight_square / self._weight**2
+        return np.sqrt(np.maximum(variance, 0.0))
+
+    def shift_standard_errors(self, clusters: Clusters, among: Bools | None = None) -> Floats:
+        r"""Standard error of the shift of each cluster against the anchor cluster; 0 for the anchor itself.
+
+        The shift is a difference of means of values over two clusters, so that what all classes have in
+        common cancels and :math:`\sum_k c_k^2 / ESS_k` remains, :math:`c` being the coefficients of the
+        difference. This leaves out products between classes, which would need a state of classes x classes.
+        It is exact when no sample carries two classes at once; between a class and the anchor it errs on
+        the safe side.
+
+        Only the classes `among` (all, if not given) enter the means; those that are masked never do.
+        """
+        inverse = self._inverse_effective_samples()
+        usable = np.isfinite(inverse) if among is None else np.isfinite(inverse) & among
+        members = clusters.sizes(usable)
+        sums = clusters.sums(np.where(usable, inverse, 0.0))
+        variance = np.divide(sums, members**2, out=np.full(clusters.n_clusters, np.inf), where=members > 0)
+        errors = np.sqrt(variance + variance[clusters.anchor])
+        errors[clusters.anchor] = 0.0
+        return np.asarray(errors)
+
+    def _inverse_effective_samples(self) -> Floats:
+        effective = self.effective_samples
+        inverse = np.full(self.n_classes, np.inf)
+        np.divide(1.0, effective, out=inverse, where=effective > 0)
+        return inverse
+
+    def _refuse_empty(self) -> None:
+        if self._n_classes is None or self._weight == 0:
+            raise EnergyAlignError(
+                "no samples were given, or all of weight zero: a free energy needs at least one row of logits."
+            )
+
+
+def _rescale(old_peak: Floats, new_peak: Floats) -> Floats:
+    """e^(old - new), and 0 where nothing finite was seen before."""
+    return np.exp(np.where(np.isneginf(old_peak), -np.inf, old_peak - np.where(np.isneginf(new_peak), 0, new_peak)))
+
+
+def _per_sample(name: str, values: Array | None, n_samples: int) -> Floats:
+    if values is None:
+        return np.ones(n_samples)
+    result = to_numpy(values).astype(np.float64)
+    if result.shape != (n_samples,):
+        raise EnergyAlignError(f"{name} must have shape ({n_samples},), one per sample, not {result.shape}.")
+    if not np.all(np.isfinite(result)) or np.any(result < 0):
+        raise EnergyAlignError(f"{name} must be finite and not negative.")
+    return result

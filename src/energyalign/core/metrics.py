@@ -1,0 +1,135 @@
+"""How good predictions are, class by class: counters that stream and merge, in a few numbers per class."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from energyalign.core.arrays import (
+    Array,
+    Bools,
+    Floats,
+    Ints,
+    as_logits,
+    namespace,
+    refuse_bad_value,
+    to_numpy,
+)
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.evidence import check_counts, check_labels
+
+MANY_ABOVE = 100
+FEW_BELOW = 20
+
+
+class ClassScores:
+    """Right and total predictions per class, for top-1 and top-k, over blocks of logits.
+
+    Parameters
+    ----------
+    n_classes : int
+    top_k : int
+        Besides top-1; clipped to the number of classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = ClassScores(3).update(np.array([[2.0, 1, 0], [2.0, 1, 0]]), np.array([0, 1]))
+    >>> scores.accuracy, scores.top_k_accuracy
+    (0.5, 1.0)
+    """
+
+    def __init__(self, n_classes: int, *, top_k: int = 5) -> None:
+        if top_k < 1:
+            raise EnergyAlignError(f"top_k is {top_k}; it must be at least 1.")
+        self.n_classes = n_classes
+        self.top_k = min(top_k, n_classes)
+        self.right: Ints = np.zeros(n_classes, dtype=np.int64)
+        self.right_top_k: Ints = np.zeros(n_classes, dtype=np.int64)
+        self.total: Ints = np.zeros(n_classes, dtype=np.int64)
+
+    def update(self, logits: Array, labels: Array) -> Self:
+        """Add a block. Of equal logits the class with the smaller number comes first, as in argmax."""
+        block = as_logits(logits, self.n_classes)
+        truth = check_labels(labels, block.shape[0], self.n_classes)
+        ranks = _rank_of_label(block, truth)
+        self.right += np.bincount(truth[ranks == 0], minlength=self.n_classes)
+        self.right_top_k += np.bincount(truth[ranks < self.top_k], minlength=self.n_classes)
+        self.total += np.bincount(truth, minlength=self.n_classes)
+        return self
+
+    def merge(self, other: ClassScores) -> Self:
+        """Add all that `other` has seen."""
+        if (other.n_classes, other.top_k) != (self.n_classes, self.top_k):
+            raise EnergyAlignError("cannot merge scores of another number of classes or another top_k.")
+        self.right += other.right
+        self.right_top_k += other.right_top_k
+        self.total += other.total
+        return self
+
+    @property
+    def accuracy(self) -> float:
+        """Share of samples predicted right."""
+        return _ratio(self.right.sum(), self.total.sum())
+
+    @property
+    def top_k_accuracy(self) -> float:
+        """Share of samples whose class is among the k largest logits."""
+        return _ratio(self.right_top_k.sum(), self.total.sum())
+
+    @property
+    def per_class(self) -> Floats:
+        """Accuracy of each class; NaN for a class without samples."""
+        return np.asarray(self.right / np.where(self.total > 0, self.total, np.nan))
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """Mean of the accuracies of the classes that have samples."""
+        return self._mean_over(np.ones(self.n_classes, dtype=bool))
+
+    def groups(self, counts: npt.ArrayLike) -> dict[str, float]:
+        """Class-averaged accuracy of classes with many (> 100), medium (20..100), few (< 20) training samples.
+
+        NaN for a group without classes.
+        """
+        return {name: self._mean_over(members) for name, members in shot_groups(counts, self.n_classes).items()}
+
+    def _mean_over(self, members: Bools) -> float:
+        chosen = self.per_class[members & (self.total > 0)]
+        return float(chosen.mean()) if len(chosen) else float("nan")
+
+
+def shot_groups(counts: npt.ArrayLike, n_classes: int) -> dict[str, Bools]:
+    """Which classes have many, medium and few training samples."""
+    values = check_counts(counts, n_classes)
+    many, few = values > MANY_ABOVE, values < FEW_BELOW
+    return {"many": many, "medium": ~(many | few), "few": few}
+
+
+def confusion_matrix(labels: Array, predictions: Array, n_classes: int) -> Ints:
+    """Counts of (true class, predicted class): rows are truth."""
+    n_samples = len(labels)
+    truth, predicted = (check_labels(values, n_samples, n_classes) for values in (labels, predictions))
+    flat = np.bincount(truth * n_classes + predicted, minlength=n_classes**2)
+    return flat.reshape(n_classes, n_classes)
+
+
+def _rank_of_label(block: Array, truth: Ints) -> Ints:
+    """How many classes come before the true one."""
+    xp = namespace(block)
+    if bool(xp.any(xp.isnan(block))):
+        refuse_bad_value(block)
+    from array_api_compat import device
+
+    place = device(block)
+    columns = xp.arange(block.shape[1], device=place)[None, :]
+    label = xp.asarray(truth, device=place)[:, None]
+    own = xp.max(xp.where(columns == label, block, xp.full_like(block, -xp.inf)), axis=1, keepdims=True)
+    ahead = (block > own) | ((block == own) & (columns < label))
+    return to_numpy(xp.sum(xp.astype(ahead, xp.int64), axis=1))
+
+
+def _ratio(part: np.int64, whole: np.int64) -> float:
+    return float(part / whole) if whole else float("nan")

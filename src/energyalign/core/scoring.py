@@ -1,0 +1,123 @@
+"""Cross-fitted scores: every candidate judged on samples that it was not fitted on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from energyalign.core.arrays import Bools, Floats, Ints, like, namespace, to_numpy
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.estimate import estimate
+from energyalign.core.estimators import Estimator
+from energyalign.core.evidence import Evidence
+from energyalign.core.sharing import Sharing
+
+N_FOLDS = 5
+_FARTHEST = 99.0  # a difference without any noise is this many standard errors
+
+
+@dataclass(frozen=True)
+class Score:
+    """Accuracy under the target prior, or the reason why there is none.
+
+    `behind` is the distance to the best accuracy in standard errors of that difference, sample by sample.
+    """
+
+    accuracy: float | None = None
+    behind: float | None = None
+    problem: str | None = None
+
+
+def cross_fitted_scores(evidence: Evidence, options: list[tuple[Estimator, Sharing]], target: Floats) -> list[Score]:
+    """Fit each option on all folds but one, score it on that one, and compare sample by sample."""
+    if evidence.labels is None:
+        return [Score()] * len(options)
+    folds = assign_folds(evidence, evidence.labels)
+    right = np.zeros((len(options), evidence.n_samples), dtype=bool)
+    problems: dict[int, str] = {}
+    for fold in range(int(folds.max()) + 1):
+        others = evidence.subset(folds != fold)
+        shifts = np.zeros((len(options), evidence.n_classes))
+        for i, (estimator, sharing) in enumerate(options):
+            try:
+                shifts[i] = estimate(others, estimator, sharing).shifts
+            except EnergyAlignError as error:
+                problems.setdefault(i, str(error))
+        _mark_right(evidence, folds == fold, shifts + np.log(target), right)
+    scored = folds >= 0
+    standing = [i for i in range(len(options)) if i not in problems]
+    if not scored.any() or not standing:
+        return [Score(problem=problems.get(i)) for i in range(len(options))]
+    comparison = _Comparison(evidence.labels[scored], evidence.occurrences[scored], target)
+    accuracies = {i: comparison.mean(right[i, scored]) for i in standing}
+    best = right[max(standing, key=lambda i: accuracies[i]), scored]
+    return [
+        Score(accuracies[i], comparison.distance(best, right[i, scored]))
+        if i in accuracies
+        else Score(problem=problems[i])
+        for i in range(len(options))
+    ]
+
+
+def assign_folds(evidence: Evidence, labels: Ints) -> Ints:
+    """The fold that scores each sample, or -1 for samples that serve to fit only.
+
+    Groups of the evidence stay together; otherwise the samples of each class are dealt out in turn. A class
+    whose samples are all in one fold cannot be both fitted and scored: it is fitted.
+    """
+    present = evidence.occurrences > 0
+    folds = np.full(evidence.n_samples, -1)
+    if evidence.groups is None:
+        for label in np.unique(labels[present]):
+            members = np.flatnonzero(present & (labels == label))
+            folds[members] = np.arange(len(members)) % N_FOLDS
+    else:
+        groups = np.unique(evidence.groups, return_inverse=True)[1]
+        folds[present] = groups[present] % max(N_FOLDS, min(10, int(groups.max()) + 1))
+    for label in np.unique(labels[present]):
+        members = present & (labels == label)
+        if np.ptp(folds[members]) == 0:
+            folds[members] = -1
+    return folds
+
+
+def _mark_right(evidence: Evidence, scored: Bools, shifts: Floats, right: Bools) -> None:
+    """Write into `right` which of the scored samples each row of shifts classifies correctly."""
+    position = np.flatnonzero(scored & (evidence.occurrences > 0))
+    start = 0
+    for block in evidence.subset(scored).blocks():
+        xp = namespace(block.logits)
+        rows = position[start : start + block.logits.shape[0]]
+        start += len(rows)
+        for i, shift in enumerate(shifts):
+            predicted = to_numpy(xp.argmax(block.logits + like(shift, block.logits)[None, :], axis=1))
+            right[i, rows] = predicted == block.labels
+
+
+class _Comparison:
+    """Means over samples in which every class counts by the target prior."""
+
+    def __init__(self, labels: Ints, repeats: Floats, target: Floats) -> None:
+        self._labels, self._repeats = labels, repeats
+        self._seen = np.bincount(labels, weights=repeats, minlength=len(target))
+        self._target = np.where(self._seen > 0, target, 0.0)
+        self._target /= self._target.sum()
+
+    def mean(self, values: Bools | Ints) -> float:
+        return float(self._target @ self._class_means(values.astype(np.float64)))
+
+    def distance(self, best: Bools, other: Bools) -> float:
+        """Difference of two means in its own standard errors."""
+        difference = best.astype(np.float64) - other
+        means = self._class_means(difference)
+        total = float(self._target @ means)
+        if total <= 0:
+            return 0.0
+        variances = self._class_means(difference**2) - means**2
+        noise = float(np.sqrt(self._target**2 @ np.divide(variances, np.maximum(self._seen - 1, 1))))
+        return min(total / noise, _FARTHEST) if noise > 0 else _FARTHEST
+
+    def _class_means(self, values: Floats) -> Floats:
+        sums = np.bincount(self._labels, weights=values * self._repeats, minlength=len(self._seen))
+        return np.divide(sums, self._seen, out=np.zeros_like(sums), where=self._seen > 0)

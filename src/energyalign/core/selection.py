@@ -1,0 +1,173 @@
+"""`auto`: which estimator and which sharing, judged on the evidence by samples that a candidate was not fitted on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from energyalign.core.arrays import Floats
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.estimate import Estimate, estimate
+from energyalign.core.estimators import Estimator, make_estimator
+from energyalign.core.evidence import Evidence
+from energyalign.core.scoring import cross_fitted_scores
+from energyalign.core.selection_record import Candidate, Selection
+from energyalign.core.sharing import Sharing, SharingChoice, make_sharing, sharings_to_try
+from energyalign.core.trust import (
+    FEWEST_EFFECTIVE_SAMPLES,
+    LARGEST_STANDARD_ERROR,
+    smallest_effective_samples,
+)
+
+MOST_NUMBERS = 20_000_000  # logits that candidates are compared on; more would not change the choice
+CLOSE = 1.0  # standard errors of a difference within which two scores count as equal
+# Theory says that energies follow the log counts with slope 1. A slope far from it, on training samples that the
+# model may have memorised, tells of that and not of a model without bias.
+TRUSTED_SLOPES = (0.5, 2.0)
+MEMORISED = 0.9  # class-averaged accuracy of the raw model from which its training samples may be memorised
+
+_PREFERENCE = ("marginal", "lse", "prior", "none")
+
+Option = tuple[Estimator, Sharing]
+
+
+def options_for(evidence: Evidence, estimator: str, clusters: SharingChoice, tau: float) -> list[Option]:
+    """What to compare for a choice of estimator and clusters, either of which may be ``auto``.
+
+    In order of preference: measured energies before assumed ones, bounded before unbounded, shared before
+    alone. The raw model comes last and is taken only if it is clearly better.
+    """
+    names = [name for name in _PREFERENCE if _applies(name, evidence)] if estimator == "auto" else [estimator]
+    return [
+        (make_estimator(name, tau=tau), sharing)
+        for name in names
+        for sharing in _sharings_for(name, clusters, evidence, brief=estimator == "auto")
+    ]
+
+
+def _applies(name: str, evidence: Evidence) -> bool:
+    if name == "lse":
+        return not evidence.holds_log_probabilities
+    return name != "prior" or evidence.counts is not None
+
+
+def _sharings_for(name: str, clusters: SharingChoice, evidence: Evidence, *, brief: bool) -> list[Sharing]:
+    if not (isinstance(clusters, str) and clusters == "auto"):
+        return [make_sharing(clusters, evidence)]
+    if name in ("prior", "none"):
+        return [make_sharing("per-class", evidence)]
+    tried = sharings_to_try(evidence)
+    # Each number of clusters is a problem of its own for `marginal`; monotone sharing has their benefit for free.
+    return [s for s in tried if _name(s) in ("monotone", "per-class")] if brief and name == "marginal" else tried
+
+
+def select(evidence: Evidence, options: list[Option], target: Floats) -> tuple[Estimate, Selection]:
+    """Estimate every option on the whole evidence, score it, and choose.
+
+    Held-out and out-of-fold evidence chooses by cross-fitted accuracy under the target prior; options
+    that are no worse than the best by more than the noise of the comparison count as equal, and the first
+    of them in the order of `options` is taken. On training data a model is right about nearly everything,
+    which would vote for no correction: there the first option whose own diagnostics hold is taken, and the
+    scores are recorded only. The same goes for evidence without labels.
+    """
+    sample = _thinned(evidence)
+    estimates: list[Estimate | None] = []
+    candidates: list[Candidate] = []
+    for estimator, sharing in options:
+        try:
+            result = estimate(sample, estimator, sharing)
+        except EnergyAlignError as error:
+            estimates.append(None)
+            candidates.append(Candidate(estimator.name, _name(sharing), problem=str(error)))
+            continue
+        estimates.append(result)
+        candidates.append(_measured(sample, result, _name(sharing)))
+    if all(result is None for result in estimates):
+        raise EnergyAlignError(f"no estimator could use this evidence. The first said: {candidates[0].problem}")
+    scores = cross_fitted_scores(sample, options, target)
+    candidates = [
+        replace(c, score=s.accuracy, behind=s.behind, problem=c.problem or s.problem)
+        for c, s in zip(candidates, scores, strict=True)
+    ]
+    by_score = evidence.kind != "training" and any(c.score is not None for c in candidates)
+    chosen, reason = _by_score(candidates) if by_score else _by_diagnostics(candidates, evidence)
+    final = estimates[chosen] if sample is evidence else estimate(evidence, *options[chosen])
+    assert final is not None
+    return final, Selection(tuple(candidates), chosen, reason)
+
+
+def _by_score(candidates: list[Candidate]) -> tuple[int, str]:
+    best = max((c.score, -i) for i, c in enumerate(candidates) if c.score is not None)
+    near = [i for i, c in enumerate(candidates) if c.behind is not None and c.behind <= CLOSE]
+    chosen = near[0]
+    winner = candidates[chosen]
+    reason = f"cross-fitted accuracy {winner.score:.4f}"
+    if winner.score != best[0]:
+        reason += f", within {CLOSE:g} standard error of the best ({best[0]:.4f}) and preferred as the more robust"
+    return chosen, reason + "."
+
+
+def _by_diagnostics(candidates: list[Candidate], evidence: Evidence) -> tuple[int, str]:
+    raw = [c.score for c in candidates if c.estimator == "none" and c.score is not None]
+    memorised = evidence.kind == "training" and (not raw or raw[0] >= MEMORISED)
+    why = "without labels nothing can be scored" if evidence.labels is None else "accuracy on training data flatters"
+    for i, candidate in enumerate(candidates):
+        if candidate.problem is None and not _doubtful(candidate, memorised):
+            return i, f"{why}, so the first candidate whose own diagnostics hold was taken."
+    alive = [i for i, candidate in enumerate(candidates) if candidate.problem is None]
+    return alive[0], f"{why}, and no candidate's diagnostics hold: treat the result with care."
+
+
+def _doubtful(candidate: Candidate, memorised: bool) -> bool:
+    """Whether a candidate's own diagnostics speak against it, where it cannot be scored fairly."""
+    if memorised and candidate.slope is not None and not TRUSTED_SLOPES[0] <= candidate.slope <= TRUSTED_SLOPES[1]:
+        return True
+    if candidate.estimator == "marginal":
+        return candidate.largest_error is None or candidate.largest_error > LARGEST_STANDARD_ERROR
+    if candidate.estimator == "lse":
+        return (candidate.smallest_effective_samples or 0.0) < FEWEST_EFFECTIVE_SAMPLES
+    return False
+
+
+def _measured(evidence: Evidence, result: Estimate, sharing: str) -> Candidate:
+    errors = result.standard_errors[evidence.usable]
+    return Candidate(
+        result.estimator,
+        sharing,
+        largest_error=_finite(float(np.max(errors, initial=0.0))),
+        smallest_effective_samples=smallest_effective_samples(evidence) if result.estimator == "lse" else None,
+        slope=None if result.estimator == "none" else _slope(evidence, result.shifts),
+    )
+
+
+def _slope(evidence: Evidence, shifts: Floats) -> float | None:
+    """Least-squares slope of the estimated energies, -shift, on log counts."""
+    if evidence.counts is None:
+        return None
+    log_counts = np.log(evidence.counts[evidence.usable])
+    centred = log_counts - log_counts.mean()
+    if not np.any(centred):
+        return None
+    return float(-(centred @ shifts[evidence.usable]) / (centred @ centred))
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _name(sharing: Sharing) -> str:
+    return sharing if isinstance(sharing, str) else sharing.name
+
+
+def _thinned(evidence: Evidence) -> Evidence:
+    """The evidence, or an even part of each class of it that is large enough to compare candidates on."""
+    keep_every = -(-evidence.n_samples * evidence.n_classes // MOST_NUMBERS)
+    if keep_every <= 1:
+        return evidence
+    labels = np.zeros(evidence.n_samples, dtype=np.int64) if evidence.labels is None else evidence.labels
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], labels[order])
+    rank = np.empty(evidence.n_samples, dtype=np.int64)
+    rank[order] = np.arange(evidence.n_samples) - starts
+    return evidence.subset(rank % keep_every == 0)

@@ -1,0 +1,77 @@
+"""When an estimate should not be trusted: said in a sentence that names the classes and the remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from energyalign.core.errors import some_of
+from energyalign.core.estimate import Estimate
+from energyalign.core.evidence import Evidence
+
+# Below this, one or two samples decide a class. On CIFAR-100-LT the estimator still helped at 6 and ruined the
+# model at 1 (see the project's measurements).
+FEWEST_EFFECTIVE_SAMPLES = 5.0
+# In logits: beyond this a shift is as wrong as a factor of e in the prior.
+LARGEST_STANDARD_ERROR = 1.0
+
+
+def concerns(evidence: Evidence, estimate: Estimate) -> list[str]:
+    """Every reason to doubt `estimate`, worst first; empty if there is none."""
+    found = [_thin_energies(evidence, estimate), _loose_shifts(evidence, estimate)]
+    found += [_unseen_classes(evidence, estimate), _not_logits(evidence, estimate)]
+    return [concern for concern in found if concern]
+
+
+def smallest_effective_samples(evidence: Evidence) -> float:
+    """The effective sample size of the worst class whose energy can be estimated."""
+    return float(np.min(evidence.free_energy.effective_samples[evidence.usable], initial=np.inf))
+
+
+def _thin_energies(evidence: Evidence, estimate: Estimate) -> str | None:
+    if estimate.estimator != "lse":
+        return None
+    effective = evidence.free_energy.effective_samples
+    thin = np.flatnonzero((effective < FEWEST_EFFECTIVE_SAMPLES) & evidence.usable)
+    if len(thin) == 0:
+        return None
+    order = thin[np.argsort(effective[thin])]
+    return (
+        f"the energy of {len(order)} of {evidence.n_classes} classes rests on fewer than "
+        f"{FEWEST_EFFECTIVE_SAMPLES:g} effective samples ({some_of(evidence.names_of(order.tolist()))}; the smallest "
+        f"is {effective[order[0]]:.1f} of {evidence.free_energy.n_samples:,.0f}): a few samples with large logits "
+        "decide the shift. Use estimator='marginal' or 'auto', or give more evidence."
+    )
+
+
+def _loose_shifts(evidence: Evidence, estimate: Estimate) -> str | None:
+    if estimate.estimator != "marginal":
+        return None
+    loose = np.flatnonzero((estimate.standard_errors > LARGEST_STANDARD_ERROR) & evidence.usable)
+    if len(loose) == 0:
+        return None
+    order = loose[np.argsort(-estimate.standard_errors[loose])]
+    return (
+        f"the shift of {len(order)} of {evidence.n_classes} classes is uncertain by more than "
+        f"{LARGEST_STANDARD_ERROR:g} ({some_of(evidence.names_of(order.tolist()))}): the model is so sure of these "
+        "samples that they hardly show where its bias lies. Use evidence it was not trained on, share shifts with "
+        "clusters='monotone', or use estimator='prior'."
+    )
+
+
+def _unseen_classes(evidence: Evidence, estimate: Estimate) -> str | None:
+    unseen = np.flatnonzero(evidence.unseen)
+    if len(unseen) == 0 or estimate.estimator in ("prior", "none"):
+        return None
+    return (
+        f"class {some_of(evidence.names_of(unseen.tolist()))} has no labelled evidence and takes the shift of "
+        f"classes with similar training counts (sharing: {estimate.clusters.name}). Add samples to measure its own."
+    )
+
+
+def _not_logits(evidence: Evidence, estimate: Estimate) -> str | None:
+    if estimate.estimator != "lse" or not evidence.holds_log_probabilities:
+        return None
+    return (
+        "these scores are log-probabilities: softmax has removed a number per sample that estimator 'lse' needs. "
+        "Give the logits before softmax, or use estimator='marginal', which does not need it."
+    )

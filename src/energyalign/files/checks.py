@@ -1,0 +1,126 @@
+"""What every format checks alike, and the one place where foreign errors become ours."""
+
+from __future__ import annotations
+
+import contextlib
+import stat
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from energyalign.core.errors import EnergyAlignError, some_of
+
+BLOCK_BYTES = 8 * 2**20
+
+
+@contextlib.contextmanager
+def reading(name: str, kind: str) -> Iterator[None]:
+    """Turn whatever goes wrong while file `name` is read as `kind` into an `EnergyAlignError`."""
+    try:
+        yield
+    except EnergyAlignError:
+        raise
+    except Exception as error:
+        # NumPy, zipfile, zlib, csv, json and pyarrow raise some twenty types on hostile bytes, and a list of
+        # them would be out of date with the next release of any of these. The cause stays chained.
+        if isinstance(error, OSError) and error.strerror:
+            raise EnergyAlignError(
+                f"cannot read {name}: {error.strerror}. Check the path and its permissions."
+            ) from error
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise EnergyAlignError(
+            f"{name} is damaged or not {kind} ({reason}). Write it again, or give it its right extension."
+        ) from error
+
+
+def require_file(path: Path, name: str) -> int:
+    """Check that `path` is a readable regular file with something in it; return its size in bytes."""
+    with reading(name, "a file"):
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise EnergyAlignError(f"{name} is a directory: give the files in it by name.")
+        if not stat.S_ISREG(status.st_mode):
+            # Logits are read several times; a pipe can be read once.
+            raise EnergyAlignError(f"{name} is not a regular file: pipe it into `-`, or save it first.")
+        if status.st_size == 0:
+            raise EnergyAlignError(f"{name} is empty (0 bytes): write the file again.")
+        with path.open("rb"):
+            return status.st_size
+
+
+def require_extension(path: Path, known: Collection[str]) -> str:
+    """The extension of `path` in lower case, if it is one of `known`."""
+    extension = path.suffix.lower()
+    if extension not in known:
+        raise EnergyAlignError(
+            f"{path} has the extension {extension or '(none)'}, which is not one of {', '.join(known)}: "
+            "save it in one of these formats and name it so."
+        )
+    return extension
+
+
+def require_logits(shape: Sequence[int], dtype: np.dtype[Any], name: str) -> None:
+    """Check that shape and dtype are those of logits: floating, (n_samples, n_classes), 2 classes or more."""
+    refuse_objects(dtype, name)
+    if len(shape) != 2:
+        raise EnergyAlignError(
+            f"{name} has shape {tuple(shape)}, but logits have two dimensions, (n_samples, n_classes)."
+        )
+    if dtype.kind != "f":
+        raise EnergyAlignError(
+            f"{name} holds {dtype}, but logits are floating point: save the scores before argmax or rounding."
+        )
+    if shape[0] < 1:
+        raise EnergyAlignError(f"{name} has no rows: leave it out, or write it again with samples in it.")
+    if shape[1] < 2:
+        raise EnergyAlignError(f"{name} has {shape[1]} class columns; at least 2 are needed, one for each class.")
+
+
+def refuse_objects(dtype: np.dtype[Any], name: str) -> None:
+    """Refuse Python objects: to load them is to run whatever code the file asks for."""
+    if dtype.hasobject:
+        raise EnergyAlignError(
+            f"{name} holds pickled Python objects, which are never loaded: save a plain array of numbers."
+        )
+
+
+def require_distinct(names: Sequence[str], name: str) -> None:
+    """Refuse empty and repeated class names."""
+    if "" in names:
+        raise EnergyAlignError(
+            f"{name}: class or column {names.index('') + 1} has no name. Name it; or, if it is a saved "
+            "pandas index, write the file with index=False."
+        )
+    repeated = [one for one, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise EnergyAlignError(f"{name} names these classes more than once: {some_of(repeated)}. Rename them.")
+
+
+def label_column(names: Sequence[str], name: str) -> str | None:
+    """Which of the columns or arrays of a file holds labels, if one does."""
+    found = [one for one in ("label", "labels") if one in names]
+    if len(found) > 1:
+        raise EnergyAlignError(f"{name} has both `label` and `labels`: keep the one that holds the labels.")
+    return found[0] if found else None
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell reads as a number (nan and inf are numbers too)."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def rows_per_block(n_classes: int, dtype: np.dtype[Any]) -> int:
+    """How many rows make a block of at most `BLOCK_BYTES`; one, if a single row is larger."""
+    return max(1, BLOCK_BYTES // (n_classes * dtype.itemsize))
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The same number type in this machine's byte order."""
+    return dtype.newbyteorder("=")

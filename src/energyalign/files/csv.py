@@ -1,0 +1,149 @@
+"""Logits in a .csv file: comma-separated, a row for each sample, with or without a header."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.files.checks import (
+    is_number,
+    label_column,
+    reading,
+    require_distinct,
+    require_file,
+    require_logits,
+    rows_per_block,
+)
+
+KIND = "a .csv file in UTF-8"
+# Room for a million classes; a longer line means that this is no text, and would be read into memory whole.
+LINE_CHARACTERS = 2**25
+
+
+def records(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells of each row; rows of different lengths and empty lines are refused."""
+    width, blank = 0, 0
+    with reading(name, KIND), path.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(_lines(stream, name), strict=True)
+        for cells in reader:
+            line = reader.line_num
+            if not cells:
+                blank = blank or line
+                continue
+            if blank:
+                raise EnergyAlignError(f"{name}, line {blank}: the line is empty. Fill it in or remove it.")
+            width = width or len(cells)
+            if len(cells) != width:
+                raise EnergyAlignError(
+                    f"{name}, line {line}: {len(cells)} cells, but {width} in the first line. "
+                    "Every line needs the same number of comma-separated cells."
+                )
+            yield line, cells
+
+
+def _lines(stream: TextIO, name: str) -> Iterator[str]:
+    while line := stream.readline(LINE_CHARACTERS):
+        if len(line) == LINE_CHARACTERS:
+            raise EnergyAlignError(f"{name} has a line of more than {LINE_CHARACTERS:,} characters: is it text?")
+        yield line
+
+
+def read_small(path: Path, most_columns: int) -> list[tuple[int, list[str]]]:
+    """All rows, with their line numbers, of a file of one column or a few."""
+    require_file(path, str(path))
+    rows = list(records(path, str(path)))
+    width = len(rows[0][1]) if rows else 0
+    if not 1 <= width <= most_columns:
+        expected = "one column" if most_columns == 1 else f"1 to {most_columns} columns, separated by commas,"
+        raise EnergyAlignError(f"{path} has {width} columns, but {expected} is expected.")
+    return rows
+
+
+def is_header(cells: Sequence[str], name: str) -> bool:
+    """Whether the first row names the columns.
+
+    Whole numbers may be names of classes as well as logits. A row of nothing else is a header if it reads
+    0, 1, 2, ..., which pandas writes above columns without names, and no header if a number comes twice.
+    """
+    cells = [cell.strip() for cell in cells]
+    words = [cell for cell in cells if not is_number(cell)]
+    whole = [cell for cell in cells if cell.isdecimal()]
+    if len(whole) == len(cells):
+        if cells == [str(index) for index in range(len(cells))]:
+            return True
+        if len(set(cells)) == len(cells) > 1:
+            raise EnergyAlignError(
+                f"{name}, line 1 holds only whole numbers, which may be names of classes or logits. Write "
+                "logits with a decimal point (1.0), or name the classes with words."
+            )
+    if words and len(words) + len(whole) < len(cells):
+        raise EnergyAlignError(
+            f"{name}, line 1: {words[0]!r} stands beside numbers, so this is neither a header nor a row of "
+            "logits. Mend the cell, or name every column."
+        )
+    return bool(words)
+
+
+class CsvShard:
+    """A .csv file of logits. Numbers are read as float64; a column ``label`` or ``labels`` holds labels."""
+
+    dtype: np.dtype[Any] = np.dtype(np.float64)
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path = path
+        self.name = name
+        require_file(path, name)
+        rows = records(path, name)
+        _, first = next(rows, (0, []))
+        self._has_header = is_header(first, name)
+        self.class_names: tuple[str, ...] | None = None
+        self._label: int | None = None
+        if self._has_header:
+            header = [cell.strip() for cell in first]
+            require_distinct(header, name)
+            label = label_column(header, name)
+            self._label = None if label is None else header.index(label)
+            self.class_names = tuple(cell for index, cell in enumerate(header) if index != self._label)
+        self.n_classes = len(first) if self.class_names is None else len(self.class_names)
+        # The only way to know the number of rows; the cells are split but not converted.
+        self.n_rows = sum(1 for _ in rows) + (not self._has_header)
+        require_logits((self.n_rows, self.n_classes), self.dtype, name)
+
+    def read_labels(self) -> NDArray[Any] | None:
+        """The column ``label`` or ``labels`` as text, if there is one."""
+        if self._label is None:
+            return None
+        return np.array([cells[self._label].strip() for _, cells in self._data()])
+
+    def blocks(self) -> Iterator[NDArray[np.floating]]:
+        """Rows from first to last."""
+        rows = (self._numbers(line, cells) for line, cells in self._data())
+        step = rows_per_block(self.n_classes, self.dtype)
+        while some := list(itertools.islice(rows, step)):
+            yield np.stack(some)
+
+    def _data(self) -> Iterator[tuple[int, list[str]]]:
+        return itertools.islice(records(self.path, self.name), int(self._has_header), None)
+
+    def _numbers(self, line: int, cells: list[str]) -> NDArray[np.float64]:
+        if self._label is not None:
+            del cells[self._label]
+        try:
+            return np.array([float(cell) for cell in cells])
+        except ValueError:
+            bad = next(cell for cell in cells if not is_number(cell))
+            raise EnergyAlignError(f"{self.name}, line {line}: {not_a_number(bad)}") from None
+
+
+def not_a_number(cell: str) -> str:
+    """The words for a cell that should have been a number."""
+    if not cell.strip():
+        return "a cell is empty. Write a number into it, or drop the row."
+    return f"{cell[:40]!r} is not a number. Separate cells with commas, and write decimals with a point."

@@ -1,0 +1,135 @@
+"""Logits and vectors in NumPy's .npy format, read through windows of bounded size."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.files.checks import (
+    native,
+    reading,
+    refuse_objects,
+    require_file,
+    require_logits,
+    rows_per_block,
+)
+
+# The header of a plain array has some 100 bytes. NumPy reads all of a longer one before it refuses it.
+HEADER_BYTES = 10_000
+KIND = "a .npy array"
+
+_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+class Header(NamedTuple):
+    """What stands before the numbers of a .npy file, and where they begin."""
+
+    shape: tuple[int, ...]
+    fortran_order: bool
+    dtype: np.dtype[Any]
+    offset: int
+
+    def check_length(self, size: int, name: str) -> None:
+        """Refuse a file of `size` bytes that is not exactly as long as its header says."""
+        missing = self.offset + math.prod(self.shape) * self.dtype.itemsize - size
+        if missing > 0:
+            raise EnergyAlignError(
+                f"{name} is truncated: {missing:,} bytes are missing at its end for shape {self.shape} of "
+                f"{self.dtype}. Copy or write it again."
+            )
+        if missing < 0:
+            raise EnergyAlignError(
+                f"{name} has {-missing:,} bytes more than its header says for shape {self.shape} of "
+                f"{self.dtype}. Save one array a file."
+            )
+
+
+def read_header(stream: IO[bytes], name: str) -> Header:
+    """Read the header at the beginning of `stream`."""
+    with reading(name, KIND):
+        start = io.BytesIO(stream.read(HEADER_BYTES))
+        version = np.lib.format.read_magic(start)
+        if version not in _READERS:
+            # Version 3 exists for structured arrays with Unicode field names, which are no logits.
+            raise EnergyAlignError(
+                f"{name} has .npy format version {version[0]}.{version[1]}: save a plain array of numbers."
+            )
+        shape, fortran_order, dtype = _READERS[version](start, max_header_size=HEADER_BYTES)
+    return Header(shape, fortran_order, dtype, start.tell())
+
+
+def read_vector(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
+    """Read a whole one-dimensional array from a stream of `size` bytes."""
+    header = read_header(stream, name)
+    refuse_objects(header.dtype, name)
+    if len(header.shape) != 1:
+        raise EnergyAlignError(f"{name} has shape {header.shape}, but one dimension is expected: ravel it.")
+    header.check_length(size, name)
+    with reading(name, KIND):
+        stream.seek(0)
+        values = np.lib.format.read_array(stream, allow_pickle=False, max_header_size=HEADER_BYTES)
+        return values.astype(native(values.dtype), copy=False)
+
+
+def read_vector_file(path: Path) -> NDArray[Any]:
+    """Read a whole .npy file of one dimension."""
+    size = require_file(path, str(path))
+    with reading(str(path), KIND), path.open("rb") as stream:
+        return read_vector(stream, size, str(path))
+
+
+class NpyShard:
+    """A .npy file of logits.
+
+    Every block is a map of its own over a part of the file: one map of the whole would need as much address
+    space as the file is long, and would count as the process's memory as it is read.
+    """
+
+    class_names = None
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path = path
+        self.name = name
+        size = require_file(path, name)
+        with reading(name, KIND), path.open("rb") as stream:
+            self._header = read_header(stream, name)
+        require_logits(self._header.shape, self._header.dtype, name)
+        self._header.check_length(size, name)
+        self.n_rows, self.n_classes = self._header.shape
+        self.dtype = native(self._header.dtype)
+
+    def read_labels(self) -> None:
+        """A .npy file holds one array, so there are no labels."""
+
+    def blocks(self) -> Iterator[NDArray[np.floating]]:
+        """Rows from first to last, in blocks that may be read-only."""
+        window = self._columns if self._header.fortran_order else self._rows
+        step = rows_per_block(self.n_classes, self.dtype)
+        # Mapping a file that has shrunk since it was opened would end the process with SIGBUS.
+        self._header.check_length(require_file(self.path, self.name), self.name)
+        with reading(self.name, KIND), self.path.open("rb") as stream:
+            for first in range(0, self.n_rows, step):
+                block = window(stream, first, min(step, self.n_rows - first))
+                yield np.require(block, self.dtype, ["C", "ALIGNED", "ENSUREARRAY"])
+
+    def _rows(self, stream: IO[bytes], first: int, count: int) -> NDArray[np.floating]:
+        """Rows that lie one after another in the file."""
+        offset = self._header.offset + first * self.n_classes * self.dtype.itemsize
+        shape = (count, self.n_classes)
+        return np.memmap(stream, dtype=self._header.dtype, mode="r", offset=offset, shape=shape)
+
+    def _columns(self, stream: IO[bytes], first: int, count: int) -> NDArray[np.floating]:
+        """Rows of a Fortran-ordered file, collected from a stretch of each column."""
+        block = np.empty((count, self.n_classes), dtype=self.dtype)
+        for column in range(self.n_classes):
+            stream.seek(self._header.offset + (column * self.n_rows + first) * self.dtype.itemsize)
+            stretch = stream.read(count * self.dtype.itemsize)
+            block[:, column] = np.frombuffer(stretch, dtype=self._header.dtype, count=count)
+        return block

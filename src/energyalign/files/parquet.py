@@ -1,0 +1,165 @@
+"""Logits in a Parquet file: a column for each class, or one column of lists."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.files.checks import (
+    BLOCK_BYTES,
+    label_column,
+    reading,
+    require_distinct,
+    require_file,
+    require_logits,
+    rows_per_block,
+)
+
+KIND = "a .parquet file"
+
+
+def import_pyarrow(name: str) -> Any:
+    """The module pyarrow with the parts used here, or the error that says how to install it."""
+    try:
+        importlib.import_module("pyarrow.compute")
+        importlib.import_module("pyarrow.parquet")
+        return importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise EnergyAlignError(
+            f"{name} needs pyarrow, which is not installed: pip install 'energyalign[parquet]'."
+        ) from error
+
+
+class ParquetShard:
+    """A .parquet file of logits.
+
+    The logits are the list column named `key` (``logits`` unless said otherwise), and then other columns do
+    not matter; or else one floating column for each class, and no column besides these but the labels.
+    """
+
+    def __init__(self, path: Path, name: str, key: str | None) -> None:
+        self.path = path
+        self.name = name
+        require_file(path, name)
+        self._arrow = import_pyarrow(name)
+        with reading(name, KIND), self._open() as file:
+            schema = file.schema_arrow
+            self.n_rows: int = file.metadata.num_rows
+            self._label = label_column(schema.names, name)
+            self._lists = _list_column(self._arrow, schema, name, key)
+            types, self._columns = self._layout(schema)
+            # float16, the narrowest, decides nothing beside another type and serves when there is no column.
+            self.dtype: np.dtype[Any] = np.result_type(np.float16, *(one.to_pandas_dtype() for one in types))
+            self.n_classes = self._list_length(file) if self._lists else len(self._columns)
+        self.class_names = None if self._lists else tuple(self._columns)
+        require_logits((self.n_rows, self.n_classes), self.dtype, name)
+
+    def read_labels(self) -> NDArray[Any] | None:
+        """The column ``label`` or ``labels``, if there is one."""
+        if self._label is None:
+            return None
+        parts = []
+        with reading(self.name, KIND):
+            for first, batch in self._batches(BLOCK_BYTES // 8, [self._label]):
+                column = batch.column(self._label)
+                if self._arrow.types.is_dictionary(column.type):
+                    column = column.dictionary_decode()
+                self._refuse_null(column, first, self._label)
+                parts.append(column.to_numpy(zero_copy_only=False))
+            return np.concatenate(parts)
+
+    def blocks(self) -> Iterator[NDArray[np.floating]]:
+        """Rows from first to last."""
+        block_of = self._from_lists if self._lists else self._from_columns
+        with reading(self.name, KIND):
+            for first, batch in self._batches(rows_per_block(self.n_classes, self.dtype), self._columns):
+                yield block_of(batch, first)
+
+    def _open(self) -> Any:
+        # Without pre-buffering and with a small buffer a column is read page by page; otherwise a whole row
+        # group, which may be the whole file, comes into memory at once.
+        return self._arrow.parquet.ParquetFile(str(self.path), pre_buffer=False, buffer_size=2**14)
+
+    def _batches(self, n_rows: int, columns: list[str]) -> Iterator[tuple[int, Any]]:
+        """Record batches, each with the number of its first row."""
+        first = 0
+        with self._open() as file:
+            for batch in file.iter_batches(batch_size=n_rows, columns=columns):
+                yield first, batch
+                first += batch.num_rows
+
+    def _layout(self, schema: Any) -> tuple[list[Any], list[str]]:
+        """The types of the numbers and the columns they are in."""
+        if self._lists:
+            columns, types = [self._lists], [schema.field(self._lists).type.value_type]
+        else:
+            require_distinct(schema.names, self.name)
+            columns = [one for one in schema.names if one != self._label]
+            types = [schema.field(one).type for one in columns]
+        pairs = zip(columns, types, strict=True)
+        others = [f"{column} ({kind})" for column, kind in pairs if not self._arrow.types.is_floating(kind)]
+        if others:
+            raise EnergyAlignError(
+                f"{self.name} has columns that are not floating point: {some_of(others)}. Keep one floating "
+                "column for each class (and `label`), or put the logits into one list column named `logits`."
+            )
+        return types, columns
+
+    def _list_length(self, file: Any) -> int:
+        """The number of classes, which only the first row knows if the lists have no fixed size."""
+        kind = file.schema_arrow.field(self._lists).type
+        if self._arrow.types.is_fixed_size_list(kind):
+            return int(kind.list_size)
+        for batch in file.iter_batches(batch_size=1, columns=[self._lists]):
+            self._refuse_null(batch.column(0), 0, self._columns[0])
+            return len(batch.column(0)[0])
+        return 0
+
+    def _from_columns(self, batch: Any, first: int) -> NDArray[np.floating]:
+        block = np.empty((batch.num_rows, self.n_classes), dtype=self.dtype)
+        for index, name in enumerate(self._columns):
+            column = batch.column(name)
+            self._refuse_null(column, first, name)
+            block[:, index] = column.to_numpy(zero_copy_only=False)
+        return block
+
+    def _from_lists(self, batch: Any, first: int) -> NDArray[np.floating]:
+        column = batch.column(0)
+        self._refuse_null(column, first, self._columns[0])
+        lengths = self._arrow.compute.list_value_length(column).to_numpy(zero_copy_only=False)
+        if (lengths != self.n_classes).any():
+            row = int(np.argmax(lengths != self.n_classes))
+            raise EnergyAlignError(
+                f"{self.name}, row {first + row} (counted from 0): {lengths[row]} logits, but "
+                f"{self.n_classes} in the first row. Every row needs one logit for each class."
+            )
+        values = column.flatten()
+        self._refuse_null(values, first, self._columns[0], per_row=self.n_classes)
+        block: NDArray[np.floating] = values.to_numpy(zero_copy_only=False)
+        return block.reshape(batch.num_rows, self.n_classes)
+
+    def _refuse_null(self, values: Any, first: int, column: str, per_row: int = 1) -> None:
+        if values.null_count:
+            row = first + int(np.argmax(values.is_null())) // per_row
+            raise EnergyAlignError(
+                f"{self.name}, row {row} (counted from 0): column {column!r} has no value (null). "
+                "Fill it in or drop the row."
+            )
+
+
+def _list_column(arrow: Any, schema: Any, name: str, key: str | None) -> str | None:
+    """The column that holds all logits of a row, if the file is laid out so."""
+    wanted = "logits" if key is None else key
+    kind = schema.field(wanted).type if schema.names.count(wanted) == 1 else None
+    is_list = kind is not None and (
+        arrow.types.is_list(kind) or arrow.types.is_large_list(kind) or arrow.types.is_fixed_size_list(kind)
+    )
+    if key is not None and not is_list:
+        raise EnergyAlignError(f"{name} has no list column {key!r}; its columns: {some_of(schema.names)}.")
+    return wanted if is_list else None

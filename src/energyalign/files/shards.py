@@ -1,0 +1,183 @@
+"""One or many files of logits as one long table that is streamed as often as needed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.files.checks import require_extension
+from energyalign.files.csv import CsvShard
+from energyalign.files.labels import label_indices
+from energyalign.files.npy import NpyShard
+from energyalign.files.npz import NpzShard
+from energyalign.files.parquet import ParquetShard
+from energyalign.files.spool import Spool
+from energyalign.files.stdin import DASH, STDIN, spool_stdin
+
+EXTENSIONS = (".npy", ".npz", ".parquet", ".csv")
+
+
+class Shard(Protocol):
+    """One file of logits, checked but not read."""
+
+    name: str
+    n_rows: int
+    n_classes: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The floating type of the blocks."""
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Names of the class columns, if the file has them."""
+
+    def read_labels(self) -> NDArray[Any] | None:
+        """The labels beside the logits as the file has them, numbers or text."""
+
+    def blocks(self) -> Iterator[NDArray[np.floating]]:
+        """The rows from first to last, in blocks of bounded size."""
+
+
+class ShardSet:
+    """Files of logits with the same classes, read one after another.
+
+    Attributes
+    ----------
+    n_rows : int
+        Samples in all shards.
+    n_classes : int
+    dtype : numpy.dtype
+        The type that holds the blocks of every shard without loss.
+    class_names : tuple of str, or None
+        From the headers of .csv and .parquet shards; None if no shard names its classes.
+    """
+
+    def __init__(self, shards: Sequence[Shard], spools: Sequence[Spool] = ()) -> None:
+        self._shards = tuple(shards)
+        self._spools = tuple(spools)  # a temporary copy lives as long as something holds it
+        self.n_rows = sum(shard.n_rows for shard in shards)
+        self.n_classes = _agreed_number(shards)
+        self.class_names = _agreed_names(shards)
+        self.dtype: np.dtype[Any] = np.result_type(*(shard.dtype for shard in shards))
+
+    @functools.cached_property
+    def labels(self) -> NDArray[np.int64] | None:
+        """Class index of every row if the shards hold labels, else None. Read when first asked for."""
+        parts = [self._labels_of(shard) for shard in self._shards]
+        known = [part for part in parts if part is not None]
+        if known and len(known) < len(parts):
+            without = [shard.name for shard, part in zip(self._shards, parts, strict=True) if part is None]
+            raise EnergyAlignError(
+                f"these shards have no labels, though others have: {some_of(without)}. Give every shard its "
+                "labels, or give all labels in a file of their own."
+            )
+        return np.concatenate(known) if known else None
+
+    def _labels_of(self, shard: Shard) -> NDArray[np.int64] | None:
+        values = shard.read_labels()
+        if values is None:
+            return None
+        if len(values) != shard.n_rows:
+            raise EnergyAlignError(
+                f"{shard.name} has {len(values)} labels for {shard.n_rows} rows: give every row its label."
+            )
+        return label_indices(values, self.class_names, shard.name)
+
+    def blocks(self) -> Iterator[NDArray[np.floating]]:
+        """Go through all rows once, from the first row of the first shard to the last of the last.
+
+        Yields
+        ------
+        numpy.ndarray of shape (n, n_classes)
+            At most about 8 MB, C-contiguous, in the shard's own floating type and native byte order. It may
+            be read-only.
+        """
+        for shard in self._shards:
+            n_rows = 0
+            for block in shard.blocks():
+                n_rows += len(block)
+                yield block
+            if n_rows != shard.n_rows:
+                raise EnergyAlignError(
+                    f"{shard.name} had {shard.n_rows} rows when it was opened and {n_rows} when it was read: "
+                    "let nothing write to it meanwhile, and start again."
+                )
+
+
+def open_shards(paths: Sequence[str | Path], *, key: str | None = None) -> ShardSet:
+    """Open files of logits and check, before any of the numbers is read, that they fit together.
+
+    Parameters
+    ----------
+    paths : sequence of str or Path
+        Files in .npy, .npz, .parquet or .csv format; ``-``, at most once, is standard input.
+    key : str, optional
+        Name of the array in .npz shards (by default ``logits``, or the only two-dimensional floating one) and
+        of the list column in .parquet shards (by default ``logits``).
+
+    Returns
+    -------
+    ShardSet
+
+    Raises
+    ------
+    EnergyAlignError
+        If a file cannot be used, or two do not have the same classes.
+    """
+    if not paths:
+        raise EnergyAlignError("no file of logits was given: name at least one, or `-` for standard input.")
+    if sum(str(path) == DASH for path in paths) > 1:
+        raise EnergyAlignError("`-` was given more than once: standard input can be read only once.")
+    shards, spools = [], []
+    for path in paths:
+        if str(path) == DASH:
+            spool, extension = spool_stdin()
+            spools.append(spool)
+            shards.append(_open(spool.path, STDIN, extension, key))
+        else:
+            extension = require_extension(Path(path), EXTENSIONS)
+            shards.append(_open(Path(path), str(path), extension, key))
+    return ShardSet(shards, spools)
+
+
+def _open(path: Path, name: str, extension: str, key: str | None) -> Shard:
+    if extension == ".npz":
+        return NpzShard(path, name, key)
+    if extension == ".parquet":
+        return ParquetShard(path, name, key)
+    if key is not None:
+        raise EnergyAlignError(f"{name}: key {key!r} was given, but a {extension} file has no keys. Leave it out.")
+    return NpyShard(path, name) if extension == ".npy" else CsvShard(path, name)
+
+
+def _agreed_number(shards: Sequence[Shard]) -> int:
+    for shard in shards:
+        if shard.n_classes != shards[0].n_classes:
+            raise EnergyAlignError(
+                f"{shard.name} has {shard.n_classes} class columns, but {shards[0].name} has "
+                f"{shards[0].n_classes}: shards must come from the same classifier."
+            )
+    return shards[0].n_classes
+
+
+def _agreed_names(shards: Sequence[Shard]) -> tuple[str, ...] | None:
+    """The class names of all shards that have names; a .npy beside a .csv says nothing against them."""
+    named = [shard for shard in shards if shard.class_names is not None]
+    if not named:
+        return None
+    names = named[0].class_names or ()
+    for shard in named:
+        for index, (one, other) in enumerate(zip(names, shard.class_names or (), strict=True)):
+            if one != other:
+                raise EnergyAlignError(
+                    f"{shard.name} calls class {index} {other!r}, but {named[0].name} calls it {one!r}: "
+                    "shards must have the same classes in the same order."
+                )
+    return names

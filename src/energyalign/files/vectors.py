@@ -1,0 +1,130 @@
+"""Labels, class counts, priors and cluster assignments from .npy, .json and .csv files."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.files.checks import label_column, require_extension
+from energyalign.files.class_numbers import EXTENSIONS, read_numbers
+from energyalign.files.csv import read_small
+from energyalign.files.jsonfile import json_type, read_json
+from energyalign.files.labels import label_indices
+from energyalign.files.npy import read_vector_file
+
+
+def read_labels(path: str | Path, class_names: Sequence[str] | None = None) -> NDArray[np.int64]:
+    """Read the class index of every sample.
+
+    Parameters
+    ----------
+    path : str or Path
+        A .npy vector, a .json list, or a .csv file of one column with or without the header ``label``.
+        Whole numbers are class indices; text is looked up in `class_names`.
+    class_names : sequence of str, optional
+        Names of the classes in the order of the logits' columns.
+
+    Returns
+    -------
+    numpy.ndarray of int64
+        As long as the file; that the indices exist is not checked here.
+    """
+    path = Path(path)
+    match require_extension(path, EXTENSIONS):
+        case ".npy":
+            values = read_vector_file(path)
+        case ".json":
+            values = _text_or_numbers(_read_list(path, "class indices or of class names"))
+        case _:
+            cells = [cells[0].strip() for _, cells in read_small(path, most_columns=1)]
+            values = np.array(cells[1:] if label_column(cells[:1], str(path)) else cells)
+    return label_indices(values, class_names, str(path))
+
+
+def read_counts(path: str | Path) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
+    """Read the number of training samples of every class.
+
+    Parameters
+    ----------
+    path : str or Path
+        A .npy vector; a .json list of numbers, or object ``{name: count}``; a .csv file with one column of
+        counts, or two of names and counts, with or without a header.
+
+    Returns
+    -------
+    counts : numpy.ndarray of float64
+        Finite and not negative.
+    class_names : tuple of str, or None
+        In the order of the counts, if the file names the classes.
+    """
+    return read_numbers(Path(path))
+
+
+def read_prior(path: str | Path, class_names: Sequence[str] | None) -> NDArray[np.float64]:
+    """Read a weight for every class: finite, not negative, not necessarily of sum 1.
+
+    The file has the forms of `read_counts`. If it names its classes and `class_names` are given, the weights
+    come back in the order of `class_names`.
+    """
+    values, names = read_numbers(Path(path))
+    if names is None or class_names is None:
+        return values
+    return in_class_order(values, names, class_names, str(path))
+
+
+def in_class_order(
+    values: NDArray[np.float64], names: Sequence[str], class_names: Sequence[str], source: str
+) -> NDArray[np.float64]:
+    """Put `values`, one for each of `names`, into the order of `class_names`.
+
+    Raises
+    ------
+    EnergyAlignError
+        If the two do not name the same classes; the message names `source` and the difference.
+    """
+    position = {name: index for index, name in enumerate(names)}
+    wanted = set(class_names)
+    missing = [name for name in class_names if name not in position]
+    unknown = [name for name in names if name not in wanted]
+    if missing or unknown:
+        raise EnergyAlignError(
+            f"{source} does not name the {len(class_names)} classes of the logits: missing "
+            f"{some_of(missing) or 'none'}; unknown {some_of(unknown) or 'none'}. Name each class once."
+        )
+    return values[[position[name] for name in class_names]]
+
+
+def read_assignment(path: str | Path) -> tuple[int, ...]:
+    """Read which cluster each class is in: a .json list of cluster indices, one for each class."""
+    path = Path(path)
+    require_extension(path, (".json",))
+    clusters = _read_list(path, "cluster indices, one for each class")
+    for position, cluster in enumerate(clusters):
+        if type(cluster) is not int or cluster < 0:
+            raise EnergyAlignError(
+                f"{path}: {reprlib.repr(cluster)} at position {position} (counted from 0) is no cluster "
+                "index. Clusters are numbered 0, 1, 2, ..."
+            )
+    return tuple(clusters)
+
+
+def _read_list(path: Path, of_what: str) -> list[Any]:
+    content = read_json(path)
+    if not isinstance(content, list):
+        raise EnergyAlignError(f"{path} holds a JSON {json_type(content)}, but a list of {of_what} is expected.")
+    if not content:
+        raise EnergyAlignError(f"{path} holds an empty list, but a list of {of_what} is expected.")
+    return content
+
+
+def _text_or_numbers(values: list[Any]) -> NDArray[Any]:
+    """An array of the numbers, or of whatever else is there, in which what is not text will be refused."""
+    if all(type(value) in (int, float) for value in values):
+        return np.array(values)
+    return np.array(values, dtype=object)

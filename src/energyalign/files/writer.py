@@ -1,0 +1,113 @@
+"""Corrected logits and predicted labels into a file that is either whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from energyalign.core.atomic import atomic_write
+from energyalign.core.errors import EnergyAlignError
+from energyalign.files.checks import native, require_extension
+from energyalign.files.sinks import Layout, Write, csv_sink, npy_sink, parquet_sink
+from energyalign.files.stdin import DASH
+
+STDOUT = "standard output"
+
+_Sink = Callable[[IO[Any], Layout], AbstractContextManager[Write]]
+_SINKS: dict[str, tuple[_Sink, str]] = {
+    ".npy": (npy_sink, "wb"),
+    ".csv": (csv_sink, "w"),
+    ".parquet": (parquet_sink, "wb"),
+}
+
+
+class MatrixWriter:
+    """Takes blocks of rows, in order, until there are as many as were announced."""
+
+    def __init__(self, write: Write, layout: Layout) -> None:
+        self._write = write
+        self._layout = layout
+        self._n_written = 0
+
+    def write(self, block: NDArray[Any]) -> None:
+        """Write the next rows."""
+        layout = self._layout
+        if block.shape != layout.shape(len(block)):
+            raise EnergyAlignError(
+                f"{layout.name}: a block of shape {block.shape} was given for a table of shape "
+                f"{layout.shape(layout.n_rows)}."
+            )
+        if self._n_written + len(block) > layout.n_rows:
+            raise EnergyAlignError(f"{layout.name}: more than the {layout.n_rows} rows announced were written.")
+        self._write(np.require(block.astype(layout.dtype, casting="same_kind", copy=False), requirements="C"))
+        self._n_written += len(block)
+
+    def check_complete(self) -> None:
+        """Refuse to end before all rows are there."""
+        if self._n_written != self._layout.n_rows:
+            raise EnergyAlignError(
+                f"{self._layout.name}: only {self._n_written} of {self._layout.n_rows} rows were written. "
+                "The file was not made."
+            )
+
+
+@contextlib.contextmanager
+def matrix_writer(
+    target: str | Path,
+    n_rows: int,
+    n_columns: int | None,
+    dtype: DTypeLike,
+    class_names: Sequence[str] | None = None,
+) -> Iterator[MatrixWriter]:
+    """Open a file for `n_rows` rows that are given block by block.
+
+    A file appears, or replaces an older one, when the context ends and all rows are there; after any failure
+    everything is as it was. What was sent to standard output cannot be taken back.
+
+    Parameters
+    ----------
+    target : str or Path
+        A file in .npy, .csv or .parquet format; ``-`` is .npy to standard output.
+    n_rows : int
+    n_columns : int or None
+        None for a vector, such as predicted labels (.npy and .csv only).
+    dtype : dtype
+        Blocks are converted to it within their kind (float64 to float32, not float to int).
+    class_names : sequence of str, optional
+        The header of a .csv and the columns of a .parquet file. A .npy file has no place for them.
+
+    Yields
+    ------
+    MatrixWriter
+    """
+    to_stdout = str(target) == DASH
+    sink, mode = _SINKS[".npy" if to_stdout else require_extension(Path(target), _SINKS)]
+    names = None if class_names is None else tuple(class_names)
+    layout = Layout(STDOUT if to_stdout else str(target), n_rows, n_columns, native(np.dtype(dtype)), names)
+    if names is not None and len(names) != n_columns:
+        raise EnergyAlignError(f"{layout.name}: {len(names)} class names for {n_columns} columns.")
+    file = _standard_output() if to_stdout else atomic_write(target, mode)
+    with file as stream, sink(stream, layout) as write:
+        writer = MatrixWriter(write, layout)
+        yield writer
+        writer.check_complete()
+
+
+@contextlib.contextmanager
+def _standard_output() -> Iterator[IO[bytes]]:
+    if sys.stdout is None or sys.stdout.closed:
+        raise EnergyAlignError(f"{STDOUT} is closed: name a file instead of `-`.")
+    if sys.stdout.isatty():
+        raise EnergyAlignError(f"{STDOUT} is a terminal, and .npy is no text: name a file, or pipe it on.")
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        raise EnergyAlignError(f"cannot write to {STDOUT}: {error.strerror or error}.") from error

@@ -1,0 +1,222 @@
+"""Any classifier, with the class-imbalance bias taken out of its predictions."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Iterator
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
+
+from energyalign.core.arrays import Floats, Ints
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.evidence import EvidenceKind
+from energyalign.core.shifts import Shifts
+from energyalign.sklearn.aligner import EnergyAligner
+from energyalign.sklearn.scores import class_logits
+
+
+class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Fit a classifier and align the energies of its classes, so that rare ones are not passed over.
+
+    The shifts are learnt from what the classifier says about samples it was not trained on: fold by fold on
+    the training data, or on the data given to `fit` if the classifier is frozen. The classifier that
+    predicts is trained on all of it.
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        Any scikit-learn classifier with `decision_function` or `predict_proba`, or a fitted one in a
+        `sklearn.frozen.FrozenEstimator`. Logistic regression if not given.
+    aligner : EnergyAligner, optional
+        How to align. With probabilities only, estimator ``auto`` leaves ``lse`` out, because softmax has
+        removed what it needs; ``marginal`` is the first choice then.
+    evidence : {"auto", "out-of-fold", "training", "held-out"}
+        ``auto`` means ``out-of-fold``, or ``held-out`` for a frozen classifier. ``training`` scores the
+        very samples that the classifier was trained on: faster, and only as good as the classifier is modest.
+    cv : int, splitter or iterable of splits
+        The folds of ``out-of-fold`` evidence.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        Fitted on all data.
+    aligner_ : EnergyAligner
+    shifts_ : Shifts
+    classes_ : array of shape (n_classes,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = make_classification(1000, weights=[0.95], class_sep=0.5, random_state=0)
+    >>> model = EnergyAlignedClassifier(LogisticRegression()).fit(X, y)
+    >>> model.shifts_.clusters.anchor, bool(model.shifts_.values[0] < 0)
+    (1, True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        aligner: EnergyAligner | None = None,
+        evidence: Literal["auto", "out-of-fold", "training", "held-out"] = "auto",
+        cv: Any = 5,
+    ) -> None:
+        self.estimator = estimator
+        self.aligner = aligner
+        self.evidence = evidence
+        self.cv = cv
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        counts: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Fit the classifier and the shifts.
+
+        Parameters
+        ----------
+        X, y : training data, or for a frozen classifier data to align it on
+        sample_weight : array of shape (n_samples,), optional
+            How often each sample was observed; passed on to the classifier.
+        counts : array of shape (n_classes,), optional
+            Training samples per class. Needed only if `y` does not show them (a frozen classifier and
+            balanced data).
+        """
+        base = LogisticRegression() if self.estimator is None else self.estimator
+        frozen = isinstance(base, FrozenEstimator)
+        kind = self._evidence_kind(frozen)
+        check_classification_targets(y)
+        X, y = indexable(X, y)
+        labels = column_or_1d(y, warn=True)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        present = np.unique(labels if weights is None else labels[weights > 0])
+        if len(present) < 2:
+            raise EnergyAlignError(f"y has one class only ({present[:1]}); at least 2 classes are needed.")
+        self.estimator_ = _fit_on(base, X, labels, weights)
+        self.classes_ = np.asarray(self.estimator_.classes_)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        if kind == "out-of-fold":
+            logits, folds = self._out_of_fold(base, X, labels, weights)
+        else:
+            logits, folds = class_logits(self.estimator_, X, self.classes_), None
+        scored = np.ones(len(labels), dtype=bool) if folds is None else folds >= 0
+        self.aligner_ = EnergyAligner() if self.aligner is None else clone(self.aligner)
+        self.aligner_.set_params(evidence=kind, classes=self.classes_)
+        self.aligner_.fit(
+            logits[scored],
+            labels[scored],
+            counts=_class_counts(labels, weights, self.classes_) if counts is None and not frozen else counts,
+            sample_weight=None if weights is None else weights[scored],
+            groups=None if folds is None else folds[scored],
+        )
+        return self
+
+    def _evidence_kind(self, frozen: bool) -> EvidenceKind:
+        known = ("auto", "out-of-fold", "training", "held-out")
+        if self.evidence not in known:
+            raise EnergyAlignError(f"unknown evidence {self.evidence!r}: choose {', '.join(known)}.")
+        if self.evidence == "auto":
+            return "held-out" if frozen else "out-of-fold"
+        if self.evidence == "held-out" and not frozen:
+            raise EnergyAlignError(
+                "evidence='held-out' needs a classifier that is fitted already: wrap it in "
+                "sklearn.frozen.FrozenEstimator and give fit() the held-out data."
+            )
+        if self.evidence == "out-of-fold" and frozen:
+            raise EnergyAlignError(
+                "a frozen classifier cannot be refitted fold by fold: use evidence='held-out' or 'training'."
+            )
+        return self.evidence
+
+    def _out_of_fold(self, base: Any, X: Any, labels: npt.NDArray[Any], weights: Floats | None) -> tuple[Floats, Ints]:
+        """Logits of each sample by a classifier that has not seen it, and its fold.
+
+        The fold is -1 for a sample of a class that is nowhere else: no such classifier knows that class.
+        """
+        logits = np.full((len(labels), len(self.classes_)), -np.inf)
+        folds = np.full(len(labels), -1)
+        for fold, (train, test) in enumerate(_splits(self.cv, X, labels)):
+            known = labels[train] if weights is None else labels[train][weights[train] > 0]
+            if len(np.unique(known)) < 2:
+                continue
+            part = None if weights is None else weights[train]
+            fitted = _fit_on(base, _safe_indexing(X, train), labels[train], part)
+            scored = test[np.isin(labels[test], known)]
+            if len(scored):
+                logits[scored] = class_logits(fitted, _safe_indexing(X, scored), self.classes_)
+                folds[scored] = fold
+        if not np.any(folds >= 0):
+            raise EnergyAlignError(
+                "out-of-fold evidence needs a class with at least 2 samples: use evidence='training'."
+            )
+        return logits, folds
+
+    @property
+    def shifts_(self) -> Shifts:
+        """One shift per class, with diagnostics."""
+        return self.aligner_.shifts_
+
+    def decision_function(self, X: Any) -> Floats:
+        """Corrected logits; for two classes their difference."""
+        check_is_fitted(self)
+        corrected: Floats = self.aligner_.transform(class_logits(self.estimator_, X, self.classes_))
+        return corrected[:, 1] - corrected[:, 0] if len(self.classes_) == 2 else corrected
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Softmax of the corrected logits."""
+        check_is_fitted(self)
+        probabilities: Floats = self.aligner_.predict_proba(class_logits(self.estimator_, X, self.classes_))
+        return probabilities
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The class of the largest corrected logit."""
+        check_is_fitted(self)
+        return self.aligner_.predict(class_logits(self.estimator_, X, self.classes_))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        base = get_tags(LogisticRegression() if self.estimator is None else self.estimator)
+        tags.input_tags.sparse = base.input_tags.sparse
+        tags.input_tags.allow_nan = base.input_tags.allow_nan
+        return tags
+
+
+def _fit_on(base: Any, X: Any, labels: npt.NDArray[Any], weights: Floats | None) -> Any:
+    """A fitted copy of `base`; a frozen one stays what it is."""
+    if weights is None:
+        return clone(base).fit(X, labels)
+    if not has_fit_parameter(base, "sample_weight"):
+        raise EnergyAlignError(f"{type(base).__name__} takes no sample_weight: fit without weights.")
+    return clone(base).fit(X, labels, sample_weight=weights)
+
+
+def _splits(cv: Any, X: Any, labels: npt.NDArray[Any]) -> Iterator[tuple[Ints, Ints]]:
+    """Stratified folds, no more of them than the largest class has samples."""
+    if isinstance(cv, numbers.Integral):
+        largest = int(np.unique(labels, return_counts=True)[1].max())
+        cv = max(2, min(int(cv), largest))
+    splitter = check_cv(cv, labels, classifier=True)
+    with warnings.catch_warnings():
+        # A class with fewer samples than folds is expected here: that is what a long tail is.
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        yield from splitter.split(X, labels)
+
+
+def _class_counts(labels: npt.NDArray[Any], weights: Floats | None, classes: npt.NDArray[Any]) -> Floats:
+    return np.bincount(np.searchsorted(classes, labels), weights=weights, minlength=len(classes)).astype(np.float64)

@@ -1,0 +1,41 @@
+"""From whatever a fitted classifier offers to logits, one column per class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from energyalign.core.arrays import Floats
+
+# A forest or a tree says exactly 0 for a class it did not see in a leaf. That is less a certainty than a lack of
+# samples, so that probabilities are not taken to be smaller than this.
+SMALLEST_PROBABILITY = 1e-6
+
+
+def class_logits(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> Floats:
+    """Logits of the columns `classes`; -inf for a class that the classifier does not know.
+
+    The decision function is preferred: it is not normalised. Where there is none, or it is not one score
+    per class (one-versus-one), log-probabilities are used.
+    """
+    own = np.asarray(classifier.classes_)
+    scores = _scores(classifier, X, len(own))
+    if len(own) == len(classes):
+        return scores
+    logits = np.full((len(scores), len(classes)), -np.inf)
+    logits[:, np.searchsorted(classes, own)] = scores
+    return logits
+
+
+def _scores(classifier: Any, X: Any, n_classes: int) -> Floats:
+    if hasattr(classifier, "decision_function"):
+        decision = np.asarray(classifier.decision_function(X), dtype=np.float64)
+        if decision.ndim == 1:
+            # One score for two classes is their difference; halves treat them alike.
+            return np.column_stack([-decision / 2, decision / 2])
+        if decision.shape[1] == n_classes:
+            return decision
+    probabilities = np.asarray(classifier.predict_proba(X), dtype=np.float64)
+    return np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))

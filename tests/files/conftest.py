@@ -1,0 +1,40 @@
+"""What the tests of files share: a table of logits, and the whole of a shard set as one array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from energyalign.files import open_shards
+
+
+@pytest.fixture
+def logits() -> np.ndarray:
+    """23 rows of 5 classes, float32, not the same read along rows as along columns."""
+    return np.random.default_rng(0).normal(size=(23, 5)).astype(np.float32)
+
+
+@pytest.fixture
+def read() -> Callable[..., np.ndarray]:
+    """Everything that `open_shards` streams, in one array; reads twice and wants the same."""
+
+    def read_all(*paths: str | Path, **options: Any) -> np.ndarray:
+        shards = open_shards(paths, **options)
+        first = np.concatenate(list(shards.blocks()))
+        second = np.concatenate(list(shards.blocks()))
+        np.testing.assert_array_equal(first, second)
+        assert first.shape == (shards.n_rows, shards.n_classes)
+        return first
+
+    return read_all
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Blocks of at most 100 bytes, so that small tables have many."""
+    monkeypatch.setattr("energyalign.files.checks.BLOCK_BYTES", 100)
+    return 100

@@ -1,0 +1,263 @@
+"""Labels, counts, priors and assignments from .npy, .json and .csv files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from energyalign import EnergyAlignError
+from energyalign.files import in_class_order, read_assignment, read_counts, read_labels, read_prior
+
+NAMES = ("cat", "dog", "eel")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write text, bytes or an array to a file with the given extension."""
+
+    def write_file(extension: str, content: object) -> Path:
+        path = tmp_path / f"v.{extension}"
+        if isinstance(content, np.ndarray):
+            np.save(path, content)
+        else:
+            path.write_bytes(content if isinstance(content, bytes) else str(content).encode())
+        return path
+
+    return write_file
+
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    ("extension", "content"),
+    [
+        ("npy", np.array([2, 0, 1, 1])),
+        ("npy", np.array([2, 0, 1, 1], dtype=np.uint8)),
+        ("npy", np.array([2, 0, 1, 1], dtype=">i4")),
+        ("npy", np.array([2, 0, 1, 1], dtype=np.float16)),
+        ("npy", np.array(["eel", "cat", "dog", "dog"])),
+        ("json", "[2, 0, 1, 1]"),
+        ("json", "[2, 0.0, 1, 1]"),
+        ("json", '["eel", "cat", "dog", "dog"]'),
+        ("csv", "2\n0\n1\n1\n"),
+        ("csv", "2.0\n0\n1\n1"),
+        ("csv", "label\n2\n0\n1\n1\n"),
+        ("csv", "labels\neel\ncat\ndog\ndog\n"),
+        ("csv", "eel\n cat\ndog\ndog\n\n"),
+    ],
+)
+def test_labels_as_numbers_or_names(write, extension, content):
+    labels = read_labels(write(extension, content), NAMES)
+    assert labels.dtype == np.int64
+    assert labels.tolist() == [2, 0, 1, 1]
+
+
+def test_integers_need_no_names_and_are_not_checked_against_a_range(write):
+    assert read_labels(write("npy", np.array([7, -1]))).tolist() == [7, -1]
+    assert read_labels(write("json", "[7, 8]"), ("7", "8")).tolist() == [7, 8]
+
+
+@pytest.mark.parametrize(
+    ("extension", "content", "message"),
+    [
+        ("npy", np.array([0, 1.5]), r"label '1\.5' at position 1"),
+        ("npy", np.array([0, np.nan]), "label 'nan' at position 1"),
+        ("npy", np.array([np.inf, 0]), "label 'inf' at position 0"),
+        ("npy", np.array([0, 1e300]), r"label '1e\+300' at position 1"),
+        ("npy", np.array([0, 2**64 - 1], dtype=np.uint64), "label '18446744073709551615' at position 1"),
+        ("npy", np.array([True, False]), "holds bool, which is no type for labels"),
+        ("npy", np.array([1j]), "holds complex128"),
+        ("npy", np.array([b"cat"]), r"holds \|S3"),
+        ("npy", np.zeros((2, 2), dtype=int), r"has shape \(2, 2\)"),
+        ("npy", np.array([], dtype=int), "holds no labels"),
+        ("npy", np.array(["cat", "zebra"]), "label 'zebra' at position 1"),
+        ("npy", b"rubbish!", "not a .npy array"),
+        ("json", '["cat", "zebra"]', "label 'zebra' at position 1"),
+        ("json", '["cat", 1]', "label '1' at position 1"),
+        ("json", "[0, true]", "label '0' at position 0|label 'True' at position 1"),
+        ("json", "[0, null]", "position"),
+        ("json", "[[0], [1]]", "position 0"),
+        ("json", "[[0], [1, 2]]", "position 0"),
+        ("json", f"[{2**70}]", f"label '{2**70}' at position 0|no type"),
+        ("json", "[]", "holds an empty list, but a list of class indices or of class names is expected"),
+        ("json", '{"a": 1}', "holds a JSON object, but a list of class indices"),
+        ("json", "3", "holds a JSON number"),
+        ("json", '"cat"', "holds a JSON string"),
+        ("json", "null", "holds a JSON null"),
+        ("json", "true", "holds a JSON boolean"),
+        ("json", "[1, 2", "damaged or not JSON"),
+        ("json", "[1, NaN]", "NaN is not a JSON number"),
+        ("json", b"\xff\xfe", "not JSON in UTF-8"),
+        ("json", "[" * 100_000, "not JSON"),
+        ("csv", "cat\nzebra\n", "label 'zebra' at position 1"),
+        ("csv", "0\n1.5\n", r"label '1\.5' at position 1"),
+        ("csv", "0\n\n1\n", "line 2: the line is empty"),
+        ("csv", "0,1\n1,2\n", "has 2 columns, but one column is expected"),
+        ("csv", "label\n", "holds no labels"),
+        ("csv", "\n\n", "has 0 columns"),
+        ("csv", b"\xff\xff", "not a .csv file in UTF-8"),
+        ("txt", "0\n1\n", r"not one of \.npy, \.json, \.csv"),
+    ],
+)
+def test_bad_labels_are_refused(write, extension, content, message):
+    path = write(extension, content)
+    with pytest.raises(EnergyAlignError, match=message) as caught:
+        read_labels(path, NAMES)
+    assert f"v.{extension}" in str(caught.value)
+
+
+def test_names_without_class_names_are_refused(write):
+    with pytest.raises(EnergyAlignError, match=r"holds names \('cat', 'dog'\).*do not name their classes"):
+        read_labels(write("csv", "cat\ndog\ncat\n"))
+
+
+def test_text_that_is_both_a_name_and_another_index_is_refused(write):
+    path = write("csv", "1\n2\n")
+    with pytest.raises(EnergyAlignError, match="label 1 is the name of class 0, but may also mean class 1"):
+        read_labels(path, ("1", "2", "3"))
+    assert read_labels(path, ("0", "1", "2")).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("reader", [read_labels, read_counts, read_assignment])
+def test_files_that_cannot_be_opened_are_refused(tmp_path, reader):
+    with pytest.raises(EnergyAlignError, match=r"cannot read .*none\.json: No such file"):
+        reader(tmp_path / "none.json")
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(EnergyAlignError, match=r"folder\.json is a directory"):
+        reader(tmp_path / "folder.json")
+
+
+# Counts and priors
+
+
+@pytest.mark.parametrize(
+    ("extension", "content", "names"),
+    [
+        ("npy", np.array([5, 0, 2]), None),
+        ("npy", np.array([5, 0, 2], dtype=">f4"), None),
+        ("json", "[5, 0.0, 2]", None),
+        ("json", '{"cat": 5, "dog": 0, "eel": 2.0}', NAMES),
+        ("csv", "5\n0\n2\n", None),
+        ("csv", "count\n5\n0\n2\n", None),
+        ("csv", "cat,5\ndog,0\neel,2\n", NAMES),
+        ("csv", "\ufeffname,count\r\ncat,5\r\n dog , 0\r\neel,2\r\n", NAMES),
+        ("csv", "7,5\n8,0\n9,2\n", ("7", "8", "9")),
+    ],
+)
+def test_counts_with_and_without_names(write, extension, content, names):
+    counts, found = read_counts(write(extension, content))
+    assert counts.dtype == np.float64
+    assert counts.tolist() == [5, 0, 2]
+    assert found == names
+
+
+def test_counts_as_pandas_writes_them(tmp_path):
+    pd.Series(["cat", "dog", "cat"], name="label").value_counts().to_csv(tmp_path / "v.csv")
+    counts, names = read_counts(tmp_path / "v.csv")
+    assert (counts.tolist(), names) == ([2, 1], ("cat", "dog"))
+
+
+@pytest.mark.parametrize(
+    ("extension", "content", "message"),
+    [
+        ("npy", np.array([1, np.nan]), r"nan for position 1 \(counted from 0\), but a finite number >= 0"),
+        ("npy", np.array([1, -1]), r"-1\.0 for position 1"),
+        ("npy", np.array([np.inf, 1]), "inf for position 0"),
+        ("npy", np.array([True, False]), "holds bool, but numbers are expected"),
+        ("npy", np.array(["a"]), "holds <U1, but numbers"),
+        ("npy", np.array([], dtype=float), "holds no numbers"),
+        ("npy", np.zeros((2, 2)), r"has shape \(2, 2\)"),
+        ("json", "[1, -2]", r"-2\.0 for position 1"),
+        ("json", '{"cat": 1, "dog": -2}', r"-2\.0 for class 'dog'"),
+        ("json", '{"cat": 1, "dog": "2"}', "'2' for class 'dog' is not a number"),
+        ("json", '{"cat": 1, "dog": {"a": 1}}', "for class 'dog' is not a number"),
+        ("json", "[1, true]", "True for class 1 is not a number"),
+        ("json", "[1, null]", "None for class 1 is not a number"),
+        ("json", '{"cat": 1, "cat": 2}', "the key 'cat' is given twice"),
+        ("json", '{"": 1, "cat": 2}', "has no name"),
+        ("json", "[1, NaN]", "NaN is not a JSON number"),
+        ("json", "[1, Infinity]", "Infinity is not a JSON number"),
+        ("json", "[1, 1e999]", "inf for position 1"),
+        ("json", "[1, 1" + "0" * 400 + "]", "too large"),
+        ("json", "[1, 1" + "0" * 9000 + "]", "damaged or not JSON"),
+        ("json", "[]", "holds no numbers"),
+        ("json", "{}", "holds no numbers"),
+        ("json", "5", "holds a JSON number, but a list of numbers or an object"),
+        ("json", "{'cat': 1}", "damaged or not JSON"),
+        ("csv", "nan\n1\n", "nan for position 0"),
+        ("csv", "cat,1\ndog,-1\n", r"-1\.0 for class 'dog'"),
+        ("csv", "cat,1O\ndog,1\n", "line 1: '1O' is not a number"),
+        ("csv", "cat,\ndog,1\n", "line 1: a cell is empty"),
+        ("csv", "name,count\ncat,1\ndog,x\n", "line 3: 'x' is not a number"),
+        ("csv", "cat,1\ncat,2\n", "more than once: cat"),
+        ("csv", "a,b,c\n1,2,3\n", "has 3 columns, but 1 to 2 columns"),
+        ("csv", "cat,1\ndog\n", "line 2: 1 cells, but 2"),
+        ("csv", "count\n", "holds no numbers"),
+        ("yaml", "a: 1", r"not one of \.npy, \.json, \.csv"),
+    ],
+)
+def test_bad_counts_and_priors_are_refused(write, extension, content, message):
+    path = write(extension, content)
+    for reader in (read_counts, lambda path: read_prior(path, NAMES)):
+        with pytest.raises(EnergyAlignError, match=message) as caught:
+            reader(path)
+        assert f"v.{extension}" in str(caught.value)
+
+
+def test_json_beyond_the_size_limit_is_not_read(write):
+    path = write("json", "[")
+    os.truncate(path, 2**30)
+    with pytest.raises(EnergyAlignError, match=r"v\.json has 1,073,741,824 bytes, more than"):
+        read_counts(path)
+
+
+def test_a_prior_with_names_comes_back_in_the_order_of_the_classes(write):
+    path = write("json", json.dumps({"eel": 0.5, "cat": 0.2, "dog": 0.3}))
+    assert read_prior(path, NAMES).tolist() == [0.2, 0.3, 0.5]
+    assert read_prior(path, None).tolist() == [0.5, 0.2, 0.3]
+    assert read_prior(write("json", "[0.1, 0.9]"), NAMES).tolist() == [0.1, 0.9]
+
+
+def test_a_prior_for_other_classes_is_refused(write):
+    path = write("json", json.dumps({"eel": 0.5, "cat": 0.2, "fox": 0.3}))
+    with pytest.raises(EnergyAlignError, match=r"v\.json does not name the 3 classes.*missing dog; unknown fox"):
+        read_prior(path, NAMES)
+
+
+def test_in_class_order_wants_the_same_classes():
+    assert in_class_order(np.array([1.0, 2.0]), ("b", "a"), ("a", "b"), "x").tolist() == [2.0, 1.0]
+    with pytest.raises(EnergyAlignError, match="x does not name the 2 classes of the logits: missing b; unknown none"):
+        in_class_order(np.array([1.0]), ("a",), ("a", "b"), "x")
+
+
+# Assignments
+
+
+def test_an_assignment_is_a_list_of_clusters(write):
+    assert read_assignment(write("json", "[0, 0, 1, 2]")) == (0, 0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("extension", "content", "message"),
+    [
+        ("json", "[0, 1.0]", r"1\.0 at position 1 .* is no cluster index"),
+        ("json", "[0, true]", "True at position 1"),
+        ("json", "[-1]", "-1 at position 0"),
+        ("json", '["a"]', "'a' at position 0"),
+        ("json", "[]", "holds an empty list"),
+        ("json", '{"a": 0}', "holds a JSON object, but a list of cluster indices, one for each class"),
+        ("json", "[0, ", "not JSON"),
+        ("npy", np.array([0, 1]), r"not one of \.json"),
+    ],
+)
+def test_bad_assignments_are_refused(write, extension, content, message):
+    path = write(extension, content)
+    with pytest.raises(EnergyAlignError, match=message) as caught:
+        read_assignment(path)
+    assert f"v.{extension}" in str(caught.value)
