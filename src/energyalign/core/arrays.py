@@ -33,11 +33,9 @@ def is_floating(array: Array) -> bool:
 def to_numpy(array: Array) -> npt.NDArray[Any]:
     """A small result (per class, per sample) as a NumPy array on the host."""
     if hasattr(array, "detach"):
-        array = array.detach()
-    if hasattr(array, "cpu") or (hasattr(array, "__array_namespace__") and not isinstance(array, np.ndarray)):
-        from array_api_compat import to_device
-
-        array = to_device(array, "cpu")
+        array = array.detach().cpu()  # torch
+    elif hasattr(array, "device") and hasattr(array, "get"):
+        array = array.get()  # cupy
     return np.asarray(array)
 
 
