@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -42,7 +42,9 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
 def working_precision(block: Array, *, double: bool = False) -> Array:
     """`block` in float64 if it has that precision or `double` asks for it, otherwise in float32."""
     xp = namespace(block)
-    wanted = xp.float64 if double or block.dtype == xp.float64 else xp.float32
+    # By size, because float64 of the other byte order and long double are not equal to float64.
+    wide = block.dtype == xp.float64 or getattr(block.dtype, "itemsize", 0) >= 8
+    wanted = xp.float64 if double or wide else xp.float32
     return block if block.dtype == wanted else xp.astype(block, wanted)
 
 
@@ -91,15 +93,19 @@ def as_logits(logits: Array, n_classes: int | None = None, *, name: str = "logit
     return logits
 
 
-def refuse_bad_value(block: Array, first_row: int = 0, *, name: str = "logits") -> None:
-    """Raise the error that names the first NaN or +inf of `block`, if there is one."""
+def refuse_bad_value(block: Array, samples: Sequence[int] | Ints | None = None, *, name: str = "logits") -> None:
+    """Raise the error that names the first NaN or +inf of `block`, if there is one.
+
+    `samples` are the numbers of the rows in what the caller was given, if they are not 0, 1, 2, ...
+    """
     xp = namespace(block)
     bad = to_numpy(xp.isnan(block) | (block == xp.inf))
     if not bad.any():
         return
     row, column = (int(index[0]) for index in np.nonzero(bad))
     value = "NaN" if bool(xp.isnan(block[row, column])) else "+inf"
+    sample = row if samples is None else int(samples[row])
     raise EnergyAlignError(
-        f"{name} has {value} at sample {first_row + row}, class {column} (counted from 0). "
+        f"{name} has {value} at sample {sample}, class {column} (counted from 0). "
         "Drop that sample or mend the model; a class that must not be predicted is marked with -inf."
     )

@@ -22,6 +22,9 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
     target = Path(path)
     if target.is_dir():
         raise EnergyAlignError(f"{target} is a directory: give the name of a file to write.")
+    if target.exists() and not target.is_file():
+        # Renaming over a device or a pipe would remove it from the system.
+        raise EnergyAlignError(f"{target} is not a regular file: give the name of a file to write.")
     temporary: str | None = None
     try:
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
@@ -45,6 +48,17 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+
+
+def refuse_unwritable(path: str | os.PathLike[str]) -> None:
+    """Raise now if `path` cannot become a file, rather than after the work that should fill it."""
+    target = Path(path)
+    if target.is_dir():
+        raise EnergyAlignError(f"{target} is a directory: give the name of a file to write.")
+    if not target.parent.is_dir():
+        raise EnergyAlignError(f"cannot write {target}: there is no folder {target.parent}. Make it first.")
+    if not os.access(target.parent, os.W_OK):
+        raise EnergyAlignError(f"cannot write {target}: the folder {target.parent} is not writable.")
 
 
 def _sync_directory(directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,10 +78,17 @@ class Clusters:
     @classmethod
     def given(cls, assignment: Sequence[int], counts: npt.ArrayLike | None = None) -> Self:
         """A partition of the user's own; the anchor has the smallest mean count, or is cluster 0."""
-        partition = cls(tuple(int(cluster) for cluster in assignment))
+        try:
+            partition = cls(tuple(operator.index(cluster) for cluster in assignment))
+        except TypeError as error:
+            raise EnergyAlignError("the cluster of each class must be a whole number.") from error
         if counts is None:
             return partition
         values = np.asarray(counts, dtype=np.float64)
+        if values.shape != (partition.n_classes,):
+            raise EnergyAlignError(
+                f"clusters were given for {partition.n_classes} classes, training counts for {values.size}."
+            )
         return cls(partition.assignment, int(np.argmin(partition.sums(values) / partition.sizes())), "given")
 
     @property

@@ -31,7 +31,12 @@ def estimate(evidence: Evidence, estimator: Estimator, sharing: Sharing) -> Esti
         return _estimate_monotone(evidence, estimator)
     energies = _energies(evidence, estimator, sharing)
     shifts = energies.values[sharing.anchor] - energies.values
-    return Estimate(estimator.name, sharing, shifts[sharing.indices], energies.shift_standard_errors[sharing.indices])
+    return Estimate(
+        estimator.name,
+        sharing,
+        np.where(evidence.masked, 0.0, shifts[sharing.indices]),
+        np.where(evidence.masked, 0.0, energies.shift_standard_errors[sharing.indices]),
+    )
 
 
 def _estimate_monotone(evidence: Evidence, estimator: Estimator) -> Estimate:
@@ -40,10 +45,13 @@ def _estimate_monotone(evidence: Evidence, estimator: Estimator) -> Estimate:
     usable = np.flatnonzero(evidence.usable)
     if len(usable) == 0:
         raise EnergyAlignError("no class has evidence: give logits of the classes to correct.")
-    # Classes without evidence must not stop the others: each joins a usable class, then takes its count's value.
+    # Classes without evidence must not stop the others: each joins the usable class nearest to it in counts, then
+    # takes its own count's value.
     stand_in = np.arange(evidence.n_classes)
-    stand_in[evidence.unseen] = usable[0]
-    alone = Clusters.given(np.unique(stand_in, return_inverse=True)[1].tolist(), evidence.counts)
+    for k in np.flatnonzero(evidence.unseen):
+        stand_in[k] = usable[np.argmin(np.abs(evidence.counts[usable] - evidence.counts[k]))]
+    assignment = np.unique(stand_in, return_inverse=True)[1]
+    alone = Clusters(tuple(assignment.tolist()), int(assignment[usable[0]]))
     energies = _energies(evidence, estimator, alone)
     values, errors = smooth(
         energies.values[alone.indices],
@@ -57,7 +65,7 @@ def _estimate_monotone(evidence: Evidence, estimator: Estimator) -> Estimate:
         estimator.name,
         Clusters(tuple(pools.tolist()), int(pools[rarest]), "monotone"),
         np.where(evidence.masked, 0.0, values[rarest] - values),
-        np.where(pools == pools[rarest], 0.0, np.hypot(errors, errors[rarest])),
+        np.where(evidence.masked | (pools == pools[rarest]), 0.0, np.hypot(errors, errors[rarest])),
     )
 
 

@@ -10,7 +10,17 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from energyalign.core.arrays import Array, Bools, Floats, Ints, as_logits, namespace, row_pieces, to_numpy
+from energyalign.core.arrays import (
+    Array,
+    Bools,
+    Floats,
+    Ints,
+    as_logits,
+    namespace,
+    refuse_bad_value,
+    row_pieces,
+    to_numpy,
+)
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.core.free_energy import FreeEnergy, _per_sample
 
@@ -20,12 +30,16 @@ _ROWS_PER_BLOCK = 4096
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows of the evidence. `weights` make the classes equal; `repeats` say how often a row was seen."""
+    """Some rows of the evidence.
+
+    `weights` make the classes equal, `repeats` say how often a row was seen, `samples` are the rows' numbers.
+    """
 
     logits: Array
     labels: Ints | None
     weights: Floats
     repeats: Floats
+    samples: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +132,7 @@ class Evidence:
             counts=checked_counts,
             kind=kind,
             class_names=None if class_names is None else tuple(str(name) for name in class_names),
-            groups=None if groups is None else np.asarray(groups, dtype=np.int64),
+            groups=None if groups is None else _check_groups(groups, n_samples),
         )
         seen = evidence.label_counts
         if checked_counts is None and seen is not None and np.all(seen > 0) and np.ptp(seen) > 0:
@@ -198,6 +212,7 @@ class Evidence:
                     None if self.labels is None else self.labels[rows][kept],
                     self._weights[rows][kept],
                     repeats[kept],
+                    rows.start + kept,
                 )
         if start != self.n_samples:
             raise EnergyAlignError(
@@ -212,7 +227,11 @@ class Evidence:
             return self.accumulated
         energy = FreeEnergy(self.n_classes)
         for block in self.blocks():
-            energy.update(block.logits, weights=block.weights, repeats=block.repeats)
+            try:
+                energy.update(block.logits, weights=block.weights, repeats=block.repeats)
+            except EnergyAlignError:
+                refuse_bad_value(block.logits, block.samples)  # by its number in the evidence, not in the block
+                raise
         return energy
 
     @cached_property
@@ -240,7 +259,8 @@ class Evidence:
             return False
         for block in self.blocks():
             xp = namespace(block.logits)
-            totals = to_numpy(xp.sum(xp.exp(xp.astype(block.logits, xp.float64)), axis=1))
+            with np.errstate(over="ignore"):  # large logits are not log-probabilities, and that is all there is to say
+                totals = to_numpy(xp.sum(xp.exp(xp.astype(block.logits, xp.float64)), axis=1))
             return bool(np.allclose(totals, 1.0, atol=1e-3))
         return False
 
@@ -275,6 +295,14 @@ def check_counts(counts: npt.ArrayLike, n_classes: int) -> Floats:
             "A class without training samples has no prior to correct: leave it out of the logits."
         )
     return values
+
+
+def _check_groups(groups: npt.ArrayLike, n_samples: int) -> Ints:
+    """Groups, whatever they are called, as numbers 0, 1, 2, ..."""
+    values = np.asarray(groups)
+    if values.shape != (n_samples,):
+        raise EnergyAlignError(f"groups must have shape ({n_samples},), one per sample, not {values.shape}.")
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def _refuse_reading() -> Iterable[Array]:

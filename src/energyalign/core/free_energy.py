@@ -93,11 +93,9 @@ class FreeEnergy:
             How many times each sample was really observed: the same as giving it that many times.
         """
         block = as_logits(logits, self._n_classes)
-        if self._n_classes is None:
-            self._allocate(block.shape[1])
         weight = _per_sample("weights", weights, block.shape[0])
         repeat = _per_sample("repeats", repeats, block.shape[0])
-        added = FreeEnergy(self.n_classes)
+        added = FreeEnergy(block.shape[1])
         rows = min(_PIECE_ROWS, max(1, _PIECE_NUMBERS // block.shape[1]))
         for start, piece in row_pieces(block, rows):
             stop = start + piece.shape[0]
@@ -111,7 +109,13 @@ class FreeEnergy:
         largest = xp.max(block, axis=0)
         piece_peak = to_numpy(largest).astype(np.float64)
         if not np.all(piece_peak < np.inf):  # also false for NaN
-            refuse_bad_value(block, first_row)
+            refuse_bad_value(block, range(first_row, first_row + block.shape[0]))
+        counted = weights * repeats > 0
+        if not counted.all():
+            # A sample that does not count must not set the peak: all that do could vanish beside it.
+            block = xp.where(like(counted, block)[:, None] > 0, block, xp.full_like(block, -xp.inf))
+            largest = xp.max(block, axis=0)
+            piece_peak = to_numpy(largest).astype(np.float64)
         scaled = xp.exp(block - xp.where(largest == -xp.inf, xp.zeros_like(largest), largest))
         piece = FreeEnergy(self.n_classes)
         once = np.all(weights == 1.0)

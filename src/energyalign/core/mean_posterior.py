@@ -113,10 +113,11 @@ class MeanPosterior:
         """Mean distance of a logit from the log-partition of its sample, over samples and classes in play."""
         distance, weight = 0.0, 0.0
         for piece in self._pieces(np.zeros(self.clusters.n_clusters)):
-            depths = -to_numpy(piece.log_posterior)
-            in_play = np.isfinite(depths)
-            distance += float(self._share(piece) @ np.where(in_play, depths, 0.0).sum(axis=1))
-            weight += float(self._share(piece) @ in_play.sum(axis=1))
+            xp = namespace(piece.log_posterior)
+            in_play = xp.isfinite(piece.log_posterior)
+            depths = xp.where(in_play, -piece.log_posterior, xp.zeros_like(piece.log_posterior))
+            distance += float(self._share(piece) @ to_numpy(xp.sum(depths, axis=1)))
+            weight += float(self._share(piece) @ to_numpy(xp.sum(xp.astype(in_play, xp.float64), axis=1)))
         return distance / weight
 
     def log_mass(self, biases: Floats) -> Floats:
@@ -141,7 +142,7 @@ class MeanPosterior:
             shifted = (logits + like(per_class, logits)[None, :]) / self.temperature
             peak = xp.max(shifted, axis=1, keepdims=True)
             if not np.all(np.isfinite(to_numpy(peak))):
-                refuse_bad_value(samples.logits)
+                refuse_bad_value(samples.logits, samples.samples)
                 raise EnergyAlignError(
                     "a sample has -inf for every class: a row of logits needs at least one class in play."
                 )

@@ -108,15 +108,19 @@ class _Comparison:
         return float(self._target @ self._class_means(values.astype(np.float64)))
 
     def distance(self, best: Bools, other: Bools) -> float:
-        """Difference of two means in its own standard errors."""
+        """Difference of two means in its own standard errors.
+
+        A rare class may show no disagreement in its two samples by mere luck. Its rate of disagreement is
+        therefore drawn towards the mean rate of all classes, as if two more samples had shown that.
+        """
         difference = best.astype(np.float64) - other
-        means = self._class_means(difference)
-        total = float(self._target @ means)
+        total = float(self._target @ self._class_means(difference))
         if total <= 0:
             return 0.0
-        variances = self._class_means(difference**2) - means**2
-        noise = float(np.sqrt(self._target**2 @ np.divide(variances, np.maximum(self._seen - 1, 1))))
-        return min(total / noise, _FARTHEST) if noise > 0 else _FARTHEST
+        rates = self._class_means(difference**2)
+        shrunk = (self._seen * rates + 2.0 * float(self._target @ rates)) / (self._seen + 2.0)
+        noise = float(np.sqrt(self._target**2 @ np.divide(shrunk, np.maximum(self._seen, 1.0))))
+        return min(total / noise, _FARTHEST)
 
     def _class_means(self, values: Floats) -> Floats:
         sums = np.bincount(self._labels, weights=values * self._repeats, minlength=len(self._seen))

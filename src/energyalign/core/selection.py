@@ -21,11 +21,11 @@ from energyalign.core.trust import (
 )
 
 MOST_NUMBERS = 20_000_000  # logits that candidates are compared on; more would not change the choice
-CLOSE = 1.0  # standard errors of a difference within which two scores count as equal
+CLOSE = 2.0  # standard errors of a difference within which two scores count as equal
 # Theory says that energies follow the log counts with slope 1. A slope far from it, on training samples that the
 # model may have memorised, tells of that and not of a model without bias.
-TRUSTED_SLOPES = (0.5, 2.0)
-MEMORISED = 0.9  # class-averaged accuracy of the raw model from which its training samples may be memorised
+TRUSTED_SLOPES = (0.8, 1.25)
+MEMORISED = 0.7  # class-averaged accuracy of the raw model from which its training samples may be memorised
 
 _PREFERENCE = ("marginal", "lse", "prior", "none")
 
@@ -85,11 +85,9 @@ def select(evidence: Evidence, options: list[Option], target: Floats) -> tuple[E
         candidates.append(_measured(sample, result, _name(sharing)))
     if all(result is None for result in estimates):
         raise EnergyAlignError(f"no estimator could use this evidence. The first said: {candidates[0].problem}")
-    scores = cross_fitted_scores(sample, options, target)
-    candidates = [
-        replace(c, score=s.accuracy, behind=s.behind, problem=c.problem or s.problem)
-        for c, s in zip(candidates, scores, strict=True)
-    ]
+    standing = [i for i, result in enumerate(estimates) if result is not None]
+    for i, score in zip(standing, cross_fitted_scores(sample, [options[i] for i in standing], target), strict=True):
+        candidates[i] = replace(candidates[i], score=score.accuracy, behind=score.behind, problem=score.problem)
     by_score = evidence.kind != "training" and any(c.score is not None for c in candidates)
     chosen, reason = _by_score(candidates) if by_score else _by_diagnostics(candidates, evidence)
     final = estimates[chosen] if sample is evidence else estimate(evidence, *options[chosen])
@@ -104,19 +102,24 @@ def _by_score(candidates: list[Candidate]) -> tuple[int, str]:
     winner = candidates[chosen]
     reason = f"cross-fitted accuracy {winner.score:.4f}"
     if winner.score != best[0]:
-        reason += f", within {CLOSE:g} standard error of the best ({best[0]:.4f}) and preferred as the more robust"
+        reason += f", within {CLOSE:g} standard errors of the best ({best[0]:.4f}) and preferred as the more robust"
     return chosen, reason + "."
 
 
 def _by_diagnostics(candidates: list[Candidate], evidence: Evidence) -> tuple[int, str]:
+    """The first estimator whose diagnostics hold, in its preferred sharing.
+
+    Only that sharing: among many numbers of clusters one would look right by chance.
+    """
     raw = [c.score for c in candidates if c.estimator == "none" and c.score is not None]
     memorised = evidence.kind == "training" and (not raw or raw[0] >= MEMORISED)
     why = "without labels nothing can be scored" if evidence.labels is None else "accuracy on training data flatters"
-    for i, candidate in enumerate(candidates):
-        if candidate.problem is None and not _doubtful(candidate, memorised):
-            return i, f"{why}, so the first candidate whose own diagnostics hold was taken."
     alive = [i for i, candidate in enumerate(candidates) if candidate.problem is None]
-    return alive[0], f"{why}, and no candidate's diagnostics hold: treat the result with care."
+    preferred = [i for i in alive if all(candidates[i].estimator != candidates[j].estimator for j in alive if j < i)]
+    for i in preferred:
+        if not _doubtful(candidates[i], memorised):
+            return i, f"{why}, so the first estimator whose own diagnostics hold was taken."
+    return alive[0], f"{why}, and no estimator's diagnostics hold: treat the result with care."
 
 
 def _doubtful(candidate: Candidate, memorised: bool) -> bool:
@@ -163,7 +166,7 @@ def _name(sharing: Sharing) -> str:
 def _thinned(evidence: Evidence) -> Evidence:
     """The evidence, or an even part of each class of it that is large enough to compare candidates on."""
     keep_every = -(-evidence.n_samples * evidence.n_classes // MOST_NUMBERS)
-    if keep_every <= 1:
+    if keep_every <= 1 or evidence.accumulated is not None:
         return evidence
     labels = np.zeros(evidence.n_samples, dtype=np.int64) if evidence.labels is None else evidence.labels
     order = np.argsort(labels, kind="stable")

@@ -21,24 +21,24 @@ MOST_JENKS_CLUSTERS = 10  # what `auto` tries
 
 def make_sharing(choice: SharingChoice, evidence: Evidence) -> Sharing:
     """``per-class``, ``monotone``, a number of Jenks clusters, clusters, or the cluster of each class."""
-    if isinstance(choice, str) and choice.isdigit():
+    if isinstance(choice, str) and choice.isdecimal():
         choice = int(choice)
     if isinstance(choice, Clusters):
         clusters = choice
-    elif isinstance(choice, str):
-        if choice == "per-class":
-            return _per_class(evidence)
-        if choice != "monotone":
-            raise EnergyAlignError(
-                f"unknown clusters {choice!r}: choose auto, per-class, monotone, a number of clusters, "
-                "or give the cluster of each class."
-            )
-        _need_counts(evidence, "clusters='monotone'")
-        return "monotone"
     elif isinstance(choice, (int, np.integer)):
         return Clusters.jenks(_need_counts(evidence, f"clusters={choice}"), int(choice))
-    else:
+    elif isinstance(choice, (Sequence, np.ndarray)) and not isinstance(choice, str):
         clusters = Clusters.given(choice, evidence.counts)
+    elif choice == "per-class":
+        return _per_class(evidence)
+    elif choice == "monotone":
+        _need_counts(evidence, "clusters='monotone'")
+        return "monotone"
+    else:
+        raise EnergyAlignError(
+            f"unknown clusters {choice!r}: choose auto, per-class, monotone, a number of clusters, "
+            "or give the cluster of each class."
+        )
     if clusters.n_classes != evidence.n_classes:
         raise EnergyAlignError(
             f"clusters were given for {clusters.n_classes} classes, the logits have {evidence.n_classes}."

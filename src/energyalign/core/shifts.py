@@ -118,7 +118,10 @@ class Shifts:
         """Softmax of the corrected logits."""
         corrected = working_precision(self.apply(logits))
         xp = namespace(corrected)
-        scaled = xp.exp(corrected - xp.max(corrected, axis=-1, keepdims=True))
+        largest = xp.max(corrected, axis=-1, keepdims=True)
+        if not bool(xp.all(xp.isfinite(largest))):
+            raise EnergyAlignError("a sample has +inf, or -inf for every class: its probabilities are not defined.")
+        scaled = xp.exp(corrected - largest)
         return scaled / xp.sum(scaled, axis=-1, keepdims=True)
 
     def with_target(self, prior: npt.ArrayLike | None) -> Self:

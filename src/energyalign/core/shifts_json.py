@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -100,7 +101,7 @@ def _build(data: dict[str, Any]) -> Shifts:
         class_names=tuple(str(name) for name in names) if named else None,
         evidence_kind=str(data["evidence"]["kind"]),
         n_samples=_number(data["evidence"]["samples"]),
-        concerns=tuple(str(concern) for concern in data["concerns"]),
+        concerns=_texts(data["concerns"]),
         selection=_selection(data["selection"]),
         **columns,
     )
@@ -123,12 +124,23 @@ def _selection(data: dict[str, Any] | None) -> Selection | None:
     candidates = tuple(
         Candidate(**{key: value for key, value in row.items() if key in known}) for row in data["candidates"]
     )
-    return Selection(candidates, _whole(data["chosen"]), str(data["reason"]))
+    chosen = _whole(data["chosen"])
+    if not 0 <= chosen < len(candidates):
+        raise EnergyAlignError(f"the chosen candidate {chosen} is not one of the {len(candidates)} recorded.")
+    return Selection(candidates, chosen, str(data["reason"]))
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise EnergyAlignError(f"{values!r} stands where a list of sentences should.")
+    return tuple(values)
 
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise EnergyAlignError(f"{value!r} stands where a number should.")
+    if not math.isfinite(value):  # 1e999 is valid JSON
+        raise EnergyAlignError(f"{value!r} is not a number that shifts can have.")
     return float(value)
 
 

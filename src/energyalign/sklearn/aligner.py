@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -145,7 +146,13 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not self.__sklearn_is_fitted__():
             raise AttributeError("shifts_ is there after fit or partial_fit.")
         if self._shifts is None:
-            self._shifts = self._align(Evidence.from_free_energy(self.energy_, counts=self._counts))
+            if self.evidence not in get_args(EvidenceKind):
+                raise EnergyAlignError(
+                    f"unknown kind of evidence {self.evidence!r}: choose {', '.join(get_args(EvidenceKind))}."
+                )
+            evidence = Evidence.from_free_energy(self.energy_, counts=self._counts)
+            names = tuple(str(name) for name in self.classes_)
+            self._shifts = self._align(replace(evidence, kind=self.evidence, class_names=names))
         return self._shifts
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -185,11 +192,13 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             classes = np.asarray(self.classes)
             if classes.shape != (n_classes,):
                 raise EnergyAlignError(f"classes has shape {classes.shape}, but the logits have {n_classes} columns.")
+            if len(np.unique(classes)) < n_classes:
+                raise EnergyAlignError("classes names a label twice: each column needs one of its own.")
             return classes
         if y is None:
             return np.arange(n_classes)
         seen = np.unique(to_numpy(y))
-        if np.issubdtype(seen.dtype, np.integer) and (len(seen) < n_classes or seen[-1] == n_classes - 1):
+        if np.issubdtype(seen.dtype, np.integer) and len(seen) < n_classes:
             return np.arange(n_classes)
         if len(seen) != n_classes:
             raise EnergyAlignError(

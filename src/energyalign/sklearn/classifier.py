@@ -13,12 +13,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
+from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable
+from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
 from energyalign.core.arrays import Floats, Ints
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.core.evidence import EvidenceKind
 from energyalign.core.shifts import Shifts
 from energyalign.sklearn.aligner import EnergyAligner
@@ -99,16 +100,18 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         base = LogisticRegression() if self.estimator is None else self.estimator
         frozen = isinstance(base, FrozenEstimator)
         kind = self._evidence_kind(frozen)
-        check_classification_targets(y)
         X, y = indexable(X, y)
         labels = column_or_1d(y, warn=True)
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        present = np.unique(labels if weights is None else labels[weights > 0])
-        if len(present) < 2:
-            raise EnergyAlignError(f"y has one class only ({present[:1]}); at least 2 classes are needed.")
-        self.estimator_ = _fit_on(base, X, labels, weights)
+        _refuse_unusable(labels, weights)
+        self.estimator_ = base.fit(X, labels) if frozen else _fit_on(base, X, labels, weights)
+        if not hasattr(self.estimator_, "classes_"):
+            raise EnergyAlignError(f"{type(base).__name__} is no classifier: it has no classes_ after fit.")
         self.classes_ = np.asarray(self.estimator_.classes_)
         for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         if kind == "out-of-fold":
@@ -147,23 +150,27 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     def _out_of_fold(self, base: Any, X: Any, labels: npt.NDArray[Any], weights: Floats | None) -> tuple[Floats, Ints]:
         """Logits of each sample by a classifier that has not seen it, and its fold.
 
-        The fold is -1 for a sample of a class that is nowhere else: no such classifier knows that class.
+        The fold is -1 for a sample that no fold scores. One of a class that is not among the training samples
+        of its fold (the only one of its class, say) is trained on instead: no classifier that has not seen it
+        could name it, and every classifier should know all classes.
         """
         logits = np.full((len(labels), len(self.classes_)), -np.inf)
         folds = np.full(len(labels), -1)
+        observed = np.ones(len(labels), dtype=bool) if weights is None else weights > 0
         for fold, (train, test) in enumerate(_splits(self.cv, X, labels)):
-            known = labels[train] if weights is None else labels[train][weights[train] > 0]
-            if len(np.unique(known)) < 2:
+            namable = np.isin(labels[test], labels[train[observed[train]]])
+            seen, scored = np.concatenate([train, test[~namable]]), test[namable]
+            if len(scored) == 0 or len(np.unique(labels[seen[observed[seen]]])) < 2:
                 continue
-            part = None if weights is None else weights[train]
-            fitted = _fit_on(base, _safe_indexing(X, train), labels[train], part)
-            scored = test[np.isin(labels[test], known)]
-            if len(scored):
-                logits[scored] = class_logits(fitted, _safe_indexing(X, scored), self.classes_)
-                folds[scored] = fold
+            part = None if weights is None else weights[seen]
+            fitted = _fit_on(base, _safe_split(base, X, None, seen)[0], labels[seen], part)
+            rows, _ = _safe_split(base, X, None, scored, seen)
+            logits[scored] = class_logits(fitted, rows, self.classes_)
+            folds[scored] = fold
         if not np.any(folds >= 0):
             raise EnergyAlignError(
-                "out-of-fold evidence needs a class with at least 2 samples: use evidence='training'."
+                "out-of-fold evidence is empty: the folds of cv score no sample by a classifier that knows its "
+                "class and another. Use other folds or evidence='training'."
             )
         return logits, folds
 
@@ -194,11 +201,24 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         base = get_tags(LogisticRegression() if self.estimator is None else self.estimator)
         tags.input_tags.sparse = base.input_tags.sparse
         tags.input_tags.allow_nan = base.input_tags.allow_nan
+        tags.input_tags.pairwise = base.input_tags.pairwise
         return tags
 
 
+def _refuse_unusable(labels: npt.NDArray[Any], weights: Floats | None) -> None:
+    if weights is not None and np.any(weights < 0):
+        raise EnergyAlignError("sample_weight must not be negative.")
+    classes = np.unique(labels)
+    present = classes if weights is None else np.unique(labels[weights > 0])
+    if len(present) < 2:
+        raise EnergyAlignError(f"y has one class only ({some_of(present.tolist())}); at least 2 classes are needed.")
+    if len(present) < len(classes):
+        absent = np.setdiff1d(classes, present).tolist()
+        raise EnergyAlignError(f"all samples of class {some_of(absent)} have weight 0: leave them out.")
+
+
 def _fit_on(base: Any, X: Any, labels: npt.NDArray[Any], weights: Floats | None) -> Any:
-    """A fitted copy of `base`; a frozen one stays what it is."""
+    """A fitted copy of `base`."""
     if weights is None:
         return clone(base).fit(X, labels)
     if not has_fit_parameter(base, "sample_weight"):
@@ -210,7 +230,11 @@ def _splits(cv: Any, X: Any, labels: npt.NDArray[Any]) -> Iterator[tuple[Ints, I
     """Stratified folds, no more of them than the largest class has samples."""
     if isinstance(cv, numbers.Integral):
         largest = int(np.unique(labels, return_counts=True)[1].max())
-        cv = max(2, min(int(cv), largest))
+        if largest < 2:
+            raise EnergyAlignError(
+                "out-of-fold evidence needs a class with at least 2 samples: use evidence='training'."
+            )
+        cv = min(int(cv), largest)
     splitter = check_cv(cv, labels, classifier=True)
     with warnings.catch_warnings():
         # A class with fewer samples than folds is expected here: that is what a long tail is.

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from energyalign.core.arrays import Floats
+from energyalign.core.errors import EnergyAlignError
 
 # A forest or a tree says exactly 0 for a class it did not see in a leaf. That is less a certainty than a lack of
 # samples, so that probabilities are not taken to be smaller than this.
@@ -30,12 +31,27 @@ def class_logits(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> Floats:
 
 
 def _scores(classifier: Any, X: Any, n_classes: int) -> Floats:
-    if hasattr(classifier, "decision_function"):
+    if hasattr(classifier, "decision_function") and (n_classes == 2 or not _one_versus_one(classifier)):
         decision = np.asarray(classifier.decision_function(X), dtype=np.float64)
         if decision.ndim == 1:
             # One score for two classes is their difference; halves treat them alike.
             return np.column_stack([-decision / 2, decision / 2])
         if decision.shape[1] == n_classes:
             return decision
+    if not hasattr(classifier, "predict_proba"):
+        raise EnergyAlignError(
+            f"{type(classifier).__name__} gives neither one score per class nor probabilities: it needs a "
+            "decision_function (of one-versus-rest shape, for SVC decision_function_shape='ovr') or predict_proba."
+        )
     probabilities = np.asarray(classifier.predict_proba(X), dtype=np.float64)
     return np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))
+
+
+def _one_versus_one(classifier: Any) -> bool:
+    """Whether scores are of pairs of classes. Three classes make three pairs, so that columns do not tell."""
+    for inside in ("best_estimator_", "estimator_"):
+        if hasattr(classifier, inside):
+            return _one_versus_one(getattr(classifier, inside))
+    if hasattr(classifier, "steps"):
+        return _one_versus_one(classifier.steps[-1][1])
+    return getattr(classifier, "decision_function_shape", None) == "ovo"

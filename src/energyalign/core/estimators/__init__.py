@@ -34,4 +34,5 @@ def make_estimator(name: str, *, tau: float = 1.0) -> Estimator:
     """The estimator of that name. `tau` scales `prior` and concerns no other."""
     if name not in ESTIMATORS:
         raise EnergyAlignError(f"unknown estimator {name!r}: choose {', '.join([*ESTIMATORS, 'auto'])}.")
-    return Prior(tau) if name == "prior" else ESTIMATORS[name].estimator()
+    prior = Prior(tau)  # a wrong tau is refused whatever the estimator: it is kept with the result
+    return prior if name == "prior" else ESTIMATORS[name].estimator()

@@ -14,6 +14,9 @@ from energyalign.core.estimators.base import Energies, refuse_clusters_without_e
 from energyalign.core.evidence import Evidence
 from energyalign.core.mean_posterior import MeanPosterior
 
+_FLAT = 1e-12  # curvature relative to the largest, below which it is rounding
+_APART = 1e-6
+
 
 @dataclass(frozen=True)
 class Marginal:
@@ -57,12 +60,19 @@ def _joint_errors(model: MeanPosterior, solution: Balance, curvature: Floats, an
         unknown = np.full(len(curvature), np.inf)
         return unknown, unknown
     inner = np.ix_(active, active)
-    inverse = np.linalg.pinv(hold_constant(curvature[inner]), hermitian=True)
+    sizes, directions = np.linalg.eigh(hold_constant(curvature[inner]))
+    measured = sizes > _FLAT * sizes[-1]
+    inverse = (directions[:, measured] / sizes[measured]) @ directions[:, measured].T
     inverse -= inverse.mean()  # what `hold_constant` added
     covariance = np.zeros_like(scatter)
     covariance[inner] = inverse @ scatter[inner] @ inverse
     variance = np.where(active, np.diag(covariance), np.inf)
     against_anchor = variance + variance[anchor] - 2.0 * covariance[anchor]
+    # Along a flat direction the evidence says nothing: classes that lie apart in it have unknown shifts.
+    flat = np.zeros((len(curvature), np.count_nonzero(~measured)))
+    flat[active] = directions[:, ~measured]
+    variance[np.any(np.abs(flat) > _APART, axis=1)] = np.inf
+    against_anchor[np.any(np.abs(flat - flat[anchor]) > _APART, axis=1)] = np.inf
     against_anchor[anchor] = 0.0
     return np.sqrt(np.maximum(variance, 0.0)), np.sqrt(np.maximum(against_anchor, 0.0))
 

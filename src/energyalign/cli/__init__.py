@@ -1,0 +1,1 @@
+"""The command line: parse, call, print. Bodies import what they need when they run."""

@@ -1,0 +1,71 @@
+"""`energyalign apply`: corrected logits, probabilities or labels from files of logits."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+_EXAMPLES = """\
+examples:
+  energyalign apply test_logits.npy --shifts shifts.json --out corrected.npy
+  energyalign apply shards/*.npy --shifts shifts.json --as labels --out predictions.csv
+  export_logits | energyalign apply - --shifts shifts.json --out - > corrected.npy
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "apply",
+        help="add shifts to logits",
+        description="Add the shifts to logits, sample by sample, in memory that does not grow with the files.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "logits", nargs="+", metavar="LOGITS", help=".npy, .npz, .parquet or .csv shards, samples x classes; - is stdin"
+    )
+    add("--shifts", required=True, metavar="FILE", help="what `energyalign fit` wrote")
+    add("--out", required=True, metavar="FILE", help=".npy, .csv or .parquet; - is .npy to stdout")
+    add("--as", dest="form", default="logits", choices=["logits", "probabilities", "labels"],
+        help="what to write (default: logits); labels are class numbers")  # fmt: skip
+    add("--key", help="which array of an .npz file, or list column of a .parquet file, holds the logits")
+    add("--quiet", action="store_true", help="print nothing but errors")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, add, write."""
+    from energyalign.cli.progress import Progress
+    from energyalign.core.errors import EnergyAlignError
+    from energyalign.core.shifts import Shifts
+    from energyalign.files import matrix_writer, open_shards
+
+    shifts = Shifts.load(arguments.shifts)
+    shards = open_shards(arguments.logits, key=arguments.key)
+    if shards.n_classes != shifts.n_classes:
+        raise EnergyAlignError(
+            f"{arguments.logits[0]} has {shards.n_classes} class columns, but {arguments.shifts} is for "
+            f"{shifts.n_classes} classes."
+        )
+    names = shards.class_names or shifts.class_names
+    if None not in (shards.class_names, shifts.class_names) and shards.class_names != shifts.class_names:
+        raise EnergyAlignError(
+            f"the classes of {arguments.logits[0]} are not those of {arguments.shifts}, in that order."
+        )
+    forms: dict[str, tuple[Callable[[Any], Any], int | None, Any]] = {
+        "logits": (shifts.apply, shards.n_classes, shards.dtype),
+        "probabilities": (shifts.predict_proba, shards.n_classes, "float32"),
+        "labels": (shifts.predict, None, "int64"),
+    }
+    convert, n_columns, dtype = forms[arguments.form]
+    with (
+        Progress(quiet=arguments.quiet) as progress,
+        matrix_writer(arguments.out, shards.n_rows, n_columns, dtype, names if n_columns else None) as writer,
+    ):
+        for block in progress.watch("applying shifts", shards)():
+            writer.write(convert(block))
+    if not arguments.quiet and arguments.out != "-":
+        print(f"Wrote {arguments.form} of {shards.n_rows:,} samples to {arguments.out}.")

@@ -1,0 +1,186 @@
+"""`energyalign fit`: shifts from files of logits."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from energyalign.core.evidence import Evidence
+    from energyalign.core.shifts import Shifts
+    from energyalign.files import ShardSet
+
+_EXAMPLES = """\
+examples:
+  energyalign fit val_logits.npy --labels val_labels.npy --counts counts.json --evidence held-out --out shifts.json
+  energyalign fit shards/*.npy --counts counts.json --estimator lse --clusters 8 --out shifts.json
+  energyalign fit scored.csv --out shifts.json                 (a column named `label` holds the labels)
+  export_logits | energyalign fit - --estimator marginal --out - > shifts.json
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "fit",
+        help="estimate the shifts of a model from its logits",
+        description="Estimate one shift per class from logits on a class-balanced sample, or on a labelled sample of "
+        "any balance (it is weighted). Prints what it found and writes it as JSON.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "logits", nargs="+", metavar="LOGITS", help=".npy, .npz, .parquet or .csv shards, samples x classes; - is stdin"
+    )
+    add("--labels", metavar="FILE", help="class of each sample: .npy, .json or .csv")
+    add("--counts", metavar="FILE", help="training samples per class: a JSON list, or names to counts; .npy; .csv")
+    add("--estimator", default="auto", metavar="NAME", help="auto, lse (the paper's), marginal, prior or none")
+    add("--clusters", default="auto", metavar="HOW",
+        help="which classes share a shift: auto, per-class, monotone, a number of Jenks clusters, old:K (the first K "
+        "classes are old, the rest new), or a JSON file with the cluster of each class")  # fmt: skip
+    add("--evidence", default="training", choices=["training", "out-of-fold", "held-out"],
+        help="whether the model was trained on these samples (default: training, the careful assumption)")  # fmt: skip
+    add("--target-prior", metavar="FILE", help="label distribution to predict for (default: uniform)")
+    add("--target-logits", nargs="+", metavar="FILE",
+        help="unlabelled logits of the target data, from which its label distribution is estimated (EM)")  # fmt: skip
+    add("--tau", type=float, default=1.0, help="scale of estimator `prior` (default: 1)")
+    add("--key", help="which array of an .npz file, or list column of a .parquet file, holds the logits")
+    add("--out", metavar="FILE", help="where to write the shifts (JSON); - is stdout")
+    add("--quiet", action="store_true", help="print no tables and no progress; warnings and errors stay")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, fit, print, write."""
+    import warnings
+
+    from energyalign.cli.progress import Progress
+    from energyalign.core.errors import UntrustedEstimateWarning
+    from energyalign.core.fitting import fit_shifts
+
+    _refuse_contradictions(arguments)
+    with Progress(quiet=arguments.quiet) as progress:
+        evidence, shards = _open_evidence(arguments, progress)
+        with warnings.catch_warnings():
+            # They are on the result too, and printed from there without a traceback's noise.
+            warnings.simplefilter("ignore", UntrustedEstimateWarning)
+            shifts = fit_shifts(
+                evidence,
+                estimator=arguments.estimator,
+                clusters=_clusters(arguments.clusters, evidence),
+                target_prior=_target_prior(arguments, evidence),
+                tau=arguments.tau,
+            )
+        if arguments.target_logits:
+            shifts = _aim_at(arguments.target_logits, shifts, progress)
+        scores = None if evidence.labels is None else _score(shards, evidence, shifts, progress)
+    _report(arguments, evidence, shifts, scores)
+    _write(arguments, shifts)
+
+
+def _refuse_contradictions(arguments: argparse.Namespace) -> None:
+    from energyalign.core.atomic import refuse_unwritable
+    from energyalign.core.errors import EnergyAlignError
+
+    if arguments.target_prior and arguments.target_logits:
+        raise EnergyAlignError(
+            "--target-prior and --target-logits exclude each other: the target is given or estimated."
+        )
+    if arguments.out not in (None, "-"):
+        refuse_unwritable(arguments.out)  # before an hour of reading, not after
+
+
+def _open_evidence(arguments: argparse.Namespace, progress: Any) -> tuple[Evidence, ShardSet]:
+    from energyalign.core.evidence import Evidence
+    from energyalign.files import in_class_order, open_shards, read_counts, read_labels
+
+    shards = open_shards(arguments.logits, key=arguments.key)
+    names, counts = shards.class_names, None
+    if arguments.counts:
+        counts, counted_names = read_counts(arguments.counts)
+        if names is not None and counted_names is not None:
+            counts = in_class_order(counts, counted_names, names, arguments.counts)
+        names = names or counted_names
+    labels = read_labels(arguments.labels, names) if arguments.labels else shards.labels
+    evidence = Evidence.from_blocks(
+        progress.watch("reading logits", shards),
+        shards.n_rows,
+        shards.n_classes,
+        labels,
+        counts=counts,
+        kind=arguments.evidence,
+        class_names=names,
+    )
+    return evidence, shards
+
+
+def _clusters(text: str, evidence: Evidence) -> Any:
+    """`old:K` and files are ways of the command line; the rest is for the core to understand."""
+    from energyalign.core.clusters import Clusters
+    from energyalign.files import read_assignment
+
+    if text.startswith("old:") and text[4:].isdigit():
+        return Clusters.old_new(range(int(text[4:])), evidence.n_classes)
+    return read_assignment(text) if text.endswith(".json") else text
+
+
+def _target_prior(arguments: argparse.Namespace, evidence: Evidence) -> Any:
+    from energyalign.files import read_prior
+
+    return read_prior(arguments.target_prior, evidence.class_names) if arguments.target_prior else None
+
+
+def _aim_at(paths: list[str], shifts: Shifts, progress: Any) -> Shifts:
+    """The same shifts for the label distribution of unlabelled target data."""
+    from energyalign.core.evidence import Evidence
+    from energyalign.core.target_estimation import estimate_target_prior
+    from energyalign.files import open_shards
+
+    shards = open_shards(paths)
+    target = Evidence.from_blocks(progress.watch("target prior", shards), shards.n_rows, shards.n_classes)
+    return shifts.with_target(estimate_target_prior(target, shifts))
+
+
+def _score(shards: ShardSet, evidence: Evidence, shifts: Shifts, progress: Any) -> Any:
+    from energyalign.core.metrics import ClassScores
+
+    before, after = ClassScores(evidence.n_classes), ClassScores(evidence.n_classes)
+    start = 0
+    for block in progress.watch("scoring", shards)():
+        labels = evidence.labels[start : start + len(block)]  # type: ignore[index]
+        start += len(block)
+        before.update(block, labels)
+        after.update(shifts.apply(block), labels)
+    return before, after
+
+
+def _report(arguments: argparse.Namespace, evidence: Evidence, shifts: Shifts, scores: Any) -> None:
+    from energyalign.cli import tables
+
+    if not arguments.quiet:
+        # With the result on stdout, what is for people goes to stderr.
+        console = tables.make_console(sys.stderr if arguments.out == "-" else sys.stdout)
+        tables.print_summary(console, evidence, shifts)
+        tables.print_shifts(console, shifts)
+        if scores is not None:
+            tables.print_scores(console, scores[0], scores[1], shifts)
+        if shifts.selection is not None:
+            tables.print_selection(console, shifts.selection)
+    for concern in shifts.concerns:
+        print(f"energyalign: warning: {concern}", file=sys.stderr)
+
+
+def _write(arguments: argparse.Namespace, shifts: Shifts) -> None:
+    if arguments.out is None:
+        if not arguments.quiet:
+            print("Nothing was saved: add --out shifts.json to keep the shifts.")
+    elif arguments.out == "-":
+        from energyalign.core.shifts_json import dump
+
+        sys.stdout.write(dump(shifts))
+    else:
+        shifts.save(arguments.out)
+        if not arguments.quiet:
+            print(f"Saved. Now: energyalign apply LOGITS --shifts {arguments.out} --out corrected.npy")

@@ -1,0 +1,72 @@
+"""The `energyalign` command."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+
+from energyalign import __version__
+from energyalign.cli import apply, demo, fit, listing
+
+BAD_INPUT = 2  # also what argparse exits with
+INTERRUPTED = 130
+
+_EXAMPLES = """\
+examples:
+  energyalign demo                                   see it work, in a minute
+  energyalign fit logits.npy --labels labels.npy --counts counts.json --out shifts.json
+  energyalign apply test_logits.npy --shifts shifts.json --out corrected.npy
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands; light, so that --help is quick."""
+    parser = argparse.ArgumentParser(
+        prog="energyalign",
+        description="Take class-imbalance bias out of a trained classifier: one number per class, added to its logits.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"energyalign {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (demo, fit, apply, listing):
+        module.add_parser(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; 0 if it went well, 2 for bad input with one line that says what to do."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        arguments.run(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("energyalign: interrupted; nothing was left half written.", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        _leave_broken_pipe()
+        return 1
+    except ValueError as error:
+        from energyalign.core.errors import EnergyAlignError
+
+        if not isinstance(error, EnergyAlignError):
+            raise
+        if isinstance(error.__cause__, BrokenPipeError):
+            _leave_broken_pipe()
+            return 1
+        print(f"energyalign: error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    return 0
+
+
+def _leave_broken_pipe() -> None:
+    """The reader of our output is gone; keep the interpreter from flushing to it once more at exit."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

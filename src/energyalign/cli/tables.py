@@ -1,0 +1,166 @@
+"""What the commands print: tables that read well on a terminal and as plain text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from energyalign.core.evidence import Evidence
+    from energyalign.core.metrics import ClassScores
+    from energyalign.core.selection_record import Selection
+    from energyalign.core.shifts import Shifts
+
+_MOST_ROWS = 24
+
+
+def make_console(stream: IO[str]) -> Console:
+    """A console that does not wrap tables in files and pipes, nor guess at numbers to colour."""
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
+
+
+def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    """Text columns to the left, columns of numbers to the right."""
+    table = Table(box=SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold")
+    for index, name in enumerate(columns):
+        numeric = all(_is_number(row[index]) for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        # Text, not markup: a class may be called [red].
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+
+
+def print_summary(console: Console, evidence: Evidence, shifts: Shifts) -> None:
+    """One sentence on what was fitted from what."""
+    chosen = "chosen by auto" if shifts.selection is not None else "as asked for"
+    labelled = "labelled" if evidence.labels is not None else "unlabelled"
+    console.print(
+        Text(
+            f"{evidence.n_samples:,} {labelled} {evidence.kind} samples, {evidence.n_classes:,} classes. "
+            f"Estimator {shifts.estimator}, sharing {shifts.clusters.name} ({chosen})."
+        )
+    )
+    if evidence.counts_from_labels:
+        console.print("Training counts were not given; the labels of these samples stand in for them.")
+
+
+def print_shifts(console: Console, shifts: Shifts) -> None:
+    """A row per class, or per cluster where classes share a shift."""
+    shared = shifts.clusters.n_clusters < shifts.n_classes
+    rows = _cluster_rows(shifts) if shared and shifts.n_classes > _MOST_ROWS else _class_rows(shifts)
+    if len(rows) > _MOST_ROWS:
+        half = _MOST_ROWS // 2
+        left_out = len(rows) - 2 * half
+        rows = [*rows[:half], [f"... {left_out:,} more"] + [""] * (len(rows[0]) - 1), *rows[-half:]]
+    first = "cluster" if rows and rows[0][0].startswith("cluster") else "class"
+    print_table(
+        console, [first, "count", "energy before", "shift", "± std. error", "energy after", "eff. samples"], rows
+    )
+
+
+def _class_rows(shifts: Shifts) -> list[list[str]]:
+    order = range(shifts.n_classes) if shifts.counts is None else np.argsort(-shifts.counts, kind="stable").tolist()
+    return [
+        [
+            shifts.names_of([k])[0],
+            _number(shifts.counts, k, ",.0f"),
+            _number(shifts.energies, k),
+            f"{shifts.values[k]:+.3f}",
+            _number(shifts.standard_errors, k),
+            _number(shifts.aligned_energies, k),
+            _number(shifts.effective_samples, k, ",.1f"),
+        ]
+        for k in order
+    ]
+
+
+def _cluster_rows(shifts: Shifts) -> list[list[str]]:
+    """Means over the classes of each cluster, most counted first; the smallest effective sample size."""
+    members = [np.flatnonzero(shifts.clusters.indices == c) for c in range(shifts.clusters.n_clusters)]
+    if shifts.counts is not None:
+        members.sort(key=lambda classes: -float(np.mean(shifts.counts[classes])))  # type: ignore[index]
+    rows = []
+    for classes in members:
+        anchor = ", anchor" if shifts.clusters.indices[classes[0]] == shifts.clusters.anchor else ""
+        low_high = "" if shifts.counts is None else _span(shifts.counts[classes])
+        rows.append(
+            [
+                f"cluster of {len(classes):,}{anchor}",
+                low_high,
+                _mean(shifts.energies, classes),
+                _mean(shifts.values, classes, "+.3f"),
+                _mean(shifts.standard_errors, classes),
+                _mean(shifts.aligned_energies, classes),
+                "" if shifts.effective_samples is None else f"{shifts.effective_samples[classes].min():,.1f}",
+            ]
+        )
+    return rows
+
+
+def print_scores(console: Console, before: ClassScores, after: ClassScores, shifts: Shifts) -> None:
+    """Accuracies of the raw and the corrected model on the evidence itself."""
+    rows = []
+    for name, scores in (("raw", before), ("corrected", after)):
+        row = [name, _percent(scores.accuracy), _percent(scores.balanced_accuracy)]
+        if shifts.counts is not None:
+            row += [_percent(value) for value in scores.groups(shifts.counts).values()]
+        rows.append(row)
+    columns = ["on these samples, %", "accuracy", "balanced"]
+    if shifts.counts is not None:
+        columns += ["many", "medium", "few"]
+    print_table(console, columns, rows)
+    if shifts.evidence_kind == "training":
+        console.print("The model was trained on these samples, so both rows flatter it; measure on held-out data.")
+    else:
+        console.print("The shifts were fitted on these samples; measure on other data before you quote the numbers.")
+
+
+def print_selection(console: Console, selection: Selection) -> None:
+    """Every candidate of `auto`, and why one was taken."""
+    rows = [
+        [
+            "→" if i == selection.chosen else "",
+            candidate.estimator,
+            candidate.sharing,
+            "" if candidate.score is None else _percent(candidate.score),
+            "" if candidate.behind is None else f"{candidate.behind:.1f}",
+            "" if candidate.largest_error is None else f"{candidate.largest_error:.2f}",
+            "" if candidate.slope is None else f"{candidate.slope:.2f}",
+            candidate.problem or "",
+        ]
+        for i, candidate in enumerate(selection.candidates)
+    ]
+    columns = ["", "estimator", "sharing", "cross-fitted %", "behind (SE)", "largest error", "slope", "problem"]
+    if not any(row[-1] for row in rows):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    print_table(console, columns, rows, title="What auto compared")
+    console.print(Text(f"Chosen: {selection.reason}"))
+
+
+def _number(values: Any, index: int, form: str = ".3f") -> str:
+    return "" if values is None or not math.isfinite(values[index]) else format(float(values[index]), form)
+
+
+def _mean(values: Any, classes: Any, form: str = ".3f") -> str:
+    return "" if values is None else _number([float(np.mean(values[classes]))], 0, form)
+
+
+def _span(counts: Any) -> str:
+    low, high = float(counts.min()), float(counts.max())
+    return f"{low:,.0f}" if low == high else f"{low:,.0f}-{high:,.0f}"
+
+
+def _percent(value: float) -> str:
+    return "-" if math.isnan(value) else f"{100 * value:.1f}"
+
+
+def _is_number(cell: str) -> bool:
+    return not cell or cell[:1] in "+-.0123456789"

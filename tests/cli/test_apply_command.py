@@ -1,0 +1,72 @@
+"""`energyalign apply`: logits plus shifts, in every form."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from energyalign import Shifts
+
+
+@pytest.fixture
+def shifts(problem, run):
+    run("fit", "logits.npy", "--estimator", "marginal", "--quiet", "--out", "shifts.json")
+    return Shifts.load("shifts.json")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_logits_keep_their_type(problem, run, shifts, dtype):
+    logits = np.load("logits.npy").astype(dtype)
+    np.save("given.npy", logits)
+    assert run("apply", "given.npy", "--shifts", "shifts.json", "--out", "out.npy")[0] == 0
+    corrected = np.load("out.npy")
+    assert corrected.dtype == dtype
+    np.testing.assert_array_equal(corrected, logits + shifts.values.astype(dtype))
+
+
+def test_labels_and_probabilities(problem, run, shifts):
+    logits = np.load("logits.npy")
+    run("apply", "logits.npy", "--shifts", "shifts.json", "--as", "labels", "--out", "labels_out.csv")
+    run("apply", "logits.npy", "--shifts", "shifts.json", "--as", "probabilities", "--out", "proba.npy")
+    corrected = logits + shifts.values
+    np.testing.assert_array_equal(np.loadtxt("labels_out.csv", dtype=int), corrected.argmax(1))
+    expected = np.exp(corrected) / np.exp(corrected).sum(1, keepdims=True)
+    np.testing.assert_allclose(np.load("proba.npy"), expected, atol=1e-6)
+
+
+def test_several_shards_become_one_file(problem, run, shifts):
+    logits = np.load("logits.npy")
+    np.save("a.npy", logits[:50])
+    np.save("b.npy", logits[50:])
+    run("apply", "a.npy", "b.npy", "--shifts", "shifts.json", "--out", "out.npy")
+    np.testing.assert_allclose(np.load("out.npy"), logits + shifts.values)
+
+
+def test_a_table_keeps_its_column_names(problem, run):
+    pd.DataFrame(np.load("logits.npy"), columns=["x", "y", "z"]).to_csv("t.csv", index=False)
+    run("fit", "t.csv", "--estimator", "lse", "--clusters", "per-class", "--quiet", "--out", "named.json")
+    run("apply", "t.csv", "--shifts", "named.json", "--out", "out.csv")
+    assert list(pd.read_csv("out.csv").columns) == ["x", "y", "z"]
+
+
+def test_stdin_to_stdout(problem, shell, shifts):
+    done = shell("apply", "-", "--shifts", "shifts.json", "--out", "-", input=(problem / "logits.npy").read_bytes())
+    assert done.returncode == 0
+    np.testing.assert_allclose(np.load(io.BytesIO(done.stdout)), np.load("logits.npy") + shifts.values)
+
+
+def test_an_input_may_be_overwritten_by_its_own_result(problem, run, shifts):
+    logits = np.load("logits.npy")
+    assert run("apply", "logits.npy", "--shifts", "shifts.json", "--out", "logits.npy")[0] == 0
+    np.testing.assert_allclose(np.load("logits.npy"), logits + shifts.values)
+
+
+def test_other_class_names_are_refused(problem, run):
+    frame = pd.DataFrame(np.load("logits.npy"), columns=["x", "y", "z"])
+    frame.to_csv("t.csv", index=False)
+    frame[["y", "x", "z"]].to_csv("swapped.csv", index=False)
+    run("fit", "t.csv", "--estimator", "lse", "--clusters", "per-class", "--quiet", "--out", "named.json")
+    code, _, err = run("apply", "swapped.csv", "--shifts", "named.json", "--out", "out.csv")
+    assert code == 2
+    assert "in that order" in err

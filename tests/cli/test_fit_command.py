@@ -1,0 +1,222 @@
+"""`energyalign fit`: the same numbers as the library, from every kind of source."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from energyalign import Evidence, Shifts, fit_shifts
+
+COUNTS = [400, 90, 12]
+
+
+def library_shifts(logits, labels=None, **options):
+    evidence = Evidence.from_arrays(logits, labels, counts=COUNTS, kind="held-out")
+    return fit_shifts(evidence, **options).values
+
+
+@pytest.mark.parametrize("estimator", ["lse", "marginal", "prior", "none", "auto"])
+@pytest.mark.parametrize("clusters", ["auto", "per-class", "monotone", "2"])
+def test_the_file_holds_what_the_library_computes(problem, run, estimator, clusters):
+    logits, labels = np.load("logits.npy"), np.load("labels.npy")
+    code, _, _ = run(
+        "fit", "logits.npy", "--labels", "labels.npy", "--counts", "counts.json", "--evidence", "held-out",
+        "--estimator", estimator, "--clusters", clusters, "--out", "shifts.json",
+    )  # fmt: skip
+    assert code == 0
+    expected = library_shifts(logits, labels, estimator=estimator, clusters=clusters)
+    np.testing.assert_allclose(Shifts.load("shifts.json").values, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["npy", "npz", "csv", "parquet", "shards"])
+def test_every_format_gives_the_same_shifts(problem, run, form):
+    logits, labels = np.load("logits.npy"), np.load("labels.npy")
+    sources = [f"given.{form}"]
+    if form == "npy":
+        np.save("given.npy", logits)
+    elif form == "npz":
+        np.savez_compressed("given.npz", logits=logits)
+    elif form == "shards":
+        sources = [f"part{i}.npy" for i in range(7)]
+        for source, part in zip(sources, np.array_split(logits, 7), strict=True):
+            np.save(source, part)
+    else:
+        frame = pd.DataFrame(logits, columns=["a", "b", "c"])
+        frame.to_csv("given.csv", index=False) if form == "csv" else frame.to_parquet("given.parquet")
+    code, _, _ = run(
+        "fit", *sources, "--labels", "labels.npy", "--counts", "counts.json", "--estimator", "lse",
+        "--clusters", "per-class", "--out", "shifts.json",
+    )  # fmt: skip
+    assert code == 0
+    expected = library_shifts(logits, labels, estimator="lse", clusters="per-class")
+    np.testing.assert_allclose(Shifts.load("shifts.json").values, expected, rtol=1e-9)
+
+
+def test_a_label_column_and_class_names_are_taken_from_the_table(problem, run):
+    names = ["cat", "dog", "owl"]
+    frame = pd.DataFrame(np.load("logits.npy"), columns=names)
+    frame["label"] = np.array(names)[np.load("labels.npy")]
+    frame.to_csv("scored.csv", index=False)
+    # Counts in another order: they are matched by name.
+    (problem / "named.json").write_text(json.dumps({"owl": 12, "cat": 400, "dog": 90}))
+    code, out, _ = run("fit", "scored.csv", "--counts", "named.json", "--estimator", "prior", "--out", "shifts.json")
+    shifts = Shifts.load("shifts.json")
+    assert code == 0
+    assert shifts.class_names == ("cat", "dog", "owl")
+    np.testing.assert_allclose(shifts.values, np.log(12) - np.log(COUNTS))
+    assert "owl" in out
+
+
+def test_it_prints_each_class_and_the_accuracies_before_and_after(problem, run):
+    logits, labels = np.load("logits.npy"), np.load("labels.npy")
+    code, out, err = run(
+        "fit", "logits.npy", "--labels", "labels.npy", "--counts", "counts.json", "--evidence", "held-out",
+        "--estimator", "marginal", "--clusters", "per-class", "--out", "shifts.json",
+    )  # fmt: skip
+    shifts = Shifts.load("shifts.json")
+    before = 100 * np.mean(logits.argmax(1) == labels)
+    after = 100 * np.mean((logits + shifts.values).argmax(1) == labels)
+    assert code == 0
+    assert err == ""
+    assert after > before + 5
+    for number in (f"{before:.1f}", f"{after:.1f}", *(f"{value:+.3f}" for value in shifts.values)):
+        assert number in out
+    for count in COUNTS:
+        assert f"{count}" in out
+    assert "many" in out
+    assert "fitted on these samples" in out
+
+
+def test_auto_prints_what_it_compared(problem, run):
+    _, out, _ = run("fit", "logits.npy", "--labels", "labels.npy", "--counts", "counts.json", "--evidence", "held-out")
+    assert "What auto compared" in out
+    for name in ("marginal", "lse", "prior", "none", "monotone", "per-class"):
+        assert name in out
+    assert "Nothing was saved" in out
+
+
+def test_untrusted_estimates_are_warned_of_with_the_class_and_the_remedy(problem, run):
+    logits = np.load("logits.npy")
+    logits[5, 2] += 100  # one sample now carries class 2
+    np.save("logits.npy", logits)
+    code, _, err = run("fit", "logits.npy", "--estimator", "lse", "--clusters", "per-class", "--out", "s.json")
+    assert code == 0
+    assert "warning" in err
+    assert "effective samples (2;" in err
+    assert "estimator='marginal'" in err
+    assert any("effective samples" in concern for concern in Shifts.load("s.json").concerns)
+
+
+def test_many_classes_are_cut_in_the_middle_and_clusters_are_summed_up(problem, run):
+    rng = np.random.default_rng(1)
+    np.save("wide.npy", rng.normal(size=(300, 100)))
+    (problem / "wide.json").write_text(json.dumps(list(range(200, 100, -1))))
+    _, alone, _ = run("fit", "wide.npy", "--counts", "wide.json", "--estimator", "lse", "--clusters", "per-class")
+    _, shared, _ = run("fit", "wide.npy", "--counts", "wide.json", "--estimator", "lse", "--clusters", "4")
+    assert "76 more" in alone
+    assert shared.count("cluster of 25") == 4
+    assert "anchor" in shared
+
+
+def test_target_prior_is_added(problem, run):
+    (problem / "target.json").write_text("[0.2, 0.3, 0.5]")
+    common = ("fit", "logits.npy", "--estimator", "lse", "--clusters", "per-class", "--out")
+    run(*common, "uniform.json")
+    run(*common, "aimed.json", "--target-prior", "target.json")
+    difference = Shifts.load("aimed.json").values - Shifts.load("uniform.json").values
+    np.testing.assert_allclose(difference, np.log([0.6, 0.9, 1.5]), atol=1e-12)
+
+
+def test_target_prior_is_estimated_from_unlabelled_logits(problem, run):
+    rng = np.random.default_rng(2)
+    truth = np.array([0.1, 0.2, 0.7])
+    labels = rng.choice(3, size=20_000, p=truth)
+    # Logits of a calibrated model: class-conditional unit normals at 1.5 along each axis, plus the training prior.
+    points = rng.normal(size=(20_000, 3)) + 1.5 * np.eye(3)[labels]
+    np.save("target.npy", 1.5 * points + np.log(COUNTS))
+    code, _, _ = run("fit", "logits.npy", "--counts", "counts.json", "--estimator", "prior",
+                     "--target-logits", "target.npy", "--out", "aimed.json")  # fmt: skip
+    assert code == 0
+    np.testing.assert_allclose(Shifts.load("aimed.json").target_prior, truth, atol=0.02)
+
+
+def test_old_and_new_classes_share_two_shifts(problem, run):
+    run("fit", "logits.npy", "--estimator", "lse", "--clusters", "old:2", "--out", "shifts.json")
+    shifts = Shifts.load("shifts.json")
+    assert shifts.clusters.assignment == (0, 0, 1)
+    assert shifts.values[0] == shifts.values[1] == 0.0
+    assert shifts.values[2] != 0.0
+
+
+def test_clusters_from_a_file(problem, run):
+    (problem / "groups.json").write_text("[1, 0, 1]")
+    run("fit", "logits.npy", "--estimator", "lse", "--clusters", "groups.json", "--out", "shifts.json")
+    assert Shifts.load("shifts.json").clusters.assignment == (1, 0, 1)
+
+
+def test_stdin_to_stdout(problem, shell):
+    done = shell("fit", "-", "--estimator", "lse", "--clusters", "per-class", "--out", "-",
+                 input=(problem / "logits.npy").read_bytes())  # fmt: skip
+    assert done.returncode == 0
+    data = json.loads(done.stdout)  # nothing but JSON there
+    expected = library_shifts(np.load("logits.npy"), estimator="lse", clusters="per-class")
+    anchored = expected - expected[0]  # without counts the anchor is class 0
+    np.testing.assert_allclose([row["shift"] for row in data["classes"]], anchored, atol=1e-12)
+    assert b"energy before" in done.stderr
+
+
+def test_quiet_prints_nothing(problem, run):
+    assert run("fit", "logits.npy", "--estimator", "marginal", "--quiet", "--out", "s.json") == (0, "", "")
+
+
+def test_the_same_command_writes_the_same_bytes(problem, run):
+    arguments = ("fit", "logits.npy", "--labels", "labels.npy", "--counts", "counts.json", "--out")
+    run(*arguments, "one.json")
+    run(*arguments, "two.json")
+    assert (problem / "one.json").read_bytes() == (problem / "two.json").read_bytes()
+
+
+_UNDER_A_LIMIT = """
+import resource, sys
+limit = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+from energyalign.cli.main import main
+sys.exit(main())
+"""
+
+
+def test_a_file_larger_than_the_memory_allowed_gives_the_same_shifts(problem, shell, tmp_path):
+    rng = np.random.default_rng(3)
+    pattern = rng.normal(size=(1000, 50)).astype(np.float32)
+    repeats = 3000  # 600 MB
+    labels = np.tile(np.arange(1000) % 50, repeats)
+    header = np.lib.format.header_data_from_array_1_0(pattern) | {"shape": (1000 * repeats, 50)}
+    with open("large.npy", "wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for _ in range(repeats):
+            stream.write(pattern.tobytes())
+    np.save("large_labels.npy", labels)
+    limit = 300 * 2**20
+    assert (tmp_path / "large.npy").stat().st_size > limit
+    done = subprocess.run(
+        [sys.executable, "-c", _UNDER_A_LIMIT, str(limit), "fit", "large.npy", "--labels", "large_labels.npy",
+         "--estimator", "lse", "--clusters", "per-class", "--quiet", "--out", "large.json"],
+        capture_output=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    evidence = Evidence.from_arrays(pattern, labels[:1000])
+    expected = fit_shifts(evidence, estimator="lse", clusters="per-class")
+    found = Shifts.load("large.json")
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
+    np.testing.assert_allclose(found.effective_samples, repeats * expected.effective_samples, rtol=1e-6)
+    # The limit is one that reading it whole would break.
+    whole = subprocess.run(
+        [sys.executable, "-c", "import resource, sys, numpy; limit = int(sys.argv[1]);"
+         "resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)); numpy.load('large.npy')", str(limit)],
+        capture_output=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert whole.returncode != 0
+    assert b"MemoryError" in whole.stderr

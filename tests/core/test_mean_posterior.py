@@ -1,0 +1,114 @@
+"""Moments of the posterior over the evidence against direct formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import array_api_strict
+import numpy as np
+import pytest
+from scipy.special import logsumexp, softmax
+
+from energyalign.core.clusters import Clusters
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.evidence import Evidence
+from energyalign.core.mean_posterior import MeanPosterior
+
+RNG = np.random.default_rng(0)
+LOGITS = RNG.normal(size=(50, 4)) * 3
+LABELS = np.minimum(np.arange(50) % 7, 3)
+REPEATS = RNG.integers(1, 4, size=50)
+BIASES = np.array([0.5, -1.0, 2.0])
+SHARED = Clusters((0, 1, 1, 2))
+
+
+def model(clusters: Clusters = SHARED, logits: Any = LOGITS, temperature: float = 1.0) -> MeanPosterior:
+    return MeanPosterior(Evidence.from_arrays(logits, LABELS, repeats=REPEATS), clusters, temperature)
+
+
+def shares() -> np.ndarray:
+    weights = REPEATS / np.bincount(LABELS, weights=REPEATS)[LABELS]
+    return weights / weights.sum()
+
+
+def posterior(temperature: float = 1.0) -> np.ndarray:
+    """Per sample and cluster."""
+    per_class = softmax((LOGITS + BIASES[SHARED.indices]) / temperature, axis=1)
+    return np.column_stack([per_class[:, 0], per_class[:, 1] + per_class[:, 2], per_class[:, 3]])
+
+
+@pytest.mark.parametrize("temperature", [1.0, 5.0])
+def test_moments(temperature: float) -> None:
+    moments = model(temperature=temperature).moments(BIASES, curvature=True)
+    p, w = posterior(temperature), shares()
+    partition = logsumexp((LOGITS + BIASES[SHARED.indices]) / temperature, axis=1)
+    assert moments.log_partition == pytest.approx(w @ partition, rel=1e-13)
+    np.testing.assert_allclose(moments.mass, w @ p, rtol=1e-13)
+    expected = sum(w[s] * (np.diag(p[s]) - np.outer(p[s], p[s])) for s in range(50))
+    np.testing.assert_allclose(moments.curvature, expected, atol=1e-15)
+
+
+def test_mass_and_curvature_are_the_derivatives_they_claim_to_be() -> None:
+    step, moments = 1e-5, model().moments(BIASES, curvature=True)
+    for k in range(3):
+        up, down = (model().moments(BIASES + sign * step * np.eye(3)[k], curvature=False) for sign in (1, -1))
+        assert (up.log_partition - down.log_partition) / (2 * step) == pytest.approx(moments.mass[k], rel=1e-8)
+        np.testing.assert_allclose((up.mass - down.mass) / (2 * step), moments.curvature[k], atol=1e-9)
+
+
+def test_the_curvature_times_a_vector_needs_no_matrix() -> None:
+    moments = model().moments(BIASES, curvature=True)
+    vector = np.array([1.0, -2.0, 0.3])
+    product = model().curvature_times(BIASES, moments.mass, vector)
+    np.testing.assert_allclose(product, moments.curvature @ vector, atol=1e-15)
+
+
+def test_log_mass_where_the_mass_underflows() -> None:
+    biases = np.array([0.0, -2000.0, 900.0])
+    partition = logsumexp(LOGITS + biases[SHARED.indices], axis=1, keepdims=True)
+    per_class = logsumexp(LOGITS + biases[SHARED.indices] - partition, axis=0, b=shares()[:, None])
+    expected = [per_class[0], np.logaddexp(per_class[1], per_class[2]), per_class[3]]
+    assert model().moments(biases, curvature=False).mass[1] == 0
+    np.testing.assert_allclose(model().log_mass(biases), expected, rtol=1e-13, atol=1e-13)
+
+
+def test_residuals_are_posterior_minus_truth() -> None:
+    parts = list(model().residuals(BIASES, np.zeros(3)))
+    residual = np.concatenate([part for part, _ in parts])
+    np.testing.assert_allclose(residual, posterior() - np.eye(3)[SHARED.indices[LABELS]], atol=1e-14)
+    # Σ repeats · (weight / total)²: a row seen r times counts as r samples, not as one of weight r.
+    np.testing.assert_allclose(np.concatenate([s for _, s in parts]), shares() ** 2 / REPEATS, rtol=1e-13)
+
+
+def test_residuals_without_labels_are_posterior_minus_mass() -> None:
+    bare = MeanPosterior(Evidence.from_arrays(LOGITS), SHARED)
+    mass = bare.moments(BIASES, curvature=False).mass
+    residual = np.concatenate([part for part, _ in bare.residuals(BIASES, mass)])
+    np.testing.assert_allclose(residual, posterior() - posterior().mean(0), atol=1e-14)
+
+
+def test_spread_is_the_mean_depth_of_a_logit_and_leaves_masked_ones_out() -> None:
+    # Depths below log Σ e^f = log 2 of both samples: log 2, log 2 and log 2, log 2, masked; 5 + log(1 + e^-5) is far.
+    logits = np.array([[0.0, 0.0, -np.inf], [7.0, 7.0, -np.inf]])
+    assert MeanPosterior(Evidence.from_arrays(logits), Clusters.per_class(3)).spread() == pytest.approx(np.log(2))
+    far = np.array([[0.0, -1000.0]])
+    assert MeanPosterior(Evidence.from_arrays(far), Clusters.per_class(2)).spread() == pytest.approx(500)
+
+
+@pytest.mark.parametrize("make", ["strict", "guarded"])
+def test_other_namespaces_give_the_same(make: str, guarded: Callable[[np.ndarray], Any]) -> None:
+    logits = array_api_strict.asarray(LOGITS) if make == "strict" else guarded(LOGITS)
+    other, same = (m.moments(BIASES, curvature=True) for m in (model(logits=logits), model()))
+    np.testing.assert_allclose(other.mass, same.mass, rtol=1e-13)
+    np.testing.assert_allclose(other.curvature, same.curvature, atol=1e-15)
+    np.testing.assert_allclose(model(logits=logits).log_mass(BIASES), model().log_mass(BIASES), rtol=1e-12)
+    assert model(logits=logits).spread() == pytest.approx(model().spread(), rel=1e-13)
+
+
+def test_bad_values_are_named_by_their_sample() -> None:
+    logits = np.zeros((300_000, 2))  # more than one piece
+    logits[290_001, 1] = np.nan
+    bad = MeanPosterior(Evidence.from_arrays(logits), Clusters.per_class(2))
+    with pytest.raises(EnergyAlignError, match="NaN at sample 290001, class 1"):
+        bad.moments(np.zeros(2), curvature=False)

@@ -1,0 +1,146 @@
+"""Which label each column of logits stands for, and arrays of other libraries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from energyalign import EnergyAligner, EnergyAlignError
+
+LOGITS = np.random.default_rng(0).normal(size=(30, 3)) + [2, 1, 0]
+NUMBERS = np.repeat([0, 1, 2], [15, 10, 5])
+EXPECTED = EnergyAligner(estimator="marginal").fit(LOGITS, NUMBERS)
+
+
+def aligner(**options: Any) -> EnergyAligner:
+    return EnergyAligner(**{"estimator": "marginal", **options})
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [[0, 1, 2], [1, 2, 3], [10, 200, 3000], [-1, 0, 2], ["ant", "bee", "cow"], [0.5, 1.5, 2.5]],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series])
+def test_labels_of_all_classes_name_the_columns_in_order(classes: list[Any], kind: Any) -> None:
+    names = np.array(classes)
+    fitted = aligner().fit(LOGITS, kind(names[NUMBERS]))
+    assert fitted.classes_.tolist() == classes
+    np.testing.assert_array_equal(fitted.shifts_.values, EXPECTED.shifts_.values)
+    np.testing.assert_array_equal(fitted.predict(LOGITS), names[EXPECTED.predict(LOGITS)])
+    assert fitted.shifts_.class_names == tuple(str(name) for name in names)
+
+
+@pytest.mark.parametrize("classes", [[-1, 1], [False, True]], ids=str)
+def test_two_classes(classes: list[Any]) -> None:
+    names = np.array(classes)
+    fitted = aligner().fit(LOGITS[:, :2], names[(NUMBERS > 0).astype(int)])
+    assert fitted.classes_.tolist() == classes
+    assert set(fitted.predict(LOGITS[:, :2])) == set(classes)
+
+
+@given(st.permutations(["ant", "bee", "cow"]))
+def test_classes_say_what_the_columns_are_in_any_order(classes: list[str]) -> None:
+    fitted = aligner(classes=classes).fit(LOGITS, np.array(classes)[NUMBERS])
+    np.testing.assert_array_equal(fitted.shifts_.values, EXPECTED.shifts_.values)
+    np.testing.assert_array_equal(fitted.predict(LOGITS), np.array(classes)[EXPECTED.predict(LOGITS)])
+
+
+def test_numbers_below_the_number_of_columns_may_leave_some_out() -> None:
+    labels = np.where(NUMBERS == 1, 0, NUMBERS)
+    fitted = aligner(estimator="prior").fit(LOGITS, labels, counts=[3, 2, 1])
+    assert fitted.classes_.tolist() == [0, 1, 2]
+
+
+def test_names_that_leave_some_out_need_classes() -> None:
+    labels = np.where(NUMBERS == 1, "ant", "cow")
+    with pytest.raises(EnergyAlignError, match=r"2 distinct labels .* 3 columns: .* with classes=\[...\]"):
+        aligner().fit(LOGITS, labels)
+    fitted = aligner(estimator="prior", classes=["ant", "bee", "cow"]).fit(LOGITS, labels, counts=[3, 2, 1])
+    assert fitted.classes_.tolist() == ["ant", "bee", "cow"]
+
+
+def test_more_labels_than_columns() -> None:
+    with pytest.raises(EnergyAlignError, match="3 distinct labels and the logits have 2 columns"):
+        aligner().fit(LOGITS[:, :2], NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "unknown"),
+    [
+        (None, np.where(NUMBERS == 1, 5, 7), "5, 7"),
+        (None, np.where(NUMBERS == 1, -1, 0), "-1"),
+        (["ant", "bee", "cow"], np.array(["ant", "bee", "dog"])[NUMBERS], "dog"),
+        (["ant", "bee", "cow"], NUMBERS, "0, 1, 2"),
+        ([0, 1, 2], np.array(["ant", "bee", "cow"])[NUMBERS], "ant, bee, cow"),
+    ],
+    ids=["large", "negative", "name", "numbers for names", "names for numbers"],
+)
+def test_labels_that_no_column_stands_for(classes: Any, labels: np.ndarray, unknown: str) -> None:
+    with pytest.raises(EnergyAlignError, match=f"y has labels that no column stands for: {unknown}"):
+        aligner(classes=classes).fit(LOGITS, labels)
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [(["ant", "bee"], r"classes has shape \(2,\), but the logits have 3 columns"), (["ant"] * 3, "names a label twice")],
+    ids=["too few", "twice"],
+)
+@pytest.mark.parametrize("fit", ["fit", "partial_fit"])
+def test_classes_that_do_not_fit_the_columns(classes: list[str], message: str, fit: str) -> None:
+    with pytest.raises(EnergyAlignError, match=message):
+        getattr(aligner(classes=classes), fit)(LOGITS)
+
+
+@pytest.mark.parametrize("labels", [NUMBERS[:-1], NUMBERS[:, None]], ids=["too few", "a column"])
+def test_labels_of_another_shape(labels: np.ndarray) -> None:
+    with pytest.raises(EnergyAlignError, match=r"labels must have shape \(30,\), one per row of logits"):
+        aligner().fit(LOGITS, labels)
+
+
+def test_labels_of_the_same_number_say_nothing_of_the_training_data() -> None:
+    assert aligner().fit(LOGITS, np.arange(30) % 3).shifts_.counts is None
+    assert aligner().fit(LOGITS, NUMBERS).shifts_.counts.tolist() == [15, 10, 5]
+    assert aligner().fit(LOGITS, NUMBERS, counts=[900, 90, 9]).shifts_.counts.tolist() == [900, 90, 9]
+
+
+def test_lists_and_data_frames() -> None:
+    for logits in (LOGITS.tolist(), pd.DataFrame(LOGITS, columns=list("abc"))):
+        fitted = aligner().fit(logits, NUMBERS.tolist())
+        np.testing.assert_array_equal(fitted.transform(logits), EXPECTED.transform(LOGITS))
+        np.testing.assert_array_equal(fitted.predict_proba(logits), EXPECTED.predict_proba(LOGITS))
+        np.testing.assert_array_equal(fitted.predict(logits), EXPECTED.predict(LOGITS))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_torch_tensors_in_and_out(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    logits = torch.tensor(LOGITS, dtype=getattr(torch, dtype))
+    rounded = logits.to(torch.float64).numpy()
+    fitted = aligner().fit(logits, torch.tensor(NUMBERS))
+    same = aligner().fit(rounded, NUMBERS)
+    np.testing.assert_allclose(fitted.shifts_.values, same.shifts_.values, atol=1e-5)
+    corrected, probabilities = fitted.transform(logits), fitted.predict_proba(logits)
+    assert isinstance(corrected, torch.Tensor)
+    assert isinstance(probabilities, torch.Tensor)
+    assert corrected.dtype == logits.dtype
+    np.testing.assert_allclose(corrected.double().numpy(), rounded + fitted.shifts_.values, rtol=0.02, atol=0.02)
+    np.testing.assert_allclose(probabilities.double().numpy().sum(axis=1), 1.0, atol=1e-5)
+    np.testing.assert_array_equal(fitted.predict(logits), fitted.classes_[corrected.argmax(dim=1).numpy()])
+
+
+def test_torch_tensors_that_a_gradient_flows_through() -> None:
+    torch = pytest.importorskip("torch")
+    logits = torch.tensor(LOGITS, requires_grad=True)
+    np.testing.assert_array_equal(aligner().fit(logits, NUMBERS).shifts_.values, EXPECTED.shifts_.values)
+
+
+def test_torch_tensors_in_a_stream() -> None:
+    torch = pytest.importorskip("torch")
+    stream = aligner(estimator="lse").partial_fit(torch.tensor(LOGITS[:10])).partial_fit(LOGITS[10:])
+    np.testing.assert_allclose(stream.shifts_.values, aligner(estimator="lse").fit(LOGITS).shifts_.values, atol=1e-12)
