@@ -31,7 +31,7 @@ def test_labels_of_all_classes_name_the_columns_in_order(classes: list[Any], kin
     names = np.array(classes)
     fitted = aligner().fit(LOGITS, kind(names[NUMBERS]))
     assert fitted.classes_.tolist() == classes
-    np.testing.assert_array_equal(fitted.shifts_.values, EXPECTED.shifts_.values)
+    np.testing.assert_allclose(fitted.shifts_.values, EXPECTED.shifts_.values, atol=1e-12)
     np.testing.assert_array_equal(fitted.predict(LOGITS), names[EXPECTED.predict(LOGITS)])
     assert fitted.shifts_.class_names == tuple(str(name) for name in names)
 
@@ -47,7 +47,7 @@ def test_two_classes(classes: list[Any]) -> None:
 @given(st.permutations(["ant", "bee", "cow"]))
 def test_classes_say_what_the_columns_are_in_any_order(classes: list[str]) -> None:
     fitted = aligner(classes=classes).fit(LOGITS, np.array(classes)[NUMBERS])
-    np.testing.assert_array_equal(fitted.shifts_.values, EXPECTED.shifts_.values)
+    np.testing.assert_allclose(fitted.shifts_.values, EXPECTED.shifts_.values, atol=1e-12)
     np.testing.assert_array_equal(fitted.predict(LOGITS), np.array(classes)[EXPECTED.predict(LOGITS)])
 
 
@@ -88,7 +88,10 @@ def test_labels_that_no_column_stands_for(classes: Any, labels: np.ndarray, unkn
 
 @pytest.mark.parametrize(
     ("classes", "message"),
-    [(["ant", "bee"], r"classes has shape \(2,\), but the logits have 3 columns"), (["ant"] * 3, "names a label twice")],
+    [
+        (["ant", "bee"], r"classes has shape \(2,\), but the logits have 3 columns"),
+        (["ant"] * 3, "names a label twice"),
+    ],
     ids=["too few", "twice"],
 )
 @pytest.mark.parametrize("fit", ["fit", "partial_fit"])
@@ -112,8 +115,8 @@ def test_labels_of_the_same_number_say_nothing_of_the_training_data() -> None:
 def test_lists_and_data_frames() -> None:
     for logits in (LOGITS.tolist(), pd.DataFrame(LOGITS, columns=list("abc"))):
         fitted = aligner().fit(logits, NUMBERS.tolist())
-        np.testing.assert_array_equal(fitted.transform(logits), EXPECTED.transform(LOGITS))
-        np.testing.assert_array_equal(fitted.predict_proba(logits), EXPECTED.predict_proba(LOGITS))
+        np.testing.assert_allclose(fitted.transform(logits), EXPECTED.transform(LOGITS), atol=1e-12)
+        np.testing.assert_allclose(fitted.predict_proba(logits), EXPECTED.predict_proba(LOGITS), atol=1e-12)
         np.testing.assert_array_equal(fitted.predict(logits), EXPECTED.predict(LOGITS))
 
 
@@ -137,7 +140,7 @@ def test_torch_tensors_in_and_out(dtype: str) -> None:
 def test_torch_tensors_that_a_gradient_flows_through() -> None:
     torch = pytest.importorskip("torch")
     logits = torch.tensor(LOGITS, requires_grad=True)
-    np.testing.assert_array_equal(aligner().fit(logits, NUMBERS).shifts_.values, EXPECTED.shifts_.values)
+    np.testing.assert_allclose(aligner().fit(logits, NUMBERS).shifts_.values, EXPECTED.shifts_.values, atol=1e-12)
 
 
 def test_torch_tensors_in_a_stream() -> None:

@@ -1,0 +1,272 @@
+"""What a correction may look at: weights, counts, subsets, and sources that are read more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import array_api_strict
+import numpy as np
+import pytest
+import torch
+from scipy.special import log_softmax, logsumexp
+
+from energyalign.core.clusters import Clusters
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.estimate import estimate
+from energyalign.core.estimators import make_estimator
+from energyalign.core.evidence import Evidence, check_counts, check_labels
+from energyalign.core.fitting import fit_shifts
+from energyalign.core.free_energy import FreeEnergy
+
+LOGITS = np.random.default_rng(0).normal(size=(6, 3)) * 2
+
+
+def all_of(evidence: Evidence, rows: int = 4096) -> dict[str, np.ndarray]:
+    blocks = list(evidence.blocks(rows))
+    names = ("logits", "labels", "weights", "repeats", "samples")
+    return {name: np.concatenate([np.asarray(getattr(block, name)) for block in blocks]) for name in names}
+
+
+class TestBalancing:
+    def test_every_class_present_weighs_the_same(self) -> None:
+        evidence = Evidence.from_arrays(LOGITS, [0, 0, 0, 1, 1, 2])
+        # 6 samples over 3 classes: 2 for each class, spread over its 3, 2 and 1 samples.
+        assert all_of(evidence)["weights"] == pytest.approx([2 / 3, 2 / 3, 2 / 3, 1, 1, 2])
+        assert evidence.total_weight == pytest.approx(6)
+
+    def test_classes_that_are_not_there_leave_their_share_to_the_others(self) -> None:
+        evidence = Evidence.from_arrays(LOGITS, [0, 0, 0, 0, 2, 2])
+        assert all_of(evidence)["weights"] == pytest.approx([0.75] * 4 + [1.5] * 2)
+        assert evidence.unseen.tolist() == [False, True, False]
+
+    def test_without_labels_all_samples_weigh_the_same(self) -> None:
+        assert [w for block in Evidence.from_arrays(LOGITS).blocks() for w in block.weights] == [1.0] * 6
+
+    def test_repeats_count_as_samples(self) -> None:
+        repeated = Evidence.from_arrays(np.repeat(LOGITS, [3, 1, 2, 1, 1, 1], axis=0), [0, 0, 0, 0, 1, 1, 1, 2, 2])
+        evidence = Evidence.from_arrays(LOGITS, [0, 0, 1, 1, 2, 2], repeats=[3, 1, 2, 1, 1, 1])
+        assert evidence.label_counts.tolist() == [4, 3, 2]
+        np.testing.assert_allclose(evidence.free_energy.values, repeated.free_energy.values, rtol=1e-14)
+        errors = (e.free_energy.standard_errors for e in (evidence, repeated))
+        np.testing.assert_allclose(*errors, rtol=1e-9)
+
+    def test_an_imbalanced_sample_serves_as_well_as_a_resampled_one(self) -> None:
+        labels = np.array([0, 0, 0, 1, 1, 2])
+        resampled = np.repeat(LOGITS, [2, 2, 2, 3, 3, 6], axis=0)
+        weighted = Evidence.from_arrays(LOGITS, labels).free_energy
+        assert np.ptp(weighted.values - logsumexp(resampled, axis=0)) == pytest.approx(0, abs=1e-13)
+        assert np.all(weighted.effective_samples <= 6 + 1e-12)  # drawing more often is not knowing more
+
+
+class TestCounts:
+    def test_labels_stand_in_for_missing_counts(self) -> None:
+        evidence = Evidence.from_arrays(LOGITS, [0, 0, 0, 1, 1, 2])
+        assert evidence.counts.tolist() == [3, 2, 1]
+        assert evidence.counts_from_labels
+
+    def test_equal_numbers_of_labels_say_nothing(self) -> None:
+        assert Evidence.from_arrays(LOGITS, [0, 0, 1, 1, 2, 2]).counts is None
+
+    def test_labels_that_miss_a_class_say_nothing(self) -> None:
+        assert Evidence.from_arrays(LOGITS, [0, 0, 0, 0, 1, 1]).counts is None
+
+    def test_given_counts_are_kept(self) -> None:
+        evidence = Evidence.from_arrays(LOGITS, [0, 0, 0, 1, 1, 2], counts=[7, 8, 9])
+        assert evidence.counts.tolist() == [7, 8, 9]
+        assert not evidence.counts_from_labels
+
+    @pytest.mark.parametrize(
+        ("counts", "message"),
+        [
+            ([1, 2], r"shape \(3,\), one per class, not \(2,\)"),
+            ([1, 0, 2], "must be positive; wrong for classes 1 "),
+            ([1, -5, np.nan], "wrong for classes 1, 2 "),
+            ([1, 2, np.inf], "wrong for classes 2 "),
+        ],
+    )
+    def test_wrong_counts(self, counts: list[float], message: str) -> None:
+        with pytest.raises(EnergyAlignError, match=message):
+            check_counts(counts, 3)
+        with pytest.raises(EnergyAlignError, match=message):
+            Evidence.from_arrays(LOGITS, counts=counts)
+
+
+class TestLabels:
+    @pytest.mark.parametrize("make", [np.asarray, torch.tensor, list, array_api_strict.asarray])
+    def test_integers_of_any_kind(self, make: Any) -> None:
+        assert check_labels(make([2, 0, 1]), 3, 3).tolist() == [2, 0, 1]
+        assert check_labels(np.array([2, 0, 1], dtype=np.uint8), 3, 3).dtype == np.int64
+
+    @pytest.mark.parametrize(
+        ("labels", "message"),
+        [
+            ([0, 1], r"labels must have shape \(3,\), one per row of logits, not \(2,\)"),
+            ([[0, 1, 2]], r"not \(1, 3\)"),
+            ([0, 3, 1], r"label 3 of sample 1 is out of range: .* numbered 0\.\.2"),
+            ([0, 1, -1], "label -1 of sample 2 is out of range"),
+            ([0.0, 1.0, 2.0], r"class numbers \(integers\), not float64"),
+            ([True, False, True], "not bool"),
+            (["a", "b", "c"], "class numbers"),
+        ],
+    )
+    def test_wrong_labels(self, labels: Any, message: str) -> None:
+        with pytest.raises(EnergyAlignError, match=message):
+            check_labels(labels, 3, 3)
+
+
+class TestSubset:
+    def test_only_the_samples_that_are_kept(self) -> None:
+        keep = np.array([True, False, True, True, False, True])
+        evidence = Evidence.from_arrays(LOGITS, [0, 0, 0, 1, 1, 2]).subset(keep)
+        found = all_of(evidence, rows=2)
+        np.testing.assert_array_equal(found["logits"], LOGITS[keep])
+        assert found["labels"].tolist() == [0, 0, 1, 2]
+        assert found["samples"].tolist() == [0, 2, 3, 5]
+        # Balanced anew: 4 samples over 3 classes.
+        assert found["weights"] == pytest.approx([2 / 3, 2 / 3, 4 / 3, 4 / 3])
+
+    def test_a_subset_of_a_subset(self) -> None:
+        evidence = Evidence.from_arrays(LOGITS).subset(np.arange(6) > 1).subset(np.arange(6) < 4)
+        assert [int(s) for block in evidence.blocks() for s in block.samples] == [2, 3]
+
+    def test_the_whole_is_not_changed(self) -> None:
+        whole = Evidence.from_arrays(LOGITS)
+        before = whole.free_energy.values.copy()
+        part = whole.subset(np.arange(6) < 2)
+        np.testing.assert_allclose(part.free_energy.values, logsumexp(LOGITS[:2], axis=0), rtol=1e-14)
+        np.testing.assert_array_equal(whole.free_energy.values, before)
+
+    @pytest.mark.parametrize("make", [torch.tensor, array_api_strict.asarray])
+    def test_of_other_namespaces(self, make: Any) -> None:
+        part = Evidence.from_arrays(make(LOGITS)).subset(np.arange(6) % 2 == 0)
+        np.testing.assert_allclose(part.free_energy.values, logsumexp(LOGITS[::2], axis=0), rtol=1e-13)
+
+    def test_unlabelled_forgets_all_but_the_logits(self) -> None:
+        bare = Evidence.from_arrays(LOGITS, [0, 0, 0, 1, 1, 2], counts=[3, 2, 1], groups=[0, 0, 1, 1, 2, 2]).unlabelled()
+        assert (bare.labels, bare.counts, bare.groups) == (None, None, None)
+        np.testing.assert_allclose(bare.free_energy.values, logsumexp(LOGITS, axis=0), rtol=1e-14)
+
+
+class TestGroups:
+    def test_any_names_will_do(self) -> None:
+        evidence = Evidence.from_arrays(LOGITS, groups=["b", "a", "b", "c", "a", "a"])
+        assert evidence.groups.tolist() == [1, 0, 1, 2, 0, 0]
+
+    def test_one_per_sample(self) -> None:
+        with pytest.raises(EnergyAlignError, match=r"groups must have shape \(6,\), one per sample, not \(2,\)"):
+            Evidence.from_arrays(LOGITS, groups=[0, 1])
+
+
+class TestSources:
+    def test_blocks_are_read_as_one_table(self) -> None:
+        evidence = Evidence.from_blocks(lambda: (LOGITS[:1], LOGITS[1:5], LOGITS[5:]), 6, 3, [0, 0, 0, 1, 1, 2])
+        whole = Evidence.from_arrays(LOGITS, [0, 0, 0, 1, 1, 2])
+        for name, values in all_of(evidence, rows=2).items():
+            np.testing.assert_array_equal(values, all_of(whole)[name])
+        for name in ("lse", "marginal"):
+            results = [estimate(e, make_estimator(name), Clusters.per_class(3)).shifts for e in (evidence, whole)]
+            np.testing.assert_allclose(*results, atol=1e-9)
+
+    @pytest.mark.parametrize("lengths", [(5,), (7,), (6, 1), (3, 9), (0,)])
+    def test_a_source_of_another_length_than_announced(self, lengths: tuple[int, ...]) -> None:
+        evidence = Evidence.from_blocks(lambda: (np.zeros((n, 3)) for n in lengths), 6, 3)
+        with pytest.raises(EnergyAlignError, match="6 samples of evidence were announced.*the same blocks every time"):
+            list(evidence.blocks())
+
+    def test_a_source_that_runs_dry_on_the_second_reading(self) -> None:
+        def blocks() -> Iterator[np.ndarray]:
+            yield from spent
+
+        spent = iter([LOGITS])
+        evidence = Evidence.from_blocks(blocks, 6, 3)
+        assert evidence.free_energy.n_samples == 6
+        with pytest.raises(EnergyAlignError, match="the same blocks every time it is read"):
+            fit_shifts(evidence, estimator="marginal", clusters="per-class")
+
+    def test_a_block_of_another_number_of_classes(self) -> None:
+        evidence = Evidence.from_blocks(lambda: (LOGITS[:3], np.zeros((3, 4))), 6, 3)
+        with pytest.raises(EnergyAlignError, match="has 4 class columns, but 3 were expected"):
+            list(evidence.blocks())
+
+    @pytest.mark.parametrize("drop", [0, 100])
+    def test_a_bad_value_is_named_by_its_place_in_the_whole(self, drop: int) -> None:
+        logits = np.zeros((9000, 3))
+        logits[8765, 1] = np.inf
+        evidence = Evidence.from_blocks(lambda: (logits[:5000], logits[5000:]), 9000, 3)
+        if drop:
+            evidence = evidence.subset(np.arange(9000) >= drop)
+        with pytest.raises(EnergyAlignError, match=r"\+inf at sample 8765, class 1"):
+            _ = evidence.free_energy
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"kind": "validation"}, "unknown kind of evidence 'validation': choose training, out-of-fold, held-out"),
+            ({"class_names": ["a", "b"]}, "2 class names were given for 3 classes"),
+            ({"repeats": [1, 2]}, r"repeats must have shape \(6,\)"),
+            ({"repeats": [1, 1, 1, 1, 1, -1]}, "repeats must be finite and not negative"),
+        ],
+    )
+    def test_wrong_options(self, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(EnergyAlignError, match=message):
+            Evidence.from_arrays(LOGITS, **options)
+
+    def test_nothing_at_all(self) -> None:
+        with pytest.raises(EnergyAlignError, match="the evidence is empty"):
+            Evidence.from_arrays(np.zeros((0, 3)))
+
+
+class TestMaskedAndUnseen:
+    def test_which_classes_can_be_estimated(self) -> None:
+        logits = LOGITS.copy()
+        logits[:, 1] = -np.inf
+        evidence = Evidence.from_arrays(np.column_stack([logits, LOGITS[:, :1]]), [0, 0, 0, 0, 3, 3])
+        assert evidence.masked.tolist() == [False, True, False, False]
+        assert evidence.unseen.tolist() == [False, False, True, False]
+        assert evidence.usable.tolist() == [True, False, False, True]
+
+    def test_names_are_numbers_unless_given(self) -> None:
+        assert Evidence.from_arrays(LOGITS).names_of([2, 0]) == ["2", "0"]
+        assert Evidence.from_arrays(LOGITS, class_names=["a", "b", "c"]).names_of([2, 0]) == ["c", "a"]
+
+
+class TestLogProbabilities:
+    @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+    def test_are_recognised(self, dtype: str) -> None:
+        assert Evidence.from_arrays(log_softmax(LOGITS, axis=1).astype(dtype)).holds_log_probabilities
+
+    def test_zero_probabilities_are_recognised_too(self) -> None:
+        with np.errstate(divide="ignore"):
+            assert Evidence.from_arrays(np.log([[1.0, 0.0], [0.3, 0.7]])).holds_log_probabilities
+
+    def test_logits_and_probabilities_are_not(self) -> None:
+        assert not Evidence.from_arrays(LOGITS).holds_log_probabilities
+        assert not Evidence.from_arrays(np.exp(log_softmax(LOGITS, axis=1))).holds_log_probabilities
+        one_row_off = log_softmax(LOGITS, axis=1)
+        one_row_off[3] += 0.1
+        assert not Evidence.from_arrays(one_row_off).holds_log_probabilities
+
+    def test_large_logits_are_looked_at_without_a_warning(self) -> None:
+        assert not Evidence.from_arrays(LOGITS * 1e4).holds_log_probabilities
+
+
+class TestFromFreeEnergy:
+    def test_lse_and_prior_are_those_of_the_logits(self) -> None:
+        stream = FreeEnergy().update(LOGITS[:2]).update(LOGITS[2:])
+        left = Evidence.from_free_energy(stream, counts=[9, 4, 1])
+        whole = Evidence.from_arrays(LOGITS, counts=[9, 4, 1])
+        for name in ("lse", "prior", "none"):
+            for sharing in (Clusters.per_class(3, [9, 4, 1]), Clusters((0, 1, 1)), "monotone"):
+                mine, theirs = (estimate(e, make_estimator(name), sharing) for e in (left, whole))
+                np.testing.assert_allclose(mine.shifts, theirs.shifts, atol=1e-13)
+                np.testing.assert_allclose(mine.standard_errors, theirs.standard_errors, atol=1e-8)
+
+    def test_what_needs_the_logits_says_so(self) -> None:
+        left = Evidence.from_free_energy(FreeEnergy().update(LOGITS))
+        with pytest.raises(EnergyAlignError, match="only energies are left.*use estimator='lse' or 'prior'"):
+            fit_shifts(left, estimator="marginal", clusters="per-class")
+
+    def test_nothing_accumulated(self) -> None:
+        with pytest.raises(EnergyAlignError, match="the evidence is empty"):
+            Evidence.from_free_energy(FreeEnergy(3))
