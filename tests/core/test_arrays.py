@@ -10,7 +10,15 @@ import pytest
 import scipy.sparse
 import torch
 
-from energyalign.core.arrays import as_logits, is_floating, like, refuse_bad_value, row_pieces, to_numpy, working_precision
+from energyalign.core.arrays import (
+    as_logits,
+    is_floating,
+    like,
+    refuse_bad_value,
+    row_pieces,
+    to_numpy,
+    working_precision,
+)
 from energyalign.core.errors import EnergyAlignError
 
 
@@ -65,6 +73,14 @@ def test_like_follows_namespace_and_dtype() -> None:
     assert made.dtype == torch.bfloat16
     assert made.tolist() == [1.5, 2.5]
     assert like([1.5], np.zeros(1, np.float16)).dtype == np.float16
+
+
+def test_like_shares_no_memory_with_what_must_not_change() -> None:
+    frozen = np.array([1.5, 2.5])
+    frozen.flags.writeable = False
+    made = like(frozen, torch.zeros(1, dtype=torch.float64))
+    made += 1
+    assert frozen.tolist() == [1.5, 2.5]
 
 
 def test_to_numpy_detaches() -> None:

@@ -43,7 +43,7 @@ def test_any_goal_is_reached_at_the_minimum(seed: int, scale: float) -> None:
     np.testing.assert_allclose(softmax(logits + solution.biases, axis=1).mean(0), goal, atol=2e-10)
 
     def objective(free: np.ndarray) -> float:
-        return float(logsumexp(logits + [0, *free], axis=1).mean() - goal[1:] @ free)
+        return float(logsumexp(logits + np.array([0, *free]), axis=1).mean() - goal[1:] @ free)
 
     found = minimize(objective, (solution.biases - solution.biases[0])[1:], method="BFGS")
     assert solution.objective <= found.fun + 1e-9

@@ -143,7 +143,9 @@ class TestSubset:
         np.testing.assert_allclose(part.free_energy.values, logsumexp(LOGITS[::2], axis=0), rtol=1e-13)
 
     def test_unlabelled_forgets_all_but_the_logits(self) -> None:
-        bare = Evidence.from_arrays(LOGITS, [0, 0, 0, 1, 1, 2], counts=[3, 2, 1], groups=[0, 0, 1, 1, 2, 2]).unlabelled()
+        bare = Evidence.from_arrays(
+            LOGITS, [0, 0, 0, 1, 1, 2], counts=[3, 2, 1], groups=[0, 0, 1, 1, 2, 2]
+        ).unlabelled()
         assert (bare.labels, bare.counts, bare.groups) == (None, None, None)
         np.testing.assert_allclose(bare.free_energy.values, logsumexp(LOGITS, axis=0), rtol=1e-14)
 
@@ -171,7 +173,7 @@ class TestSources:
     @pytest.mark.parametrize("lengths", [(5,), (7,), (6, 1), (3, 9), (0,)])
     def test_a_source_of_another_length_than_announced(self, lengths: tuple[int, ...]) -> None:
         evidence = Evidence.from_blocks(lambda: (np.zeros((n, 3)) for n in lengths), 6, 3)
-        with pytest.raises(EnergyAlignError, match="6 samples of evidence were announced.*the same blocks every time"):
+        with pytest.raises(EnergyAlignError, match=r"6 samples of evidence were announced.*the same blocks every time"):
             list(evidence.blocks())
 
     def test_a_source_that_runs_dry_on_the_second_reading(self) -> None:
@@ -264,7 +266,7 @@ class TestFromFreeEnergy:
 
     def test_what_needs_the_logits_says_so(self) -> None:
         left = Evidence.from_free_energy(FreeEnergy().update(LOGITS))
-        with pytest.raises(EnergyAlignError, match="only energies are left.*use estimator='lse' or 'prior'"):
+        with pytest.raises(EnergyAlignError, match=r"only energies are left.*use estimator='lse' or 'prior'"):
             fit_shifts(left, estimator="marginal", clusters="per-class")
 
     def test_nothing_accumulated(self) -> None:

@@ -89,7 +89,7 @@ def test_residuals_without_labels_are_posterior_minus_mass() -> None:
 
 
 def test_spread_is_the_mean_depth_of_a_logit_and_leaves_masked_ones_out() -> None:
-    # Depths below log Σ e^f = log 2 of both samples: log 2, log 2 and log 2, log 2, masked; 5 + log(1 + e^-5) is far.
+    # Two equal logits lie log 2 below the logarithm of their sum, wherever they are.
     logits = np.array([[0.0, 0.0, -np.inf], [7.0, 7.0, -np.inf]])
     assert MeanPosterior(Evidence.from_arrays(logits), Clusters.per_class(3)).spread() == pytest.approx(np.log(2))
     far = np.array([[0.0, -1000.0]])

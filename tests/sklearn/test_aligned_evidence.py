@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
+from sklearn.model_selection import KFold, PredefinedSplit, ShuffleSplit, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from xgboost import XGBClassifier
@@ -62,6 +62,23 @@ def test_every_row_is_scored_once_by_a_model_that_has_not_seen_it(numbered: Prob
     assert model.estimator_.rows_ == frozenset(range(48))
     assert model.shifts_.n_samples == 48
     assert model.shifts_.evidence_kind == "out-of-fold"
+
+
+class Witness(EnergyAligner):
+    """Shows what it was fitted with."""
+
+    def fit(self, *arrays: Any, **known: Any) -> Self:
+        self.arrays_, self.known_ = arrays, known
+        return super().fit(*arrays, **known)
+
+
+def test_samples_that_one_model_scored_stay_together_in_the_selection(numbered: Problem) -> None:
+    """Their logits have the errors of that model in common."""
+    X, y = numbered
+    folds = np.arange(48) % 3
+    model = EnergyAlignedClassifier(Recorder(), aligner=Witness(), cv=PredefinedSplit(folds)).fit(X, y)
+    np.testing.assert_array_equal(model.aligner_.known_["groups"], folds)
+    np.testing.assert_array_equal(model.aligner_.arrays_[1], y)
 
 
 def test_training_evidence_is_scored_by_the_model_that_has_seen_it(numbered: Problem) -> None:
@@ -222,7 +239,7 @@ def test_a_frozen_classifier_that_does_not_know_a_class(long_tail: Problem) -> N
 
 def test_kinds_of_evidence_that_do_not_fit(long_tail: Problem) -> None:
     frozen = FrozenEstimator(LogisticRegression().fit(*long_tail))
-    with pytest.raises(EnergyAlignError, match="wrap it in sklearn.frozen.FrozenEstimator"):
+    with pytest.raises(EnergyAlignError, match=r"wrap it in sklearn\.frozen\.FrozenEstimator"):
         EnergyAlignedClassifier(evidence="held-out").fit(*long_tail)
     with pytest.raises(EnergyAlignError, match="use evidence='held-out' or 'training'"):
         EnergyAlignedClassifier(frozen, evidence="out-of-fold").fit(*long_tail)

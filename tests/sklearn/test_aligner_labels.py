@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from energyalign import EnergyAligner, EnergyAlignError
 
-LOGITS = np.random.default_rng(0).normal(size=(30, 3)) + [2, 1, 0]
+LOGITS = np.random.default_rng(0).normal(loc=[2, 1, 0], size=(30, 3))
 NUMBERS = np.repeat([0, 1, 2], [15, 10, 5])
 EXPECTED = EnergyAligner(estimator="marginal").fit(LOGITS, NUMBERS)
 

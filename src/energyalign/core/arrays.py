@@ -54,7 +54,9 @@ def like(values: npt.ArrayLike, block: Array) -> Array:
         return np.asarray(values, dtype=block.dtype)
     from array_api_compat import device
 
-    return namespace(block).asarray(np.asarray(values), dtype=block.dtype, device=device(block))
+    # Torch would share the memory of a read-only array, with a warning.
+    source = np.require(values, requirements="W")
+    return namespace(block).asarray(source, dtype=block.dtype, device=device(block))
 
 
 def row_pieces(block: Array, most_rows: int) -> Iterator[tuple[int, Array]]:

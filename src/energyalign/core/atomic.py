@@ -20,11 +20,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
     removes the temporary file. Operating-system errors become one `EnergyAlignError` that names `path`.
     """
     target = Path(path)
-    if target.is_dir():
-        raise EnergyAlignError(f"{target} is a directory: give the name of a file to write.")
-    if target.exists() and not target.is_file():
-        # Renaming over a device or a pipe would remove it from the system.
-        raise EnergyAlignError(f"{target} is not a regular file: give the name of a file to write.")
+    _refuse_what_is_no_file(target)
     temporary: str | None = None
     try:
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
@@ -53,12 +49,19 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
 def refuse_unwritable(path: str | os.PathLike[str]) -> None:
     """Raise now if `path` cannot become a file, rather than after the work that should fill it."""
     target = Path(path)
-    if target.is_dir():
-        raise EnergyAlignError(f"{target} is a directory: give the name of a file to write.")
+    _refuse_what_is_no_file(target)
     if not target.parent.is_dir():
         raise EnergyAlignError(f"cannot write {target}: there is no folder {target.parent}. Make it first.")
     if not os.access(target.parent, os.W_OK):
         raise EnergyAlignError(f"cannot write {target}: the folder {target.parent} is not writable.")
+
+
+def _refuse_what_is_no_file(target: Path) -> None:
+    if target.is_dir():
+        raise EnergyAlignError(f"{target} is a directory: give the name of a file to write.")
+    if target.exists() and not target.is_file():
+        # Renaming over a device or a pipe would remove it from the system.
+        raise EnergyAlignError(f"{target} is not a regular file: give the name of a file to write.")
 
 
 def _sync_directory(directory: Path) -> None:

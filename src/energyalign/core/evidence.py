@@ -191,6 +191,8 @@ class Evidence:
     @cached_property
     def total_weight(self) -> float:
         """Sum of the weights of all samples, repeats included."""
+        if self.accumulated is not None:
+            _refuse_reading()
         return float(self._weights @ self.occurrences)
 
     def blocks(self, most_rows: int = _ROWS_PER_BLOCK) -> Iterator[Block]:

@@ -21,10 +21,11 @@ from energyalign.core.arrays import (
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 
-# Rows are reduced in pieces: small enough for the processor's cache, and short enough that a float32 sum
-# over the rows of one piece loses nothing that matters. Pieces are added up in float64.
-_PIECE_NUMBERS = 1 << 18
+# Rows are reduced in pieces that fit the processor's cache. Within a piece, sums of so few rows that float32 loses
+# nothing that matters are added up in float64, and so are the pieces.
+_PIECE_NUMBERS = 1 << 20
 _PIECE_ROWS = 1024
+_SHORT_SUM = 128
 
 
 class FreeEnergy:
@@ -122,9 +123,9 @@ class FreeEnergy:
         by_weight = like(weights * repeats, scaled)
         by_square = by_weight if once else like(weights**2 * repeats, scaled)
         piece._peak = piece_peak
-        piece._first = to_numpy(by_weight @ scaled).astype(np.float64)
-        piece._cross = piece._first if once else to_numpy(by_square @ scaled).astype(np.float64)
-        piece._second = to_numpy(by_square @ (scaled * scaled)).astype(np.float64)
+        piece._first = _weighted_sum(by_weight, scaled)
+        piece._cross = piece._first if once else _weighted_sum(by_square, scaled)
+        piece._second = _weighted_sum(by_square, scaled * scaled)
         piece.n_samples = float(repeats.sum())
         piece._weight = float(weights @ repeats)
         piece._weight_square = float(weights**2 @ repeats)
@@ -205,6 +206,21 @@ class FreeEnergy:
             raise EnergyAlignError(
                 "no samples were given, or all of weight zero: a free energy needs at least one row of logits."
             )
+
+
+def _weighted_sum(weights: Array, rows: Array) -> Floats:
+    """Weighted sum of the rows, in float64 over float32 sums of a few rows each."""
+    xp = namespace(rows)
+    n_rows, n_classes = rows.shape
+    whole = n_rows - n_rows % _SHORT_SUM
+    total = np.zeros(n_classes)
+    if whole:
+        parts = xp.reshape(rows[:whole, :], (-1, _SHORT_SUM, n_classes))
+        sums = xp.reshape(weights[:whole], (-1, 1, _SHORT_SUM)) @ parts
+        total += to_numpy(sums)[:, 0, :].sum(axis=0, dtype=np.float64)
+    if whole < n_rows:
+        total += to_numpy(weights[whole:] @ rows[whole:, :])
+    return total
 
 
 def _rescale(old_peak: Floats, new_peak: Floats) -> Floats:

@@ -63,7 +63,8 @@ class MeanPosterior:
         self.clusters = clusters
         self.temperature = temperature
         self._total = evidence.total_weight
-        self._shared = clusters.n_clusters < clusters.n_classes
+        # One cluster per class is not enough: the clusters may be numbered in another order than the classes.
+        self._shared = clusters.assignment != tuple(range(clusters.n_classes))
         self._members: Floats = np.eye(clusters.n_clusters)[clusters.indices] if self._shared else np.zeros(0)
 
     def moments(self, biases: Floats, *, curvature: bool) -> Moments:

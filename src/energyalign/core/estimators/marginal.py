@@ -14,7 +14,8 @@ from energyalign.core.estimators.base import Energies, refuse_clusters_without_e
 from energyalign.core.evidence import Evidence
 from energyalign.core.mean_posterior import MeanPosterior
 
-_FLAT = 1e-12  # curvature relative to the largest, below which it is rounding
+_FLAT = 1e-12  # curvature relative to the largest, and
+_ROUNDING = 1e-15  # in itself (it is a difference of masses), below which there is none
 _APART = 1e-6
 
 
@@ -52,29 +53,34 @@ class Marginal:
 
 def _joint_errors(model: MeanPosterior, solution: Balance, curvature: Floats, anchor: int) -> tuple[Floats, Floats]:
     """Sandwich standard errors: curvature⁻¹ · covariance of the mass · curvature⁻¹."""
-    scatter = np.zeros_like(curvature)
+    inverse, flat = _invert(curvature)
+    contrasts = inverse - inverse[anchor]
+    variance, against_anchor = np.zeros(len(curvature)), np.zeros(len(curvature))
+    # Sample by sample and not from a covariance matrix: what cancels does so before it is squared.
     for residual, squares in model.residuals(solution.biases, solution.moments.mass):
-        scatter += to_numpy(residual.T @ (residual * like(squares, residual)[:, None]))
-    active = np.diag(curvature) > 0
-    if not active.any():
-        unknown = np.full(len(curvature), np.inf)
-        return unknown, unknown
-    inner = np.ix_(active, active)
-    sizes, directions = np.linalg.eigh(hold_constant(curvature[inner]))
-    measured = sizes > _FLAT * sizes[-1]
-    inverse = (directions[:, measured] / sizes[measured]) @ directions[:, measured].T
-    inverse -= inverse.mean()  # what `hold_constant` added
-    covariance = np.zeros_like(scatter)
-    covariance[inner] = inverse @ scatter[inner] @ inverse
-    variance = np.where(active, np.diag(covariance), np.inf)
-    against_anchor = variance + variance[anchor] - 2.0 * covariance[anchor]
+        weights = like(squares, residual)
+        variance += to_numpy(weights @ (residual @ like(inverse, residual)) ** 2)
+        against_anchor += to_numpy(weights @ (residual @ like(contrasts.T, residual)) ** 2)
     # Along a flat direction the evidence says nothing: classes that lie apart in it have unknown shifts.
-    flat = np.zeros((len(curvature), np.count_nonzero(~measured)))
-    flat[active] = directions[:, ~measured]
     variance[np.any(np.abs(flat) > _APART, axis=1)] = np.inf
     against_anchor[np.any(np.abs(flat - flat[anchor]) > _APART, axis=1)] = np.inf
-    against_anchor[anchor] = 0.0
-    return np.sqrt(np.maximum(variance, 0.0)), np.sqrt(np.maximum(against_anchor, 0.0))
+    return np.sqrt(variance), np.sqrt(against_anchor)
+
+
+def _invert(curvature: Floats) -> tuple[Floats, Floats]:
+    """The inverse of the curvature but for the constant, which it leaves free, and its flat directions as columns."""
+    active = np.diag(curvature) > 0
+    inverse, flat = np.zeros_like(curvature), np.eye(len(curvature))[:, ~active]
+    if not active.any():
+        return inverse, flat
+    inner = np.ix_(active, active)
+    sizes, directions = np.linalg.eigh(hold_constant(curvature[inner]))
+    measured = sizes > max(_FLAT * sizes[-1], _ROUNDING)
+    found = (directions[:, measured] / sizes[measured]) @ directions[:, measured].T
+    inverse[inner] = found - found.mean()  # less what `hold_constant` added
+    more = np.zeros((len(curvature), np.count_nonzero(~measured)))
+    more[active] = directions[:, ~measured]
+    return inverse, np.hstack([flat, more])
 
 
 def _separate_errors(model: MeanPosterior, solution: Balance, anchor: int) -> tuple[Floats, Floats]:

@@ -1,0 +1,147 @@
+"""Every reason to doubt an estimate is said, with names and a remedy; and only then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, logsumexp
+
+from energyalign.core.errors import UntrustedEstimateWarning
+from energyalign.core.evidence import Evidence
+from energyalign.core.fitting import fit_shifts
+from energyalign.core.shifts import Shifts
+from energyalign.core.trust import smallest_effective_samples
+
+NAMES = ["ant", "bee", "cat", "dog"]
+COUNTS = [300.0, 100, 30, 10]
+
+
+def doubted(evidence: Evidence, message: str, **options: Any) -> Shifts:
+    """The shifts, after one warning that matches; the warning is kept with them word for word."""
+    with pytest.warns(UntrustedEstimateWarning, match=message) as caught:
+        shifts = fit_shifts(evidence, **options)
+    assert tuple(str(w.message) for w in caught) == shifts.concerns
+    assert len(shifts.concerns) == 1
+    return shifts
+
+
+@pytest.mark.parametrize("estimator", ["lse", "marginal", "prior", "none"])
+@pytest.mark.parametrize("clusters", ["per-class", "monotone", 2])
+def test_good_evidence_raises_no_doubt(simulate: Callable[..., Any], estimator: str, clusters: Any) -> None:
+    logits, labels = simulate(COUNTS, 60, seed=0)
+    evidence = Evidence.from_arrays(logits, labels, counts=COUNTS)
+    assert fit_shifts(evidence, estimator=estimator, clusters=clusters).concerns == ()
+
+
+class TestThinEnergies:
+    def carried_by_one(self) -> np.ndarray:
+        logits = np.random.default_rng(0).normal(size=(100, 4))
+        logits[7, 2] = 60.0  # the whole energy of cat
+        logits[8:12, 0] = 50.0  # four samples for ant
+        return logits
+
+    def test_names_the_classes_worst_first_and_the_remedy(self) -> None:
+        evidence = Evidence.from_arrays(self.carried_by_one(), class_names=NAMES)
+        message = (
+            r"2 of 4 classes rests on fewer than 5 effective samples \(cat, ant; the smallest is 1\.0 of 100\)"
+            r".*estimator='marginal' or 'auto', or give more evidence"
+        )
+        shifts = doubted(evidence, message, estimator="lse", clusters="per-class")
+        # Told, not harmed: what was asked for is what was computed.
+        assert shifts.estimator == "lse"
+        expected = logsumexp(self.carried_by_one(), axis=0)
+        np.testing.assert_allclose(shifts.values, expected[0] - expected, atol=1e-12)
+
+    def test_concerns_no_other_estimator(self) -> None:
+        evidence = Evidence.from_arrays(self.carried_by_one(), counts=COUNTS)
+        for estimator in ("marginal", "prior"):
+            assert fit_shifts(evidence, estimator=estimator, clusters="per-class").concerns == ()
+
+    def test_weights_do_not_hide_it(self) -> None:
+        # Two samples of class 1 are weighted to count as fifty: they are still two.
+        logits = np.where(np.eye(2)[[0] * 50 + [1] * 2] > 0, 5.0, -5.0)
+        evidence = Evidence.from_arrays(logits, [0] * 50 + [1] * 2, counts=[50, 2])
+        doubted(evidence, r"1 of 2 classes .*\(1; the smallest is 2\.0 of 52\)", estimator="lse", clusters="per-class")
+
+    def test_the_smallest_is_that_of_usable_classes(self) -> None:
+        logits = np.zeros((9, 3))
+        logits[:, 1] = -np.inf
+        assert smallest_effective_samples(Evidence.from_arrays(logits)) == pytest.approx(9)
+
+
+class TestLooseShifts:
+    def test_a_model_too_sure_of_its_evidence(self) -> None:
+        # Ant and bee are mixed up; of cat and dog the model is sure by 12 logits, and never takes another for them.
+        kinds = np.arange(40) % 4
+        logits = 12 * np.eye(4)[kinds]
+        logits[kinds < 2, :2] = 12 + np.random.default_rng(0).normal(size=(20, 2))
+        evidence = Evidence.from_arrays(logits, class_names=NAMES)
+        with pytest.warns(UntrustedEstimateWarning) as caught:
+            shifts = fit_shifts(evidence, estimator="marginal", clusters=[0, 1, 2, 3])
+        [text] = [str(w.message) for w in caught]
+        assert "2 of 4 classes is uncertain by more than 1 (" in text
+        assert "cat" in text
+        assert "dog" in text
+        assert "ant" not in text
+        assert "clusters='monotone', or use estimator='prior'" in text
+        assert np.all((shifts.standard_errors[2:] > 1) & np.isfinite(shifts.standard_errors[2:]))
+
+    def test_an_unknown_shift_is_not_passed_off_as_known(self) -> None:
+        logits = np.full((40, 4), -60.0)
+        labels = np.arange(40) % 4
+        logits[labels < 2, :2] = np.random.default_rng(0).normal(size=(20, 2))
+        logits[labels >= 2, 2:] = np.random.default_rng(1).normal(size=(20, 2))
+        evidence = Evidence.from_arrays(logits, labels)
+        shifts = doubted(evidence, r"2 of 4 classes is uncertain", estimator="marginal", clusters="per-class")
+        assert shifts.standard_errors[2:].tolist() == [np.inf, np.inf]
+
+
+class TestUnseenClasses:
+    def test_are_named_with_how_they_were_served(self, simulate: Callable[..., Any]) -> None:
+        logits, labels = simulate(COUNTS, [60, 60, 0, 60], seed=1)
+        evidence = Evidence.from_arrays(logits, labels, counts=COUNTS, class_names=NAMES)
+        for clusters, name in (("monotone", "monotone"), (2, "jenks-2"), ([0, 0, 1, 1], "given")):
+            message = rf"class cat has no labelled evidence .*\(sharing: {name}\)\. Add samples"
+            for estimator in ("lse", "marginal"):
+                doubted(evidence, message, estimator=estimator, clusters=clusters)
+
+    def test_are_no_concern_of_the_counts(self, simulate: Callable[..., Any]) -> None:
+        logits, labels = simulate(COUNTS, [60, 60, 0, 60], seed=1)
+        evidence = Evidence.from_arrays(logits, labels, counts=COUNTS)
+        assert fit_shifts(evidence, estimator="prior", clusters="per-class").concerns == ()
+
+    def test_masked_classes_are_no_concern(self, simulate: Callable[..., Any]) -> None:
+        logits, labels = simulate(COUNTS, [60, 60, 0, 60], seed=1)
+        logits[:, 2] = -np.inf
+        evidence = Evidence.from_arrays(logits, labels, counts=COUNTS)
+        for estimator in ("lse", "marginal"):
+            assert fit_shifts(evidence, estimator=estimator, clusters="per-class").concerns == ()
+
+
+class TestLogProbabilities:
+    def test_lse_is_told_that_they_are_not_logits(self, simulate: Callable[..., Any]) -> None:
+        logits, labels = simulate(COUNTS, 60, seed=2)
+        evidence = Evidence.from_arrays(log_softmax(logits, axis=1), labels, counts=COUNTS)
+        message = "these scores are log-probabilities: .*before softmax, or use estimator='marginal'"
+        doubted(evidence, message, estimator="lse", clusters="per-class")
+
+    def test_marginal_does_not_mind(self, simulate: Callable[..., Any]) -> None:
+        logits, labels = simulate(COUNTS, 60, seed=2)
+        evidence = Evidence.from_arrays(log_softmax(logits, axis=1), labels, counts=COUNTS)
+        assert fit_shifts(evidence, estimator="marginal", clusters="per-class").concerns == ()
+
+
+def test_several_reasons_are_all_given() -> None:
+    logits = log_softmax(np.random.default_rng(3).normal(size=(60, 3)) * 3, axis=1)
+    logits[:, 2] -= 40
+    logits[0] = [-40.0, -40.0, 0.0]
+    labels = np.arange(60) % 2
+    evidence = Evidence.from_arrays(log_softmax(logits, axis=1), labels, counts=[30, 20, 10])
+    with pytest.warns(UntrustedEstimateWarning) as caught:
+        shifts = fit_shifts(evidence, estimator="lse", clusters="monotone")
+    assert len(caught) == len(shifts.concerns) == 2
+    assert "no labelled evidence" in shifts.concerns[0]
+    assert "log-probabilities" in shifts.concerns[1]
