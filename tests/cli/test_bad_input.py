@@ -168,7 +168,7 @@ def test_interrupting_leaves_nothing_half_written(folder):
         np.lib.format.write_array_header_1_0(stream, header)
         stream.truncate(stream.tell() + 40_000_000 * 40)  # sparse: zeros that take no room
     before = set(os.listdir())
-    command = "fit large.npy --estimator marginal --out s.json".split()
+    command = ["fit", "large.npy", "--estimator", "marginal", "--out", "s.json"]
     process = subprocess.Popen(
         [sys.executable, "-m", "energyalign.cli.main", *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )

@@ -56,8 +56,8 @@ def test_classes_without_evidence_take_the_value_at_their_count() -> None:
     energies = np.array([1.0, 1e9, 3.0, -1e9, np.nan])
     usable = np.array([True, False, True, False, False])
     values, errors = smooth(energies, np.array([0.1, np.inf, 0.1, np.inf, np.inf]), counts, usable)
-    # Half way between 10 and 30; below all counts and above them, the nearest value.
-    assert values == pytest.approx([1.0, 2.0, 3.0, 1.0, 3.0])
+    # Half way between 10 and 30; beyond these counts the nearest value, and on with the logarithm of the count.
+    assert values == pytest.approx([1.0, 2.0, 3.0, 1.0 - np.log(2), 3.0 + np.log(99 / 30)])
     assert np.all(np.isfinite(errors))
 
 
@@ -92,7 +92,7 @@ def test_never_falls_with_the_counts(classes: list[tuple[int, float, float]], da
     for count in set(counts):
         assert len(set(values[counts == count])) == 1
     low, high = energies[usable].min(), energies[usable].max()
-    assert np.all((values >= low - 1e-9) & (values <= high + 1e-9))
+    assert np.all((values[usable] >= low - 1e-9) & (values[usable] <= high + 1e-9))
     assert np.all(pooled > 0)
 
 

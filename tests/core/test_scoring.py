@@ -13,7 +13,14 @@ from energyalign.core.clusters import Clusters
 from energyalign.core.estimators import make_estimator
 from energyalign.core.estimators.base import Energies
 from energyalign.core.evidence import Evidence
-from energyalign.core.scoring import N_FOLDS, Score, _Comparison, assign_folds, cross_fitted_scores
+from energyalign.core.scoring import (
+    N_FOLDS,
+    Score,
+    _Comparison,
+    assign_folds,
+    cross_fitted_scores,
+    scores_every_class,
+)
 
 UNIFORM = np.full(4, 0.25)
 RAW = (make_estimator("none"), Clusters.per_class(4))
@@ -182,3 +189,12 @@ class TestComparison:
         half_off[::2] = False
         assert comparison.distance(best, one_off) <= 1.01
         assert comparison.distance(best, half_off) > 10
+
+
+def test_scores_are_fair_only_if_every_class_in_play_is_scored() -> None:
+    logits = np.zeros((6, 3))
+    assert scores_every_class(Evidence.from_arrays(logits, [0, 0, 1, 1, 2, 2]))
+    assert not scores_every_class(Evidence.from_arrays(logits, [0, 0, 0, 1, 1, 2]))
+    assert not scores_every_class(Evidence.from_arrays(logits))
+    logits[:, 2] = -np.inf  # out of play
+    assert scores_every_class(Evidence.from_arrays(logits, [0, 0, 0, 1, 1, 1]))

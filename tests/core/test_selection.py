@@ -243,7 +243,7 @@ class TestRecord:
         logits = np.zeros((6, 3))
         logits[2] = -np.inf
         evidence = Evidence.from_arrays(logits, [0, 0, 1, 1, 0, 1], counts=[3, 2, 1])
-        with pytest.raises(EnergyAlignError, match=r"no estimator could use this .*The first said: .*-inf for"):
+        with pytest.raises(EnergyAlignError, match=r"no estimator can use this .*The first said: .*-inf for"):
             fit_shifts(evidence, estimator="marginal")
 
     def test_slope_and_errors_are_measured(self) -> None:
@@ -289,3 +289,25 @@ class TestThinning:
         thin = estimate(_thinned(evidence), make_estimator(pick.estimator), sharing)
         assert pick.largest_error == pytest.approx(thin.standard_errors.max())
         assert shifts.n_samples == 500
+
+
+class TestWhatCannotBeScored:
+    def test_a_class_with_too_few_samples_keeps_scores_from_choosing(self) -> None:
+        """Without samples of the rare class a correction would show its cost on the others and never its gain."""
+        rng = np.random.default_rng(0)
+        labels = np.repeat([0, 1, 2], [100, 30, 1])
+        logits = rng.normal(size=(131, 3)) + 2 * np.eye(3)[labels] + np.log([100, 30, 1])
+        evidence = Evidence.from_arrays(logits, labels, counts=[100, 30, 1], kind="held-out")
+        with pytest.warns(UntrustedEstimateWarning):
+            shifts = fit_shifts(evidence)
+        raw = next(c for c in shifts.selection.candidates if c.estimator == "none")
+        assert raw.score == max(c.score for c in shifts.selection.candidates if c.score is not None)
+        assert shifts.estimator != "none"
+        assert "too few samples" in shifts.selection.reason
+
+    def test_the_raw_model_is_never_a_silent_last_resort(self) -> None:
+        labels = np.array([0, 1] * 20)
+        logits = np.random.default_rng(0).normal(size=(40, 3)) + 2 * np.eye(3)[labels]
+        evidence = Evidence.from_arrays(logits, labels, kind="held-out")
+        with pytest.raises(EnergyAlignError, match=r"no estimator can use this evidence.*no evidence for class 2"):
+            fit_shifts(evidence)

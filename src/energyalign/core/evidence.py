@@ -140,10 +140,20 @@ class Evidence:
         return evidence
 
     @classmethod
-    def from_free_energy(cls, energy: FreeEnergy, *, counts: npt.ArrayLike | None = None) -> Self:
+    def from_free_energy(
+        cls,
+        energy: FreeEnergy,
+        *,
+        counts: npt.ArrayLike | None = None,
+        kind: EvidenceKind = "training",
+        class_names: Sequence[str] | None = None,
+    ) -> Self:
         """Evidence of which only the energies are left: a stream, or shards merged elsewhere."""
+        n_samples = int(np.ceil(energy.n_samples))
         return replace(
-            cls.from_blocks(_refuse_reading, int(np.ceil(energy.n_samples)), energy.n_classes, counts=counts),
+            cls.from_blocks(
+                _refuse_reading, n_samples, energy.n_classes, counts=counts, kind=kind, class_names=class_names
+            ),
             accumulated=energy,
         )
 

@@ -12,7 +12,8 @@ def smooth(energies: Floats, standard_errors: Floats, counts: Floats, usable: Bo
 
     A class the model saw more often should not have a smaller negative free energy; where noise says so,
     neighbours are pooled. Each energy weighs by its precision, 1 / standard error². Classes that are not
-    `usable` take the value at their count.
+    `usable` take the value at their count; beyond the counts of all usable classes it goes on as theory says,
+    with the logarithm of the count.
 
     Returns
     -------
@@ -29,6 +30,8 @@ def smooth(energies: Floats, standard_errors: Floats, counts: Floats, usable: Bo
     regression = IsotonicRegression(increasing=True, out_of_bounds="clip")
     regression.fit(counts[usable], energies[usable], sample_weight=weights)
     smoothed = np.asarray(regression.predict(counts), dtype=np.float64)
+    nearest = np.clip(counts, counts[usable].min(), counts[usable].max())
+    smoothed += np.where(usable, 0.0, np.log(counts / nearest))
     if floor == 0:
         return smoothed, np.zeros_like(smoothed)
     pool_of_usable = np.searchsorted(np.unique(smoothed[usable]), smoothed[usable])

@@ -60,6 +60,17 @@ def cross_fitted_scores(evidence: Evidence, options: list[tuple[Estimator, Shari
     ]
 
 
+def scores_every_class(evidence: Evidence) -> bool:
+    """Whether each class in play is among the scored samples.
+
+    Where one is not, a correction in its favour shows its cost and never its gain: the scores are not fair.
+    """
+    if evidence.labels is None:
+        return False
+    scored = assign_folds(evidence, evidence.labels) >= 0
+    return bool(np.all(evidence.masked[np.setdiff1d(np.arange(evidence.n_classes), evidence.labels[scored])]))
+
+
 def assign_folds(evidence: Evidence, labels: Ints) -> Ints:
     """The fold that scores each sample, or -1 for samples that serve to fit only.
 

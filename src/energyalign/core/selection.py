@@ -11,7 +11,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimate import Estimate, estimate
 from energyalign.core.estimators import Estimator, make_estimator
 from energyalign.core.evidence import Evidence
-from energyalign.core.scoring import cross_fitted_scores
+from energyalign.core.scoring import cross_fitted_scores, scores_every_class
 from energyalign.core.selection_record import Candidate, Selection
 from energyalign.core.sharing import Sharing, SharingChoice, make_sharing, sharings_to_try
 from energyalign.core.trust import (
@@ -69,7 +69,7 @@ def select(evidence: Evidence, options: list[Option], target: Floats) -> tuple[E
     that are no worse than the best by more than the noise of the comparison count as equal, and the first
     of them in the order of `options` is taken. On training data a model is right about nearly everything,
     which would vote for no correction: there the first option whose own diagnostics hold is taken, and the
-    scores are recorded only. The same goes for evidence without labels.
+    scores are recorded only. The same goes for evidence without labels, or with too few of a class.
     """
     sample = _thinned(evidence)
     estimates: list[Estimate | None] = []
@@ -83,16 +83,27 @@ def select(evidence: Evidence, options: list[Option], target: Floats) -> tuple[E
             continue
         estimates.append(result)
         candidates.append(_measured(sample, result, _name(sharing)))
-    if all(result is None for result in estimates):
-        raise EnergyAlignError(f"no estimator could use this evidence. The first said: {candidates[0].problem}")
+    if all(c.problem is not None for c in candidates if c.estimator != "none"):
+        # Only the raw model is left: to return it would be a silent fallback.
+        raise EnergyAlignError(f"no estimator can use this evidence. The first said: {candidates[0].problem}")
     standing = [i for i, result in enumerate(estimates) if result is not None]
     for i, score in zip(standing, cross_fitted_scores(sample, [options[i] for i in standing], target), strict=True):
         candidates[i] = replace(candidates[i], score=score.accuracy, behind=score.behind, problem=score.problem)
-    by_score = evidence.kind != "training" and any(c.score is not None for c in candidates)
-    chosen, reason = _by_score(candidates) if by_score else _by_diagnostics(candidates, evidence)
+    unfair = _why_scores_are_unfair(sample, candidates)
+    chosen, reason = _by_diagnostics(candidates, evidence, unfair) if unfair else _by_score(candidates)
     final = estimates[chosen] if sample is evidence else estimate(evidence, *options[chosen])
     assert final is not None
     return final, Selection(tuple(candidates), chosen, reason)
+
+
+def _why_scores_are_unfair(evidence: Evidence, candidates: list[Candidate]) -> str | None:
+    if evidence.labels is None:
+        return "without labels nothing can be scored"
+    if evidence.kind == "training":
+        return "accuracy on training data flatters"
+    if not scores_every_class(evidence) or all(c.score is None for c in candidates):
+        return "some class has too few samples to be scored"
+    return None
 
 
 def _by_score(candidates: list[Candidate]) -> tuple[int, str]:
@@ -106,14 +117,13 @@ def _by_score(candidates: list[Candidate]) -> tuple[int, str]:
     return chosen, reason + "."
 
 
-def _by_diagnostics(candidates: list[Candidate], evidence: Evidence) -> tuple[int, str]:
+def _by_diagnostics(candidates: list[Candidate], evidence: Evidence, why: str) -> tuple[int, str]:
     """The first estimator whose diagnostics hold, in its preferred sharing.
 
     Only that sharing: among many numbers of clusters one would look right by chance.
     """
     raw = [c.score for c in candidates if c.estimator == "none" and c.score is not None]
     memorised = evidence.kind == "training" and (not raw or raw[0] >= MEMORISED)
-    why = "without labels nothing can be scored" if evidence.labels is None else "accuracy on training data flatters"
     alive = [i for i, candidate in enumerate(candidates) if candidate.problem is None]
     preferred = [i for i in alive if all(candidates[i].estimator != candidates[j].estimator for j in alive if j < i)]
     for i in preferred:

@@ -52,9 +52,9 @@ def _loose_shifts(evidence: Evidence, estimate: Estimate) -> str | None:
     order = loose[np.argsort(-estimate.standard_errors[loose])]
     return (
         f"the shift of {len(order)} of {evidence.n_classes} classes is uncertain by more than "
-        f"{LARGEST_STANDARD_ERROR:g} ({some_of(evidence.names_of(order.tolist()))}): the model is so sure of these "
-        "samples that they hardly show where its bias lies. Use evidence it was not trained on, share shifts with "
-        "clusters='monotone', or use estimator='prior'."
+        f"{LARGEST_STANDARD_ERROR:g} ({some_of(evidence.names_of(order.tolist()))}): these samples hardly "
+        "show where the bias lies, because they are few or the model is certain of them. Give more evidence, or "
+        "evidence it was not trained on, share shifts with clusters='monotone', or use estimator='prior'."
     )
 
 
@@ -63,8 +63,8 @@ def _unseen_classes(evidence: Evidence, estimate: Estimate) -> str | None:
     if len(unseen) == 0 or estimate.estimator in ("prior", "none"):
         return None
     return (
-        f"class {some_of(evidence.names_of(unseen.tolist()))} has no labelled evidence and takes the shift of "
-        f"classes with similar training counts (sharing: {estimate.clusters.name}). Add samples to measure its own."
+        f"class {some_of(evidence.names_of(unseen.tolist()))} has no labelled evidence and takes the shift that "
+        f"its training count suggests (sharing: {estimate.clusters.name}). Add samples to measure its own."
     )
 
 

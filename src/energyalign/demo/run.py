@@ -87,8 +87,8 @@ def _write_page(path: Path, columns: list[str], rows: list[list[str]], measured:
     if picture is not None:
         caption = (
             "Training images per class (bars) and negative free energy per class on the balanced held-out images "
-            "(points; error bars are one standard deviation over seeds; each seed centred on its mean), for the raw network "
-            "and after energy aligning with the paper's estimator, whose shifts come from the training images."
+            "(points; error bars are one standard deviation over seeds; each seed centred on its mean), for the raw "
+            "network and after energy aligning with the paper's estimator, whose shifts come from the training images."
         )
         figures.append(Figure(picture, caption))
     write_page(

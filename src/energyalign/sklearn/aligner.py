@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -146,13 +145,10 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not self.__sklearn_is_fitted__():
             raise AttributeError("shifts_ is there after fit or partial_fit.")
         if self._shifts is None:
-            if self.evidence not in get_args(EvidenceKind):
-                raise EnergyAlignError(
-                    f"unknown kind of evidence {self.evidence!r}: choose {', '.join(get_args(EvidenceKind))}."
-                )
-            evidence = Evidence.from_free_energy(self.energy_, counts=self._counts)
-            names = tuple(str(name) for name in self.classes_)
-            self._shifts = self._align(replace(evidence, kind=self.evidence, class_names=names))
+            names = [str(name) for name in self.classes_]
+            self._shifts = self._align(
+                Evidence.from_free_energy(self.energy_, counts=self._counts, kind=self.evidence, class_names=names)
+            )
         return self._shifts
 
     def __sklearn_is_fitted__(self) -> bool:
