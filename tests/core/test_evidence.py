@@ -264,6 +264,13 @@ class TestFromFreeEnergy:
                 np.testing.assert_allclose(mine.shifts, theirs.shifts, atol=1e-13)
                 np.testing.assert_allclose(mine.standard_errors, theirs.standard_errors, atol=1e-8)
 
+    def test_what_is_known_of_it_is_kept(self) -> None:
+        left = Evidence.from_free_energy(
+            FreeEnergy().update(LOGITS), kind="held-out", class_names=["a", "b", "c"], counts=[3, 2, 1]
+        )
+        shifts = fit_shifts(left, estimator="prior", clusters="per-class")
+        assert (shifts.evidence_kind, shifts.class_names, shifts.n_samples) == ("held-out", ("a", "b", "c"), 6)
+
     def test_what_needs_the_logits_says_so(self) -> None:
         left = Evidence.from_free_energy(FreeEnergy().update(LOGITS))
         with pytest.raises(EnergyAlignError, match=r"only energies are left.*use estimator='lse' or 'prior'"):

@@ -295,13 +295,12 @@ class TestWhatCannotBeScored:
     def test_a_class_with_too_few_samples_keeps_scores_from_choosing(self) -> None:
         """Without samples of the rare class a correction would show its cost on the others and never its gain."""
         rng = np.random.default_rng(0)
-        labels = np.repeat([0, 1, 2], [100, 30, 1])
-        logits = rng.normal(size=(131, 3)) + 2 * np.eye(3)[labels] + np.log([100, 30, 1])
-        evidence = Evidence.from_arrays(logits, labels, counts=[100, 30, 1], kind="held-out")
-        with pytest.warns(UntrustedEstimateWarning):
-            shifts = fit_shifts(evidence)
+        labels = np.repeat([0, 1], [100, 1])
+        logits = rng.normal(size=(101, 2)) + np.eye(2)[labels] + np.log([100, 1])
+        evidence = Evidence.from_arrays(logits, labels, counts=[100, 1], kind="held-out")
+        shifts = fit_shifts(evidence)
         raw = next(c for c in shifts.selection.candidates if c.estimator == "none")
-        assert raw.score == max(c.score for c in shifts.selection.candidates if c.score is not None)
+        assert all(c.score < raw.score for c in shifts.selection.candidates if c.estimator != "none")
         assert shifts.estimator != "none"
         assert "too few samples" in shifts.selection.reason
 
