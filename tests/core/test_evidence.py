@@ -11,11 +11,12 @@ import pytest
 import torch
 from scipy.special import log_softmax, logsumexp
 
+from energyalign.core.checks import check_counts, check_labels
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimate import estimate
 from energyalign.core.estimators import make_estimator
-from energyalign.core.evidence import Evidence, check_counts, check_labels
+from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.free_energy import FreeEnergy
 

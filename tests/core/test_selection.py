@@ -310,3 +310,13 @@ class TestWhatCannotBeScored:
         evidence = Evidence.from_arrays(logits, labels, kind="held-out")
         with pytest.raises(EnergyAlignError, match=r"no estimator can use this evidence.*no evidence for class 2"):
             fit_shifts(evidence)
+
+    def test_nor_where_every_diagnostic_fails(self) -> None:
+        """Unlabelled, no counts, one sample carrying a class and the others certain: all that is left is a doubtful one."""
+        labels = np.arange(40) % 2
+        logits = 60.0 * np.eye(2)[labels]
+        logits[0, 0] += 100
+        with pytest.warns(UntrustedEstimateWarning):
+            shifts = fit_shifts(Evidence.from_arrays(logits, kind="held-out"))
+        assert shifts.estimator != "none"
+        assert "no estimator's diagnostics hold" in shifts.selection.reason

@@ -21,8 +21,9 @@ from energyalign.core.arrays import (
     row_pieces,
     to_numpy,
 )
-from energyalign.core.errors import EnergyAlignError, some_of
-from energyalign.core.free_energy import FreeEnergy, _per_sample
+from energyalign.core.checks import check_counts, check_groups, check_labels, per_sample
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.free_energy import FreeEnergy
 
 EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
 _ROWS_PER_BLOCK = 4096
@@ -128,11 +129,11 @@ class Evidence:
             n_samples=n_samples,
             n_classes=n_classes,
             labels=checked_labels,
-            repeats=None if repeats is None else _per_sample("repeats", repeats, n_samples),
+            repeats=None if repeats is None else per_sample("repeats", repeats, n_samples),
             counts=checked_counts,
             kind=kind,
             class_names=None if class_names is None else tuple(str(name) for name in class_names),
-            groups=None if groups is None else _check_groups(groups, n_samples),
+            groups=None if groups is None else check_groups(groups, n_samples),
         )
         seen = evidence.label_counts
         if checked_counts is None and seen is not None and np.all(seen > 0) and np.ptp(seen) > 0:
@@ -162,8 +163,8 @@ class Evidence:
         return replace(self, keep=keep if self.keep is None else self.keep & keep)
 
     def unlabelled(self) -> Self:
-        """The same logits, all of equal weight, nothing else known."""
-        return replace(self, labels=None, repeats=None, counts=None, groups=None)
+        """The same samples, nothing known of their classes."""
+        return replace(self, labels=None, counts=None, groups=None)
 
     @cached_property
     def estimated(self) -> dict[object, Any]:
@@ -275,46 +276,6 @@ class Evidence:
                 totals = to_numpy(xp.sum(xp.exp(xp.astype(block.logits, xp.float64)), axis=1))
             return bool(np.allclose(totals, 1.0, atol=1e-3))
         return False
-
-
-def check_labels(labels: Array, n_samples: int, n_classes: int) -> Ints:
-    """Labels as class numbers, or the error that names the first wrong one."""
-    values = to_numpy(labels)
-    if values.shape != (n_samples,):
-        raise EnergyAlignError(
-            f"labels must have shape ({n_samples},), one per row of logits, not {tuple(values.shape)}."
-        )
-    if not np.issubdtype(values.dtype, np.integer):
-        raise EnergyAlignError(f"labels must be class numbers (integers), not {values.dtype}.")
-    wrong = np.flatnonzero((values < 0) | (values >= n_classes))
-    if len(wrong):
-        raise EnergyAlignError(
-            f"label {values[wrong[0]]} of sample {wrong[0]} is out of range: "
-            f"the logits have {n_classes} classes, numbered 0..{n_classes - 1}."
-        )
-    return values.astype(np.int64)
-
-
-def check_counts(counts: npt.ArrayLike, n_classes: int) -> Floats:
-    """Training counts as positive numbers, or the error that names the first wrong one."""
-    values = np.asarray(counts, dtype=np.float64)
-    if values.shape != (n_classes,):
-        raise EnergyAlignError(f"counts must have shape ({n_classes},), one per class, not {values.shape}.")
-    wrong = np.flatnonzero(~np.isfinite(values) | (values <= 0))
-    if len(wrong):
-        raise EnergyAlignError(
-            f"training counts must be positive; wrong for classes {some_of(wrong.tolist())} (counted from 0). "
-            "A class without training samples has no prior to correct: leave it out of the logits."
-        )
-    return values
-
-
-def _check_groups(groups: npt.ArrayLike, n_samples: int) -> Ints:
-    """Groups, whatever they are called, as numbers 0, 1, 2, ..."""
-    values = np.asarray(groups)
-    if values.shape != (n_samples,):
-        raise EnergyAlignError(f"groups must have shape ({n_samples},), one per sample, not {values.shape}.")
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def _refuse_reading() -> Iterable[Array]:

@@ -7,13 +7,13 @@ import warnings
 import numpy as np
 import numpy.typing as npt
 
+from energyalign.core.checks import check_target_prior
 from energyalign.core.errors import UntrustedEstimateWarning
 from energyalign.core.estimate import estimate
 from energyalign.core.evidence import Evidence
 from energyalign.core.selection import options_for, select
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
-from energyalign.core.target import check_target_prior
 from energyalign.core.trust import concerns
 
 

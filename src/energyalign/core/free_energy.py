@@ -18,6 +18,7 @@ from energyalign.core.arrays import (
     to_numpy,
     working_precision,
 )
+from energyalign.core.checks import per_sample
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 
@@ -94,8 +95,8 @@ class FreeEnergy:
             How many times each sample was really observed: the same as giving it that many times.
         """
         block = as_logits(logits, self._n_classes)
-        weight = _per_sample("weights", weights, block.shape[0])
-        repeat = _per_sample("repeats", repeats, block.shape[0])
+        weight = per_sample("weights", weights, block.shape[0])
+        repeat = per_sample("repeats", repeats, block.shape[0])
         added = FreeEnergy(block.shape[1])
         rows = min(_PIECE_ROWS, max(1, _PIECE_NUMBERS // block.shape[1]))
         for start, piece in row_pieces(block, rows):
@@ -226,14 +227,3 @@ def _weighted_sum(weights: Array, rows: Array) -> Floats:
 def _rescale(old_peak: Floats, new_peak: Floats) -> Floats:
     """e^(old - new), and 0 where nothing finite was seen before."""
     return np.exp(np.where(np.isneginf(old_peak), -np.inf, old_peak - np.where(np.isneginf(new_peak), 0, new_peak)))
-
-
-def _per_sample(name: str, values: Array | None, n_samples: int) -> Floats:
-    if values is None:
-        return np.ones(n_samples)
-    result = to_numpy(values).astype(np.float64)
-    if result.shape != (n_samples,):
-        raise EnergyAlignError(f"{name} must have shape ({n_samples},), one per sample, not {result.shape}.")
-    if not np.all(np.isfinite(result)) or np.any(result < 0):
-        raise EnergyAlignError(f"{name} must be finite and not negative.")
-    return result

@@ -17,8 +17,8 @@ from energyalign.core.arrays import (
     refuse_bad_value,
     to_numpy,
 )
+from energyalign.core.checks import check_counts, check_labels
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.evidence import check_counts, check_labels
 
 MANY_ABOVE = 100
 FEW_BELOW = 20

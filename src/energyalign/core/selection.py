@@ -124,7 +124,8 @@ def _by_diagnostics(candidates: list[Candidate], evidence: Evidence, why: str) -
     """
     raw = [c.score for c in candidates if c.estimator == "none" and c.score is not None]
     memorised = evidence.kind == "training" and (not raw or raw[0] >= MEMORISED)
-    alive = [i for i, candidate in enumerate(candidates) if candidate.problem is None]
+    # The raw model has no diagnostics that could fail: it is not a last resort here.
+    alive = [i for i, candidate in enumerate(candidates) if candidate.problem is None and candidate.estimator != "none"]
     preferred = [i for i in alive if all(candidates[i].estimator != candidates[j].estimator for j in alive if j < i)]
     for i in preferred:
         if not _doubtful(candidates[i], memorised):

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from energyalign.core.arrays import Array, Floats, is_floating, like, namespace, to_numpy, working_precision
 from energyalign.core.atomic import atomic_write
+from energyalign.core.checks import check_target_prior
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.selection_record import Selection
-from energyalign.core.target import check_target_prior
 
 
 @dataclass(frozen=True, eq=False)

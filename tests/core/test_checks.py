@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from energyalign.core.checks import check_target_prior
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.target import check_target_prior
 
 
 def test_uniform_unless_given() -> None:

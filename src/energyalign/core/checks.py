@@ -1,0 +1,74 @@
+"""What per-class and per-sample inputs must be: each check returns a clean array or names what is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from energyalign.core.arrays import Array, Floats, Ints, to_numpy
+from energyalign.core.errors import EnergyAlignError, some_of
+
+
+def check_labels(labels: Array, n_samples: int, n_classes: int) -> Ints:
+    """Labels as class numbers, or the error that names the first wrong one."""
+    values = to_numpy(labels)
+    if values.shape != (n_samples,):
+        raise EnergyAlignError(
+            f"labels must have shape ({n_samples},), one per row of logits, not {tuple(values.shape)}."
+        )
+    if not np.issubdtype(values.dtype, np.integer):
+        raise EnergyAlignError(f"labels must be class numbers (integers), not {values.dtype}.")
+    wrong = np.flatnonzero((values < 0) | (values >= n_classes))
+    if len(wrong):
+        raise EnergyAlignError(
+            f"label {values[wrong[0]]} of sample {wrong[0]} is out of range: "
+            f"the logits have {n_classes} classes, numbered 0..{n_classes - 1}."
+        )
+    return values.astype(np.int64)
+
+
+def check_counts(counts: npt.ArrayLike, n_classes: int) -> Floats:
+    """Training counts as positive numbers."""
+    remedy = "A class without training samples has no prior to correct: leave it out of the logits."
+    return _positive("training counts", counts, n_classes, remedy)
+
+
+def check_target_prior(prior: npt.ArrayLike | None, n_classes: int) -> Floats:
+    """The target prior as probabilities that sum to one; uniform for None. Any positive scale is accepted."""
+    if prior is None:
+        return np.full(n_classes, 1.0 / n_classes)
+    remedy = "For a class that never occurs give a small probability, or mask its logits with -inf."
+    values = _positive("target prior", prior, n_classes, remedy)
+    return np.asarray(values / values.sum())
+
+
+def check_groups(groups: npt.ArrayLike, n_samples: int) -> Ints:
+    """Groups, whatever they are called, as numbers 0, 1, 2, ..."""
+    values = np.asarray(groups)
+    if values.shape != (n_samples,):
+        raise EnergyAlignError(f"groups must have shape ({n_samples},), one per sample, not {values.shape}.")
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+def per_sample(name: str, values: Array | None, n_samples: int) -> Floats:
+    """Weights or repeats: finite, not negative, one per sample; all 1 for None."""
+    if values is None:
+        return np.ones(n_samples)
+    result = to_numpy(values).astype(np.float64)
+    if result.shape != (n_samples,):
+        raise EnergyAlignError(f"{name} must have shape ({n_samples},), one per sample, not {result.shape}.")
+    if not np.all(np.isfinite(result)) or np.any(result < 0):
+        raise EnergyAlignError(f"{name} must be finite and not negative.")
+    return result
+
+
+def _positive(name: str, given: npt.ArrayLike, n_classes: int, remedy: str) -> Floats:
+    values = np.asarray(given, dtype=np.float64)
+    if values.shape != (n_classes,):
+        raise EnergyAlignError(f"{name} must have shape ({n_classes},), one per class, not {values.shape}.")
+    wrong = np.flatnonzero(~np.isfinite(values) | (values <= 0))
+    if len(wrong):
+        raise EnergyAlignError(
+            f"{name} must be positive; wrong for classes {some_of(wrong.tolist())} (counted from 0). {remedy}"
+        )
+    return values
