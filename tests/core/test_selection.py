@@ -312,7 +312,7 @@ class TestWhatCannotBeScored:
             fit_shifts(evidence)
 
     def test_nor_where_every_diagnostic_fails(self) -> None:
-        """Unlabelled, no counts, one sample carrying a class and the others certain: all that is left is a doubtful one."""
+        """No labels, no counts, one sample that carries a class and others that are certain: all is in doubt."""
         labels = np.arange(40) % 2
         logits = 60.0 * np.eye(2)[labels]
         logits[0, 0] += 100
