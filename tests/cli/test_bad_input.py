@@ -177,7 +177,7 @@ def test_interrupting_leaves_nothing_half_written(folder):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 130
+    assert process.returncode in (130, -signal.SIGINT)  # a shell calls both 130
     assert b"interrupted" in err
     assert b"Traceback" not in err
     assert set(os.listdir()) == before

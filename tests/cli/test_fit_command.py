@@ -220,3 +220,41 @@ def test_a_file_larger_than_the_memory_allowed_gives_the_same_shifts(problem, sh
     )  # fmt: skip
     assert whole.returncode != 0
     assert b"MemoryError" in whole.stderr
+
+
+def test_target_logits_of_classes_in_another_order_are_refused(problem, run):
+    frame = pd.DataFrame(np.load("logits.npy"), columns=["a", "b", "c"])
+    frame.to_csv("given.csv", index=False)
+    frame[["b", "c", "a"]].to_csv("turned.csv", index=False)
+    code, _, err = run("fit", "given.csv", "--estimator", "lse", "--target-logits", "turned.csv", "--out", "s.json")
+    assert code == 2
+    assert "turned.csv are not those of given.csv, in that order" in err
+    assert not (problem / "s.json").exists()
+
+
+def test_the_key_of_an_archive_serves_the_target_too(problem, run):
+    logits = np.load("logits.npy")
+    np.savez("given.npz", wanted=logits, other=logits)
+    command = ("fit", "given.npz", "--key", "wanted", "--estimator", "lse", "--clusters", "per-class")
+    assert run(*command, "--target-logits", "given.npz", "--quiet")[0] == 0
+
+
+_PEAK = """
+import resource, sys
+from energyalign.cli.main import main
+code = main(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+sys.exit(code)
+"""
+
+
+def test_memory_does_not_grow_with_the_number_of_unlabelled_rows(problem):
+    def peak(n_rows):
+        with open("rows.npy", "wb") as stream:
+            np.lib.format.write_array_header_1_0(stream, {"descr": "<f2", "fortran_order": False, "shape": (n_rows, 2)})
+            stream.truncate(stream.tell() + 4 * n_rows)
+        command = ["fit", "rows.npy", "--estimator", "lse", "--clusters", "per-class", "--quiet"]
+        done = subprocess.run([sys.executable, "-c", _PEAK, *command], capture_output=True, check=True, timeout=300)
+        return int(done.stdout)  # KiB
+
+    assert peak(20_000_000) < peak(1000) + 60_000  # 20 million numbers of 8 bytes would be 156,000

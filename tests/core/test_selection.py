@@ -320,3 +320,30 @@ class TestWhatCannotBeScored:
             shifts = fit_shifts(Evidence.from_arrays(logits, kind="held-out"))
         assert shifts.estimator != "none"
         assert "no estimator's diagnostics hold" in shifts.selection.reason
+
+
+class TestManyClasses:
+    def test_thinning_leaves_every_fold_a_sample_of_every_class(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(selection_module, "MOST_NUMBERS", 1000)
+        labels = np.arange(1000) % 100
+        evidence = Evidence.from_arrays(np.zeros((1000, 100)), labels, kind="held-out")
+        thinned = _thinned(evidence)
+        assert thinned.label_counts.tolist() == [5.0] * 100
+
+    def test_the_best_number_of_jenks_clusters_is_taken_also_on_training_data(
+        self, simulate: Callable[..., Any]
+    ) -> None:
+        logits, labels = simulate(COUNTS, 40, seed=3)
+        evidence = Evidence.from_arrays(logits, labels, counts=COUNTS)
+        shifts = fit_shifts(evidence, estimator="lse", clusters="jenks")
+        names = [c.sharing for c in shifts.selection.candidates]
+        assert names == ["jenks-2", "jenks-3", "jenks-4"]
+        assert chosen(shifts).score == max(c.score for c in shifts.selection.candidates)
+
+
+def test_prior_with_another_tau_is_not_doubted_for_its_slope() -> None:
+    labels = np.repeat(np.arange(10), 5)
+    logits = 40.0 * np.eye(10)[labels] + np.linspace(3, -3, 10)
+    evidence = Evidence.from_arrays(logits, labels, counts=np.linspace(100, 10, 10))
+    shifts = fit_shifts(evidence, tau=0.5)
+    assert shifts.estimator == "prior"

@@ -53,7 +53,7 @@ def test_what_orders_the_classes_needs_counts(choice: Any) -> None:
 
 @pytest.mark.parametrize("choice", ["perclass", "", "-1", "²", "1.5", None, 2.5, {0: 1}])
 def test_unknown_words_name_the_choices(choice: Any) -> None:
-    with pytest.raises(EnergyAlignError, match=r"unknown clusters .*choose auto, per-class, monotone, a number"):
+    with pytest.raises(EnergyAlignError, match=r"unknown clusters .*choose auto, per-class, monotone, jenks, a number"):
         make_sharing(choice, evidence([9, 1, 5, 7]))
 
 

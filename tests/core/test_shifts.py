@@ -117,8 +117,15 @@ class TestPredictions:
         probabilities = plain_shifts(VALUES).predict_proba(logits)
         assert probabilities.dtype == torch.float32
         np.testing.assert_allclose(probabilities.sum(-1).numpy(), 1, rtol=1e-6)
-        expected = torch.softmax((logits + torch.tensor(VALUES, dtype=dtype)).float(), -1)
+        expected = torch.softmax(logits.float() + torch.tensor(VALUES, dtype=torch.float32), -1)
         torch.testing.assert_close(probabilities, expected)
+
+    @pytest.mark.parametrize("size", [2048.0, 10_000.0, -10_000.0])
+    def test_a_small_shift_is_not_rounded_away_by_half_precision(self, plain_shifts: Make, size: float) -> None:
+        logits = np.full((1, 3), size, dtype=np.float16)
+        shifts = plain_shifts([0.0, 0.9, 0.1])
+        assert shifts.predict(logits).tolist() == [1]
+        np.testing.assert_allclose(shifts.predict_proba(logits), softmax([[0.0, 0.9, 0.1]], axis=1), atol=1e-3)
 
     def test_any_leading_shape(self, plain_shifts: Make) -> None:
         logits = np.random.default_rng(0).normal(size=(4, 2, 3))

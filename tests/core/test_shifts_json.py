@@ -178,13 +178,23 @@ class TestRefused:
         text = dump(example(plain_shifts))
         assert text.count(place) == 1
         wrong = text.replace(place, f"{place.split(':', maxsplit=1)[0]}: {number}")
-        with pytest.raises(EnergyAlignError, match="is not a number that shifts can have"):
+        with pytest.raises(EnergyAlignError, match=r"is not a (JSON )?number"):
             parse(wrong)
 
     @pytest.mark.parametrize("number", ["NaN", "Infinity"])
     def test_what_is_no_number_in_the_record(self, plain_shifts: Make, number: str) -> None:
         wrong = dump(example(plain_shifts)).replace('"score": 0.5', f'"score": {number}')
-        with pytest.raises(EnergyAlignError, match=f"{number} is not a number"):
+        with pytest.raises(EnergyAlignError, match=f"{number} is not a JSON number"):
+            parse(wrong)
+
+    def test_a_number_too_long_for_python(self, plain_shifts: Make) -> None:
+        wrong = dump(example(plain_shifts)).replace('"shift": 0.1', '"shift": ' + "1" * 5000)
+        with pytest.raises(EnergyAlignError, match="not valid JSON"):
+            parse(wrong)
+
+    def test_a_key_given_twice(self, plain_shifts: Make) -> None:
+        wrong = dump(example(plain_shifts)).replace('"tau": 1.0', '"tau": 1.0, "tau": 2.0')
+        with pytest.raises(EnergyAlignError, match="'tau' is given twice"):
             parse(wrong)
 
     def test_a_file_cut_off_anywhere(self, plain_shifts: Make) -> None:

@@ -39,25 +39,20 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read, add, write."""
     from energyalign.cli.progress import Progress
-    from energyalign.core.errors import EnergyAlignError
     from energyalign.core.shifts import Shifts
-    from energyalign.files import matrix_writer, open_shards
+    from energyalign.files import matrix_writer, open_shards, refuse_other_classes
 
     shifts = Shifts.load(arguments.shifts)
     shards = open_shards(arguments.logits, key=arguments.key)
-    if shards.n_classes != shifts.n_classes:
-        raise EnergyAlignError(
-            f"{arguments.logits[0]} has {shards.n_classes} class columns, but {arguments.shifts} is for "
-            f"{shifts.n_classes} classes."
-        )
+    refuse_other_classes(shards, shifts, arguments.logits[0], arguments.shifts)
     names = shards.class_names or shifts.class_names
-    if None not in (shards.class_names, shifts.class_names) and shards.class_names != shifts.class_names:
-        raise EnergyAlignError(
-            f"the classes of {arguments.logits[0]} are not those of {arguments.shifts}, in that order."
-        )
     forms: dict[str, tuple[Callable[[Any], Any], int | None, Any]] = {
         "logits": (shifts.apply, shards.n_classes, shards.dtype),
-        "probabilities": (shifts.predict_proba, shards.n_classes, "float32"),
+        "probabilities": (
+            shifts.predict_proba,
+            shards.n_classes,
+            "float64" if shards.dtype == "float64" else "float32",
+        ),
         "labels": (shifts.predict, None, "int64"),
     }
     convert, n_columns, dtype = forms[arguments.form]

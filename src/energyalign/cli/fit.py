@@ -38,8 +38,8 @@ def add_parser(commands: Any) -> None:
     add("--counts", metavar="FILE", help="training samples per class: a JSON list, or names to counts; .npy; .csv")
     add("--estimator", default="auto", metavar="NAME", help="auto, lse (the paper's), marginal, prior or none")
     add("--clusters", default="auto", metavar="HOW",
-        help="which classes share a shift: auto, per-class, monotone, a number of Jenks clusters, old:K (the first K "
-        "classes are old, the rest new), or a JSON file with the cluster of each class")  # fmt: skip
+        help="which classes share a shift: auto, per-class, monotone, a number of Jenks clusters, jenks for the best, "
+        "old:K (the first K classes are old, the rest new), or a JSON file with the cluster of each class")  # fmt: skip
     add("--evidence", default="training", choices=["training", "out-of-fold", "held-out"],
         help="whether the model was trained on these samples (default: training, the careful assumption)")  # fmt: skip
     add("--target-prior", metavar="FILE", help="label distribution to predict for (default: uniform)")
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
                 tau=arguments.tau,
             )
         if arguments.target_logits:
-            shifts = _aim_at(arguments.target_logits, shifts, progress)
+            shifts = _aim_at(arguments, shifts, progress)
         scores = None if evidence.labels is None else _score(shards, evidence, shifts, progress)
     _report(arguments, evidence, shifts, scores)
     _write(arguments, shifts)
@@ -132,13 +132,14 @@ def _target_prior(arguments: argparse.Namespace, evidence: Evidence) -> Any:
     return read_prior(arguments.target_prior, evidence.class_names) if arguments.target_prior else None
 
 
-def _aim_at(paths: list[str], shifts: Shifts, progress: Any) -> Shifts:
+def _aim_at(arguments: argparse.Namespace, shifts: Shifts, progress: Any) -> Shifts:
     """The same shifts for the label distribution of unlabelled target data."""
     from energyalign.core.evidence import Evidence
     from energyalign.core.target_estimation import estimate_target_prior
-    from energyalign.files import open_shards
+    from energyalign.files import open_shards, refuse_other_classes
 
-    shards = open_shards(paths)
+    shards = open_shards(arguments.target_logits, key=arguments.key)
+    refuse_other_classes(shards, shifts, arguments.target_logits[0], arguments.logits[0])
     target = Evidence.from_blocks(progress.watch("target prior", shards), shards.n_rows, shards.n_classes)
     return shifts.with_target(estimate_target_prior(target, shifts))
 

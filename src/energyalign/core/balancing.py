@@ -15,12 +15,13 @@ from energyalign.core.mean_posterior import MeanPosterior, Moments
 # Up to this many clusters the curvature is kept as a matrix; above, only its products with vectors are formed.
 MOST_DENSE = 1024
 _MOST_STEPS = 500
+_MOST_STALLED = 20
 _SMALLEST_DAMPING = 1e-4
 _UNDERFLOW = 1e-200
 _WIDE = 20.0  # a mean spread of logits above this asks for a temperature
 _COOLING = 4.0
 _STAGE_TOLERANCE = 1e-2
-_ROUNDING = 1e-12  # of a logit, relative: no solution can be told from another more finely
+_ROUNDING = 1e-12  # of a logit, relative: a gap that may remain when no step makes it smaller
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ def balance(evidence: Evidence, clusters: Clusters, goal: Floats, tolerance: flo
         stage = _Problem(MeanPosterior(evidence, clusters, temperature), goal)
         biases = stage.minimise(biases, _STAGE_TOLERANCE * float(goal[goal > 0].min())).biases
         temperature = max(1.0, temperature / _COOLING)
-    return _Problem(MeanPosterior(evidence, clusters), goal).minimise(biases, max(tolerance, _ROUNDING * spread))
+    return _Problem(MeanPosterior(evidence, clusters), goal).minimise(biases, tolerance, _ROUNDING * spread)
 
 
 class _Problem:
@@ -65,12 +66,15 @@ class _Problem:
         self.model, self.goal = model, goal
         self.active = goal > 0
 
-    def minimise(self, biases: Floats, tolerance: float) -> Balance:
-        point = self._at(biases)
-        damping = 0.0
+    def minimise(self, biases: Floats, tolerance: float, rounding: float = 0.0) -> Balance:
+        """Iterate until the gap is within the tolerance, or within rounding and no longer falling."""
+        point = best = self._at(biases)
+        damping, stalled = 0.0, 0
         for _ in range(_MOST_STEPS):
-            if point.largest_gap <= tolerance:
-                return point
+            stalled = 0 if point.largest_gap < best.largest_gap else stalled + 1
+            best = point if point.largest_gap < best.largest_gap else best
+            if best.largest_gap <= (tolerance if stalled < _MOST_STALLED else max(tolerance, rounding)):
+                return best
             newton = damping <= 1.0 and bool(np.all(point.moments.mass[self.active] > _UNDERFLOW))
             step = self._newton_step(point, damping) if newton else self._majorised_step(point)
             trial = self._at(point.biases + step)
@@ -81,7 +85,7 @@ class _Problem:
             damping = damping / 10 if newton and damping > _SMALLEST_DAMPING else 0.0
         raise EnergyAlignError(
             f"estimator 'marginal' did not converge in {_MOST_STEPS} steps: the mean posterior is still "
-            f"{point.largest_gap:.1e} away from its goal. If many logits are -inf, some class cannot reach its share; "
+            f"{best.largest_gap:.1e} away from its goal. If many logits are -inf, some class cannot reach its share; "
             "share shifts over clusters of classes, or use estimator='prior'."
         )
 

@@ -180,31 +180,34 @@ class Evidence:
         """Samples of each class in this evidence, or None without labels."""
         if self.labels is None:
             return None
-        return np.bincount(self.labels, weights=self.occurrences, minlength=self.n_classes).astype(np.float64)
+        plain = self.repeats is None and self.keep is None
+        weights = None if plain else self.occurrences
+        return np.bincount(self.labels, weights=weights, minlength=self.n_classes).astype(np.float64)
 
     @cached_property
     def occurrences(self) -> Floats:
         """How often each sample counts: its repeats, and 0 for one that is not kept."""
-        repeats = np.ones(self.n_samples) if self.repeats is None else self.repeats
-        return repeats if self.keep is None else repeats * self.keep
+        if self.repeats is None:
+            # A view of one number: where nothing is known of the samples, nothing is stored per sample.
+            ones = np.broadcast_to(1.0, (self.n_samples,))
+            return ones if self.keep is None else self.keep.astype(np.float64)
+        return self.repeats if self.keep is None else self.repeats * self.keep
 
     @cached_property
-    def _weights(self) -> Floats:
-        """What makes every class present count the same; 1 on average."""
+    def _class_weights(self) -> Floats | None:
+        """The weight of a sample of each class that makes every class present count the same; 1 on average."""
         seen = self.label_counts
-        if seen is None or self.labels is None:
-            return np.ones(self.n_samples)
+        if seen is None:
+            return None
         present = seen > 0
-        share = seen.sum() / present.sum()
-        per_class = np.divide(share, seen, out=np.zeros(self.n_classes), where=present)
-        return np.asarray(per_class[self.labels])
+        return np.asarray(np.divide(seen.sum() / present.sum(), seen, out=np.zeros(self.n_classes), where=present))
 
     @cached_property
     def total_weight(self) -> float:
         """Sum of the weights of all samples, repeats included."""
         if self.accumulated is not None:
             _refuse_reading()
-        return float(self._weights @ self.occurrences)
+        return float(self.occurrences.sum())  # weights are 1 on average
 
     def blocks(self, most_rows: int = _ROWS_PER_BLOCK) -> Iterator[Block]:
         """The evidence in blocks of at most so many rows, each with what is known of its samples."""
@@ -220,10 +223,12 @@ class Evidence:
                 kept = np.flatnonzero(repeats > 0)
                 if len(kept) == 0:
                     continue
+                labels = None if self.labels is None else self.labels[rows][kept]
+                balancing = self._class_weights
                 yield Block(
                     logits if len(kept) == len(repeats) else _take_rows(logits, kept),
-                    None if self.labels is None else self.labels[rows][kept],
-                    self._weights[rows][kept],
+                    labels,
+                    np.ones(len(kept)) if labels is None or balancing is None else balancing[labels],
                     repeats[kept],
                     rows.start + kept,
                 )

@@ -33,8 +33,9 @@ def fit_shifts(
         Logits on a class-balanced sample, or a labelled sample that is weighted to be balanced.
     estimator : {"auto", "lse", "marginal", "prior", "none"}
         How class energies are measured.
-    clusters : "auto", "per-class", "monotone", int, sequence of int, or Clusters
-        Which classes share a shift; a number means so many Jenks clusters of the training counts.
+    clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters
+        Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
+        the number of them that scores best, as in the paper.
     target_prior : array of shape (n_classes,), optional
         The label distribution to predict for; uniform if not given.
     tau : float

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from energyalign.core.arrays import Bools, Floats, Ints, like, namespace, to_numpy
+from energyalign.core.arrays import Bools, Floats, Ints, like, namespace, to_numpy, working_precision
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimate import estimate
 from energyalign.core.estimators import Estimator
@@ -78,19 +78,27 @@ def assign_folds(evidence: Evidence, labels: Ints) -> Ints:
     whose samples are all in one fold cannot be both fitted and scored: it is fitted.
     """
     present = evidence.occurrences > 0
-    folds = np.full(evidence.n_samples, -1)
+    known = labels[present]
     if evidence.groups is None:
-        for label in np.unique(labels[present]):
-            members = np.flatnonzero(present & (labels == label))
-            folds[members] = np.arange(len(members)) % N_FOLDS
+        dealt = rank_in_class(known, evidence.n_classes)[0] % N_FOLDS
     else:
         groups = np.unique(evidence.groups, return_inverse=True)[1]
-        folds[present] = groups[present] % max(N_FOLDS, min(10, int(groups.max()) + 1))
-    for label in np.unique(labels[present]):
-        members = present & (labels == label)
-        if np.ptp(folds[members]) == 0:
-            folds[members] = -1
+        dealt = groups[present] % max(N_FOLDS, min(10, int(groups.max()) + 1))
+    first, last = np.full(evidence.n_classes, np.iinfo(np.int64).max), np.full(evidence.n_classes, -1)
+    np.minimum.at(first, known, dealt)
+    np.maximum.at(last, known, dealt)
+    folds = np.full(evidence.n_samples, -1)
+    folds[present] = np.where(first[known] == last[known], -1, dealt)
     return folds
+
+
+def rank_in_class(labels: Ints, n_classes: int) -> tuple[Ints, Ints]:
+    """How many earlier samples have the same label, per sample; and the number of samples, per class."""
+    sizes = np.bincount(labels, minlength=n_classes)
+    order = np.argsort(labels, kind="stable")
+    rank = np.empty(len(labels), dtype=np.int64)
+    rank[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return rank, sizes
 
 
 def _mark_right(evidence: Evidence, scored: Bools, shifts: Floats, right: Bools) -> None:
@@ -101,8 +109,9 @@ def _mark_right(evidence: Evidence, scored: Bools, shifts: Floats, right: Bools)
         xp = namespace(block.logits)
         rows = position[start : start + block.logits.shape[0]]
         start += len(rows)
+        logits = working_precision(block.logits)
         for i, shift in enumerate(shifts):
-            predicted = to_numpy(xp.argmax(block.logits + like(shift, block.logits)[None, :], axis=1))
+            predicted = to_numpy(xp.argmax(logits + like(shift, logits)[None, :], axis=1))
             right[i, rows] = predicted == block.labels
 
 

@@ -11,16 +11,16 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimate import Estimate, estimate
 from energyalign.core.estimators import Estimator, make_estimator
 from energyalign.core.evidence import Evidence
-from energyalign.core.scoring import cross_fitted_scores, scores_every_class
+from energyalign.core.scoring import N_FOLDS, cross_fitted_scores, rank_in_class, scores_every_class
 from energyalign.core.selection_record import Candidate, Selection
-from energyalign.core.sharing import Sharing, SharingChoice, make_sharing, sharings_to_try
+from energyalign.core.sharing import Sharing, SharingChoice, jenks_to_try, make_sharing, sharings_to_try
 from energyalign.core.trust import (
     FEWEST_EFFECTIVE_SAMPLES,
     LARGEST_STANDARD_ERROR,
     smallest_effective_samples,
 )
 
-MOST_NUMBERS = 20_000_000  # logits that candidates are compared on; more would not change the choice
+MOST_NUMBERS = 20_000_000  # about so many logits are enough to compare candidates on
 CLOSE = 2.0  # standard errors of a difference within which two scores count as equal
 # Theory says that energies follow the log counts with slope 1. A slope far from it, on training samples that the
 # model may have memorised, tells of that and not of a model without bias.
@@ -53,6 +53,8 @@ def _applies(name: str, evidence: Evidence) -> bool:
 
 
 def _sharings_for(name: str, clusters: SharingChoice, evidence: Evidence, *, brief: bool) -> list[Sharing]:
+    if isinstance(clusters, str) and clusters == "jenks":
+        return jenks_to_try(evidence)
     if not (isinstance(clusters, str) and clusters == "auto"):
         return [make_sharing(clusters, evidence)]
     if name in ("prior", "none"):
@@ -69,7 +71,8 @@ def select(evidence: Evidence, options: list[Option], target: Floats) -> tuple[E
     that are no worse than the best by more than the noise of the comparison count as equal, and the first
     of them in the order of `options` is taken. On training data a model is right about nearly everything,
     which would vote for no correction: there the first option whose own diagnostics hold is taken, and the
-    scores are recorded only. The same goes for evidence without labels, or with too few of a class.
+    scores are recorded only. The same goes for evidence without labels, or with too few of a class. Among
+    numbers of Jenks clusters alone the best score always decides, as in the paper.
     """
     sample = _thinned(evidence)
     estimates: list[Estimate | None] = []
@@ -82,38 +85,42 @@ def select(evidence: Evidence, options: list[Option], target: Floats) -> tuple[E
             candidates.append(Candidate(estimator.name, _name(sharing), problem=str(error)))
             continue
         estimates.append(result)
-        candidates.append(_measured(sample, result, _name(sharing)))
+        candidates.append(_measured(evidence, result, _name(sharing)))
     if all(c.problem is not None for c in candidates if c.estimator != "none"):
         # Only the raw model is left: to return it would be a silent fallback.
         raise EnergyAlignError(f"no estimator can use this evidence. The first said: {candidates[0].problem}")
     standing = [i for i, result in enumerate(estimates) if result is not None]
     for i, score in zip(standing, cross_fitted_scores(sample, [options[i] for i in standing], target), strict=True):
         candidates[i] = replace(candidates[i], score=score.accuracy, behind=score.behind, problem=score.problem)
-    unfair = _why_scores_are_unfair(sample, candidates)
-    chosen, reason = _by_diagnostics(candidates, evidence, unfair) if unfair else _by_score(candidates)
+    only_jenks = all(candidate.sharing.startswith("jenks") for candidate in candidates)
+    unfair = _why_scores_are_unfair(sample, candidates, only_jenks)
+    if unfair:
+        chosen, reason = _by_diagnostics(candidates, evidence, unfair)
+    else:
+        chosen, reason = _by_score(candidates, close=0.0 if only_jenks else CLOSE)
     final = estimates[chosen] if sample is evidence else estimate(evidence, *options[chosen])
     assert final is not None
     return final, Selection(tuple(candidates), chosen, reason)
 
 
-def _why_scores_are_unfair(evidence: Evidence, candidates: list[Candidate]) -> str | None:
+def _why_scores_are_unfair(evidence: Evidence, candidates: list[Candidate], only_jenks: bool) -> str | None:
     if evidence.labels is None:
         return "without labels nothing can be scored"
-    if evidence.kind == "training":
+    if evidence.kind == "training" and not only_jenks:
         return "accuracy on training data flatters"
     if not scores_every_class(evidence) or all(c.score is None for c in candidates):
         return "some class has too few samples to be scored"
     return None
 
 
-def _by_score(candidates: list[Candidate]) -> tuple[int, str]:
+def _by_score(candidates: list[Candidate], close: float) -> tuple[int, str]:
     best = max((c.score, -i) for i, c in enumerate(candidates) if c.score is not None)
-    near = [i for i, c in enumerate(candidates) if c.behind is not None and c.behind <= CLOSE]
+    near = [i for i, c in enumerate(candidates) if c.behind is not None and c.behind <= close]
     chosen = near[0]
     winner = candidates[chosen]
     reason = f"cross-fitted accuracy {winner.score:.4f}"
     if winner.score != best[0]:
-        reason += f", within {CLOSE:g} standard errors of the best ({best[0]:.4f}) and preferred as the more robust"
+        reason += f", within {close:g} standard errors of the best ({best[0]:.4f}) and preferred as the more robust"
     return chosen, reason + "."
 
 
@@ -134,7 +141,12 @@ def _by_diagnostics(candidates: list[Candidate], evidence: Evidence, why: str) -
 
 
 def _doubtful(candidate: Candidate, memorised: bool) -> bool:
-    """Whether a candidate's own diagnostics speak against it, where it cannot be scored fairly."""
+    """Whether a candidate's own diagnostics speak against it, where it cannot be scored fairly.
+
+    `prior` measures nothing, so nothing can speak against it.
+    """
+    if candidate.estimator == "prior":
+        return False
     if memorised and candidate.slope is not None and not TRUSTED_SLOPES[0] <= candidate.slope <= TRUSTED_SLOPES[1]:
         return True
     if candidate.estimator == "marginal":
@@ -179,9 +191,11 @@ def _thinned(evidence: Evidence) -> Evidence:
     keep_every = -(-evidence.n_samples * evidence.n_classes // MOST_NUMBERS)
     if keep_every <= 1 or evidence.accumulated is not None:
         return evidence
-    labels = np.zeros(evidence.n_samples, dtype=np.int64) if evidence.labels is None else evidence.labels
-    order = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[order], labels[order])
-    rank = np.empty(evidence.n_samples, dtype=np.int64)
-    rank[order] = np.arange(evidence.n_samples) - starts
-    return evidence.subset(rank % keep_every == 0)
+    if evidence.labels is None:
+        keep = np.zeros(evidence.n_samples, dtype=bool)
+        keep[::keep_every] = True
+        return evidence.subset(keep)
+    rank, sizes = rank_in_class(evidence.labels, evidence.n_classes)
+    # A class is thinned only as far as all folds still find a sample of it.
+    spacing = np.clip(sizes // N_FOLDS, 1, keep_every)
+    return evidence.subset(rank % spacing[evidence.labels] == 0)

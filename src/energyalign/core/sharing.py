@@ -36,7 +36,7 @@ def make_sharing(choice: SharingChoice, evidence: Evidence) -> Sharing:
         return "monotone"
     else:
         raise EnergyAlignError(
-            f"unknown clusters {choice!r}: choose auto, per-class, monotone, a number of clusters, "
+            f"unknown clusters {choice!r}: choose auto, per-class, monotone, jenks, a number of clusters, "
             "or give the cluster of each class."
         )
     if clusters.n_classes != evidence.n_classes:
@@ -50,12 +50,14 @@ def sharings_to_try(evidence: Evidence) -> list[Sharing]:
     """What `auto` compares: per class and, where training counts differ, monotone (first) and Jenks clusters."""
     if evidence.counts is None or np.ptp(evidence.counts) == 0:
         return [_per_class(evidence)]
-    most = min(MOST_JENKS_CLUSTERS, len(np.unique(evidence.counts)), evidence.n_classes - 1)
-    return [
-        "monotone",
-        _per_class(evidence),
-        *(Clusters.jenks(evidence.counts, m) for m in range(2, most + 1)),
-    ]
+    return ["monotone", _per_class(evidence), *jenks_to_try(evidence)]
+
+
+def jenks_to_try(evidence: Evidence) -> list[Sharing]:
+    """Natural breaks of the training counts into 2, 3, ... clusters."""
+    counts = _need_counts(evidence, "clusters='jenks'")
+    most = min(MOST_JENKS_CLUSTERS, len(np.unique(counts)), max(2, evidence.n_classes - 1))
+    return [Clusters.jenks(counts, m) for m in range(min(2, most), most + 1)]
 
 
 def _per_class(evidence: Evidence) -> Clusters:

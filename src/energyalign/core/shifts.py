@@ -99,7 +99,11 @@ class Shifts:
         return None if self.energies is None else self.energies + self.values
 
     def apply(self, logits: Array, *, inplace: bool = False) -> Array:
-        """Logits plus shifts: an array of the same namespace, dtype, device and shape (..., n_classes)."""
+        """Logits plus shifts: an array of the same namespace, dtype, device and shape (..., n_classes).
+
+        In half precision the sum of a large logit and a small shift may round the shift away; `predict` and
+        `predict_proba` add in float32.
+        """
         if isinstance(logits, (list, tuple)):
             logits = np.asarray(logits)
         self._check(logits)
@@ -111,18 +115,25 @@ class Shifts:
 
     def predict(self, logits: Array) -> npt.NDArray[np.int64]:
         """The class number of the largest corrected logit, per sample."""
-        corrected = self.apply(logits)
+        corrected = self._corrected(logits)
         return to_numpy(namespace(corrected).argmax(corrected, axis=-1)).astype(np.int64)
 
     def predict_proba(self, logits: Array) -> Array:
         """Softmax of the corrected logits."""
-        corrected = working_precision(self.apply(logits))
+        corrected = self._corrected(logits)
         xp = namespace(corrected)
         largest = xp.max(corrected, axis=-1, keepdims=True)
         if not bool(xp.all(xp.isfinite(largest))):
             raise EnergyAlignError("a sample has +inf, or -inf for every class: its probabilities are not defined.")
         scaled = xp.exp(corrected - largest)
         return scaled / xp.sum(scaled, axis=-1, keepdims=True)
+
+    def _corrected(self, logits: Array) -> Array:
+        """Logits plus shifts in at least float32."""
+        if isinstance(logits, (list, tuple)):
+            logits = np.asarray(logits)
+        self._check(logits)
+        return self.apply(working_precision(logits))
 
     def with_target(self, prior: npt.ArrayLike | None) -> Self:
         """The same correction for another label distribution: log p_t(y) is exchanged."""
@@ -147,7 +158,7 @@ class Shifts:
         from energyalign.core.shifts_json import parse
 
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = Path(path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise EnergyAlignError(f"cannot read shifts from {path}: {error}.") from error
         try:

@@ -14,6 +14,7 @@ from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.selection_record import Candidate, Selection
 from energyalign.core.shifts import Shifts
+from energyalign.core.strict_json import parse_json
 
 SCHEMA = "energyalign.shifts"
 VERSION = 1
@@ -63,8 +64,8 @@ def _rows(shifts: Shifts) -> list[dict[str, Any]]:
 def parse(text: str) -> Shifts:
     """The shifts of a file's text, or an error that says what is wrong with it."""
     try:
-        data = json.loads(text, parse_constant=_refuse_constant)
-    except (json.JSONDecodeError, RecursionError) as error:
+        data = parse_json(text)
+    except ValueError as error:
         raise EnergyAlignError(f"not valid JSON ({error}).") from error
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise EnergyAlignError(f'not a file of shifts: it should say "schema": "{SCHEMA}".')
@@ -148,7 +149,3 @@ def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise EnergyAlignError(f"{value!r} stands where a whole number should.")
     return value
-
-
-def _refuse_constant(name: str) -> float:
-    raise EnergyAlignError(f"{name} is not a number that shifts can have.")

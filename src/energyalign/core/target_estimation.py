@@ -12,6 +12,7 @@ from energyalign.core.mean_posterior import MeanPosterior
 from energyalign.core.shifts import Shifts
 
 _MOST_ITERATIONS = 10_000
+_TRACE = 1e-12
 
 
 def estimate_target_prior(logits: Array | Evidence, shifts: Shifts, *, tolerance: float = 1e-8) -> Floats:
@@ -46,7 +47,9 @@ def estimate_target_prior(logits: Array | Evidence, shifts: Shifts, *, tolerance
         biases = shifts.values + np.log(np.maximum(prior, 1e-300)) - np.log(shifts.target_prior)
         mass = model.moments(biases, curvature=False).mass
         if np.max(np.abs(mass - prior)) <= tolerance:
-            return mass
+            # A class that the data does not show keeps a trace, so that the result is a prior like any other.
+            seen = np.maximum(mass, _TRACE)
+            return np.asarray(seen / seen.sum())
         prior = mass
     raise EnergyAlignError(
         f"the target prior did not settle in {_MOST_ITERATIONS:,} iterations: raise the tolerance ({tolerance:g})."

@@ -5,7 +5,7 @@ Nothing here unpickles, and nothing but `EnergyAlignError` is raised for a bad f
 
 from __future__ import annotations
 
-from energyalign.files.shards import ShardSet, open_shards
+from energyalign.files.shards import ShardSet, open_shards, refuse_other_classes
 from energyalign.files.vectors import in_class_order, read_assignment, read_counts, read_labels, read_prior
 from energyalign.files.writer import MatrixWriter, matrix_writer
 
@@ -19,4 +19,5 @@ __all__ = [
     "read_counts",
     "read_labels",
     "read_prior",
+    "refuse_other_classes",
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.strict_json import parse_json
 from energyalign.files.checks import reading, require_file
 
 JSON_BYTES = 256 * 2**20
@@ -20,26 +20,10 @@ def read_json(path: Path) -> Any:
             f"{path} has {size:,} bytes, more than the {JSON_BYTES:,} that are read as JSON: save it as .npy."
         )
     with reading(str(path), "JSON in UTF-8"):
-        return json.loads(
-            path.read_text(encoding="utf-8-sig"), object_pairs_hook=_no_repeats, parse_constant=_no_constant
-        )
+        return parse_json(path.read_text(encoding="utf-8-sig"))
 
 
 def json_type(content: object) -> str:
     """What JSON calls the type of a value that was read from it."""
     names = {dict: "object", list: "list", str: "string", bool: "boolean", type(None): "null"}
     return names.get(type(content), "number")
-
-
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # By default the last of them would win, and a class would silently lose its count.
-    seen: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in seen:
-            raise ValueError(f"the key {key!r} is given twice")
-        seen[key] = value
-    return seen
-
-
-def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is not a JSON number")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.shifts import Shifts
 from energyalign.files.checks import require_extension
 from energyalign.files.csv import CsvShard
 from energyalign.files.labels import label_indices
@@ -181,3 +182,14 @@ def _agreed_names(shards: Sequence[Shard]) -> tuple[str, ...] | None:
                     "shards must have the same classes in the same order."
                 )
     return names
+
+
+def refuse_other_classes(shards: ShardSet, shifts: Shifts, source: str, whose: str) -> None:
+    """Raise if the shards are not of the classes that the shifts, named `whose` in the message, are for."""
+    if shards.n_classes != shifts.n_classes:
+        raise EnergyAlignError(
+            f"{source} has {shards.n_classes} class columns, but {whose} is for {shifts.n_classes} classes."
+        )
+    named = shards.class_names is not None and shifts.class_names is not None
+    if named and shards.class_names != shifts.class_names:
+        raise EnergyAlignError(f"the classes of {source} are not those of {whose}, in that order.")

@@ -26,8 +26,9 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     estimator : {"auto", "lse", "marginal", "prior", "none"}
         How class energies are measured.
-    clusters : "auto", "per-class", "monotone", int, sequence of int, or Clusters
-        Which classes share a shift; a number means so many Jenks clusters of the training counts.
+    clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters
+        Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
+        the number of them that scores best, as in the paper.
     target_prior : array of shape (n_classes,), optional
         The label distribution to predict for; uniform if not given.
     evidence : {"training", "out-of-fold", "held-out"}
@@ -125,8 +126,9 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from a stream of blocks of a class-balanced sample, in memory that does not grow with it.
 
         Estimator ``marginal`` needs logits that can be read again and is refused, and ``auto`` leaves it
-        out. Labels are ignored: what the stream has seen cannot be weighted again, so it must be balanced,
-        or `sample_weight` must make it so. `counts` may come with any block and are remembered.
+        out. Labels are ignored: what the stream has seen cannot be weighted again, so it must be balanced.
+        `counts` may come with any block and are remembered. To weight a stream yourself, see
+        `FreeEnergy.update` and `Evidence.from_free_energy`.
         """
         logits = as_logits(_as_matrix(X))
         if not hasattr(self, "energy_"):
@@ -134,7 +136,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.energy_ = FreeEnergy(logits.shape[1])
             self.classes_ = self._find_classes(logits.shape[1], None)
             self.n_features_in_ = logits.shape[1]
-        self.energy_.update(logits, weights=sample_weight)
+        self.energy_.update(logits, repeats=sample_weight)
         self._counts = self._counts if counts is None else counts
         self._shifts = None
         return self

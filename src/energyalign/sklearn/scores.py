@@ -44,7 +44,8 @@ def _scores(classifier: Any, X: Any, n_classes: int) -> Floats:
             "decision_function (of one-versus-rest shape, for SVC decision_function_shape='ovr') or predict_proba."
         )
     probabilities = np.asarray(classifier.predict_proba(X), dtype=np.float64)
-    return np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))
+    clipped = np.maximum(probabilities, SMALLEST_PROBABILITY)
+    return np.asarray(np.log(clipped / clipped.sum(axis=1, keepdims=True)))
 
 
 def _one_versus_one(classifier: Any) -> bool:

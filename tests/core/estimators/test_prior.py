@@ -72,3 +72,12 @@ def test_counts_are_needed() -> None:
 def test_tau_must_be_a_number(tau: float) -> None:
     with pytest.raises(EnergyAlignError, match="tau must be a finite number"):
         Prior(tau)
+
+
+def test_a_masked_class_does_not_enter_the_mean_of_its_cluster() -> None:
+    counts = np.array([100.0, 50, 10, 5])
+    logits = np.log(counts)[None, :].repeat(3, axis=0)
+    logits[:, 1] = -np.inf
+    evidence, clusters = Evidence.from_arrays(logits, counts=counts), Clusters((0, 0, 1, 1), 1)
+    by_counts, measured = (estimator.energies(evidence, clusters).values for estimator in (Prior(), Lse()))
+    assert by_counts[1] - by_counts[0] == pytest.approx(measured[1] - measured[0])

@@ -27,6 +27,11 @@ class Marginal:
     one sample changes nothing, so log-probabilities serve as well as logits; and no single sample can carry
     a class, because a posterior is at most one.
 
+    Another target prior :math:`p_t` is reached by adding :math:`\log p_t` to these biases. The mean posterior is
+    then :math:`p_t` over the same samples weighted as the target would have them, each by
+    :math:`C\sum_k p_t(k)\,p(k|x_s)` under the balanced model. It is not :math:`p_t` over the balanced samples
+    themselves, nor should it be: on classes told apart perfectly that would force wrong predictions.
+
     Parameters
     ----------
     tolerance : float

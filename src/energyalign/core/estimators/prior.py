@@ -37,4 +37,7 @@ class Prior:
             raise EnergyAlignError("estimator 'prior' needs the training counts per class: pass counts=...")
         log_prior = self.tau * np.log(evidence.counts / evidence.counts.sum())
         known = np.zeros(clusters.n_clusters)
-        return Energies(clusters.sums(log_prior) / clusters.sizes(), known, known)
+        in_play = ~evidence.masked
+        members = clusters.sizes(in_play)
+        sums = clusters.sums(np.where(in_play, log_prior, 0.0))
+        return Energies(np.divide(sums, members, out=known.copy(), where=members > 0), known, known)
