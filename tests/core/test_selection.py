@@ -177,12 +177,12 @@ class TestTrainingEvidence:
     def test_evidence_is_training_data_unless_said_otherwise(self) -> None:
         assert Evidence.from_arrays(np.zeros((2, 2))).kind == "training"
 
-    def test_if_nothing_holds_it_is_said(self) -> None:
+    def test_the_estimator_asked_for_is_kept_and_its_weakness_said(self) -> None:
         logits = np.random.default_rng(3).normal(size=(60, 5)) * 40  # one sample carries an energy
         with pytest.warns(UntrustedEstimateWarning, match="fewer than 5 effective samples"):
             shifts = fit_shifts(Evidence.from_arrays(logits, counts=COUNTS), estimator="lse")
         assert len(shifts.selection.candidates) > 2
-        assert "no estimator's diagnostics hold: treat the result with care" in shifts.selection.reason
+        assert "the preferred way of sharing was taken" in shifts.selection.reason
 
 
 class TestUnlabelledEvidence:
@@ -319,6 +319,7 @@ class TestWhatCannotBeScored:
         with pytest.warns(UntrustedEstimateWarning):
             shifts = fit_shifts(Evidence.from_arrays(logits, kind="held-out"))
         assert shifts.estimator != "none"
+        assert any("auto had nothing to go by" in concern for concern in shifts.concerns)
         assert "no estimator's diagnostics hold" in shifts.selection.reason
 
 

@@ -56,7 +56,7 @@ def fit_shifts(
         result, selection = estimate(evidence, *options[0]), None
     else:
         result, selection = select(evidence, options, target)
-    doubts = tuple(concerns(evidence, result))
+    doubts = tuple(concerns(evidence, result, selection))
     for doubt in doubts:
         warnings.warn(doubt, UntrustedEstimateWarning, stacklevel=2)
     return Shifts(

@@ -95,12 +95,12 @@ def select(evidence: Evidence, options: list[Option], target: Floats) -> tuple[E
     only_jenks = all(candidate.sharing.startswith("jenks") for candidate in candidates)
     unfair = _why_scores_are_unfair(sample, candidates, only_jenks)
     if unfair:
-        chosen, reason = _by_diagnostics(candidates, evidence, unfair)
+        choice = _by_diagnostics(candidates, evidence, unfair)
     else:
-        chosen, reason = _by_score(candidates, close=0.0 if only_jenks else CLOSE)
-    final = estimates[chosen] if sample is evidence else estimate(evidence, *options[chosen])
+        choice = _by_score(candidates, close=0.0 if only_jenks else CLOSE)
+    final = estimates[choice.chosen] if sample is evidence else estimate(evidence, *options[choice.chosen])
     assert final is not None
-    return final, Selection(tuple(candidates), chosen, reason)
+    return final, choice
 
 
 def _why_scores_are_unfair(evidence: Evidence, candidates: list[Candidate], only_jenks: bool) -> str | None:
@@ -113,7 +113,7 @@ def _why_scores_are_unfair(evidence: Evidence, candidates: list[Candidate], only
     return None
 
 
-def _by_score(candidates: list[Candidate], close: float) -> tuple[int, str]:
+def _by_score(candidates: list[Candidate], close: float) -> Selection:
     best = max((c.score, -i) for i, c in enumerate(candidates) if c.score is not None)
     near = [i for i, c in enumerate(candidates) if c.behind is not None and c.behind <= close]
     chosen = near[0]
@@ -121,10 +121,10 @@ def _by_score(candidates: list[Candidate], close: float) -> tuple[int, str]:
     reason = f"cross-fitted accuracy {winner.score:.4f}"
     if winner.score != best[0]:
         reason += f", within {close:g} standard errors of the best ({best[0]:.4f}) and preferred as the more robust"
-    return chosen, reason + "."
+    return Selection(tuple(candidates), chosen, reason + ".")
 
 
-def _by_diagnostics(candidates: list[Candidate], evidence: Evidence, why: str) -> tuple[int, str]:
+def _by_diagnostics(candidates: list[Candidate], evidence: Evidence, why: str) -> Selection:
     """The first estimator whose diagnostics hold, in its preferred sharing.
 
     Only that sharing: among many numbers of clusters one would look right by chance.
@@ -133,11 +133,15 @@ def _by_diagnostics(candidates: list[Candidate], evidence: Evidence, why: str) -
     memorised = evidence.kind == "training" and (not raw or raw[0] >= MEMORISED)
     # The raw model has no diagnostics that could fail: it is not a last resort here.
     alive = [i for i, candidate in enumerate(candidates) if candidate.problem is None and candidate.estimator != "none"]
+    if len({candidates[i].estimator for i in alive}) == 1:
+        return Selection(tuple(candidates), alive[0], f"{why}, so the preferred way of sharing was taken.")
     preferred = [i for i in alive if all(candidates[i].estimator != candidates[j].estimator for j in alive if j < i)]
     for i in preferred:
         if not _doubtful(candidates[i], memorised):
-            return i, f"{why}, so the first estimator whose own diagnostics hold was taken."
-    return alive[0], f"{why}, and no estimator's diagnostics hold: treat the result with care."
+            reason = f"{why}, so the first estimator whose own diagnostics hold was taken."
+            return Selection(tuple(candidates), i, reason)
+    reason = f"{why}, and no estimator's diagnostics hold: treat the result with care."
+    return Selection(tuple(candidates), alive[0], reason, doubtful=True)
 
 
 def _doubtful(candidate: Candidate, memorised: bool) -> bool:

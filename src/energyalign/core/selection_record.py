@@ -36,8 +36,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Selection:
-    """The candidates, the index of the chosen one, and the reason in a sentence."""
+    """The candidates, the index of the chosen one, and the reason in a sentence.
+
+    `doubtful` where nothing could be scored fairly and no estimator's own diagnostics hold either.
+    """
 
     candidates: tuple[Candidate, ...]
     chosen: int
     reason: str
+    doubtful: bool = False

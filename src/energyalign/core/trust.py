@@ -7,6 +7,7 @@ import numpy as np
 from energyalign.core.errors import some_of
 from energyalign.core.estimate import Estimate
 from energyalign.core.evidence import Evidence
+from energyalign.core.selection_record import Selection
 
 # Below this, one or two samples decide a class. On CIFAR-100-LT the estimator still helped at 6 and ruined the
 # model at 1 (see the project's measurements).
@@ -15,10 +16,10 @@ FEWEST_EFFECTIVE_SAMPLES = 5.0
 LARGEST_STANDARD_ERROR = 1.0
 
 
-def concerns(evidence: Evidence, estimate: Estimate) -> list[str]:
-    """Every reason to doubt `estimate`, worst first; empty if there is none."""
+def concerns(evidence: Evidence, estimate: Estimate, selection: Selection | None = None) -> list[str]:
+    """Every reason to doubt `estimate` and how it was chosen, worst first; empty if there is none."""
     found = [_thin_energies(evidence, estimate), _loose_shifts(evidence, estimate)]
-    found += [_unseen_classes(evidence, estimate), _not_logits(evidence, estimate)]
+    found += [_unseen_classes(evidence, estimate), _not_logits(evidence, estimate), _blind_choice(selection)]
     return [concern for concern in found if concern]
 
 
@@ -65,6 +66,15 @@ def _unseen_classes(evidence: Evidence, estimate: Estimate) -> str | None:
     return (
         f"class {some_of(evidence.names_of(unseen.tolist()))} has no labelled evidence and takes the shift that "
         f"its training count suggests (sharing: {estimate.clusters.name}). Add samples to measure its own."
+    )
+
+
+def _blind_choice(selection: Selection | None) -> str | None:
+    if selection is None or not selection.doubtful:
+        return None
+    return (
+        f"auto had nothing to go by: {selection.reason} Give labelled samples that the model was not trained on, "
+        "or the training counts, or choose estimator and clusters yourself."
     )
 
 
