@@ -1,0 +1,68 @@
+"""Three lines from a trained network to a balanced one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy.typing as npt
+import torch
+
+from energyalign.core.evidence import EvidenceKind
+from energyalign.core.fitting import fit_shifts
+from energyalign.core.sharing import SharingChoice
+from energyalign.pytorch.collect import collect_evidence
+from energyalign.pytorch.fold import fold_or_wrap
+
+
+def align(
+    model: torch.nn.Module,
+    loader: Iterable[Any],
+    *,
+    counts: npt.ArrayLike | None = None,
+    estimator: str = "auto",
+    clusters: SharingChoice = "auto",
+    target_prior: npt.ArrayLike | None = None,
+    evidence: EvidenceKind = "training",
+    head: str | None = None,
+    class_names: Sequence[str] | None = None,
+    tau: float = 1.0,
+    inplace: bool = False,
+) -> torch.nn.Module:
+    """A network of the same architecture that predicts without the class-imbalance bias of this one.
+
+    The model runs over the loader once, in evaluation mode; modes, running statistics and random states are as
+    before afterwards. The shifts are folded into the bias of its head and verified on a batch.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Returns logits, or an output with ``.logits`` (Hugging Face).
+    loader : iterable of batches
+        ``(inputs, labels)``, inputs alone, or dicts of named inputs with or without ``labels``. A class-balanced
+        sample, or a labelled one of any balance; see `balanced_evidence`.
+    counts : array of shape (n_classes,), optional
+        Training samples per class.
+    estimator, clusters, target_prior, tau
+        As for `energyalign.fit_shifts`.
+    evidence : {"training", "out-of-fold", "held-out"}
+        Whether the model was trained on what the loader yields.
+    head : str, optional
+        Name of the module that makes the logits, if it is not found by itself.
+    class_names : sequence of str, optional
+    inplace : bool
+        Change `model` itself instead of a copy.
+
+    Returns
+    -------
+    torch.nn.Module
+        Its ``state_dict`` differs only in the bias of the head. The `Shifts` are its attribute ``shifts_``.
+    """
+    found, probe = collect_evidence(
+        model, loader, counts=counts, kind=evidence, class_names=None if class_names is None else list(class_names)
+    )
+    shifts = fit_shifts(found, estimator=estimator, clusters=clusters, target_prior=target_prior, tau=tau)
+    aligned = fold_or_wrap(model if inplace else copy.deepcopy(model), shifts, probe, head=head)
+    aligned.shifts_ = shifts
+    return aligned

@@ -1,0 +1,58 @@
+"""Finding the part of a network that makes the logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.pytorch.batches import Batch
+from energyalign.pytorch.outputs import logits_of
+
+
+def find_head(model: torch.nn.Module, batch: Batch, path: str | None = None) -> tuple[str, torch.nn.Module] | None:
+    """The innermost module whose output is the model's logits, by name; None if there is none.
+
+    Found by looking, not by name: the model runs once and the modules whose output has the very values of the
+    logits are noted. That holds for torchvision, timm, Hugging Face and hand-written networks alike.
+
+    Parameters
+    ----------
+    path : str, optional
+        The name of the head, for example ``"classifier.3"``; it wins over what would be found.
+    """
+    modules = dict(model.named_modules())
+    if path is not None:
+        if path not in modules:
+            raise EnergyAlignError(f"the model has no module called {path!r}: see model.named_modules().")
+        return path, modules[path]
+    outputs: list[tuple[str, torch.Tensor]] = []
+
+    def watch(name: str) -> Any:
+        def note(_module: torch.nn.Module, _inputs: Any, output: Any) -> None:
+            if isinstance(output, torch.Tensor):
+                outputs.append((name, output))
+
+        return note
+
+    hooks = [module.register_forward_hook(watch(name)) for name, module in modules.items()]
+    try:
+        logits = logits_of(batch.call(model))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    # Modules end innermost first, so that the first match is the deepest one that makes the logits.
+    for name, output in outputs:
+        fits = output.numel() == logits.numel() and can_take_bias(modules[name], logits.shape[1])
+        if fits and torch.equal(output.reshape(logits.shape), logits):
+            return name, modules[name]
+    return None
+
+
+def can_take_bias(head: torch.nn.Module, n_classes: int) -> bool:
+    """Whether the module has a parameter slot called ``bias``, empty or with one number per class."""
+    if "bias" not in head._parameters:
+        return False
+    bias = head._parameters["bias"]
+    return bias is None or tuple(bias.shape) == (n_classes,)

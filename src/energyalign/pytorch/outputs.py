@@ -1,0 +1,53 @@
+"""The logits in whatever a model returns, and the same output with other logits."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from energyalign.core.errors import EnergyAlignError
+
+
+def logits_of(output: Any) -> torch.Tensor:
+    """The tensor of logits: the output itself, its `.logits` (Hugging Face), or its ``"logits"`` entry."""
+    logits = output
+    if not isinstance(output, torch.Tensor):
+        logits = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
+    if not isinstance(logits, torch.Tensor):
+        raise EnergyAlignError(
+            f"the model returned {_kind(output)}, in which the logits cannot be told: wrap it so that it returns the "
+            "tensor of logits, or an output with `.logits`."
+        )
+    return logits
+
+
+def with_logits(output: Any, logits: torch.Tensor) -> Any:
+    """The same output, with these logits in place of its own."""
+    if isinstance(output, torch.Tensor):
+        return logits
+    if isinstance(output, Mapping):  # a dict, and the outputs of Hugging Face models
+        kind: Any = type(output)
+        return kind({**output, "logits": logits})
+    changed = copy.copy(output)
+    changed.logits = logits
+    return changed
+
+
+def flat_logits(logits: torch.Tensor) -> torch.Tensor:
+    """Logits as (n_samples, n_classes); maps of 1 x 1 pixel, as some convolutional heads give, are flattened."""
+    if logits.ndim == 4 and logits.shape[2:] == (1, 1):
+        return logits[:, :, 0, 0]
+    if logits.ndim != 2:
+        raise EnergyAlignError(
+            f"the model returned logits of shape {tuple(logits.shape)}; (n_samples, n_classes) is needed."
+        )
+    return logits
+
+
+def _kind(output: Any) -> str:
+    if isinstance(output, (tuple, list)):
+        return f"a {type(output).__name__} of {len(output)}"
+    return f"a {type(output).__name__}"
