@@ -162,7 +162,8 @@ class TestTrainingEvidence:
 
     def test_where_they_hide_the_bias_the_counts_are_trusted(self) -> None:
         logits, labels = memorised(np.random.default_rng(0), np.zeros(5))
-        shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=COUNTS, kind="training"))
+        with pytest.warns(UntrustedEstimateWarning, match="auto had little to go by"):
+            shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=COUNTS, kind="training"))
         assert chosen(shifts).estimator == "prior"
         np.testing.assert_allclose(shifts.values, np.log(COUNTS[-1]) - np.log(COUNTS), atol=1e-12)
         slopes = [c.slope for c in shifts.selection.candidates if c.estimator in ("lse", "marginal")]
@@ -203,7 +204,8 @@ class TestUnlabelledEvidence:
 
     def test_energies_of_more_samples_than_memory_has_room_for(self) -> None:
         energy = FreeEnergy().update(np.random.default_rng(0).normal(size=(50, 2)) * 0.3, repeats=np.full(50, 1e14))
-        assert fit_shifts(Evidence.from_free_energy(energy, counts=[2, 1])).n_samples == 5e15
+        evidence = Evidence.from_free_energy(energy, counts=[2, 1], kind="held-out")
+        assert fit_shifts(evidence).n_samples == 5e15
 
 
 class TestRecord:
@@ -249,7 +251,7 @@ class TestRecord:
     def test_slope_and_errors_are_measured(self) -> None:
         rng = np.random.default_rng(0)
         logits = rng.normal(size=(2000, 5)) * 0.3 + 0.8 * np.log(COUNTS)
-        shifts = fit_shifts(Evidence.from_arrays(logits, counts=COUNTS))
+        shifts = fit_shifts(Evidence.from_arrays(logits, counts=COUNTS, kind="held-out"))
         slopes = {(c.estimator, c.sharing): c.slope for c in shifts.selection.candidates}
         for measured in ("lse", "marginal"):
             assert slopes[measured, "per-class"] == pytest.approx(0.8, abs=0.02)
@@ -319,7 +321,7 @@ class TestWhatCannotBeScored:
         with pytest.warns(UntrustedEstimateWarning):
             shifts = fit_shifts(Evidence.from_arrays(logits, kind="held-out"))
         assert shifts.estimator != "none"
-        assert any("auto had nothing to go by" in concern for concern in shifts.concerns)
+        assert any("auto had little to go by" in concern for concern in shifts.concerns)
         assert "no estimator's diagnostics hold" in shifts.selection.reason
 
 
@@ -346,5 +348,6 @@ def test_prior_with_another_tau_is_not_doubted_for_its_slope() -> None:
     labels = np.repeat(np.arange(10), 5)
     logits = 40.0 * np.eye(10)[labels] + np.linspace(3, -3, 10)
     evidence = Evidence.from_arrays(logits, labels, counts=np.linspace(100, 10, 10))
-    shifts = fit_shifts(evidence, tau=0.5)
+    with pytest.warns(UntrustedEstimateWarning, match="harmful for one that was balanced in training"):
+        shifts = fit_shifts(evidence, tau=0.5)
     assert shifts.estimator == "prior"

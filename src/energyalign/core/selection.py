@@ -137,9 +137,17 @@ def _by_diagnostics(candidates: list[Candidate], evidence: Evidence, why: str) -
         return Selection(tuple(candidates), alive[0], f"{why}, so the preferred way of sharing was taken.")
     preferred = [i for i in alive if all(candidates[i].estimator != candidates[j].estimator for j in alive if j < i)]
     for i in preferred:
-        if not _doubtful(candidates[i], memorised):
-            reason = f"{why}, so the first estimator whose own diagnostics hold was taken."
-            return Selection(tuple(candidates), i, reason)
+        if _doubtful(candidates[i], memorised):
+            continue
+        if candidates[i].estimator == "prior":
+            # It never doubts itself. What was measured does not hold; whether the counts do, nobody can see here.
+            reason = (
+                f"{why}, and no measured energies hold; the training counts were taken, which is right for a model "
+                "trained with plain cross-entropy and harmful for one that was balanced in training."
+            )
+            return Selection(tuple(candidates), i, reason, doubtful=True)
+        reason = f"{why}, so the first estimator whose own diagnostics hold was taken."
+        return Selection(tuple(candidates), i, reason)
     reason = f"{why}, and no estimator's diagnostics hold: treat the result with care."
     return Selection(tuple(candidates), alive[0], reason, doubtful=True)
 

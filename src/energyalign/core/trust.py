@@ -73,8 +73,8 @@ def _blind_choice(selection: Selection | None) -> str | None:
     if selection is None or not selection.doubtful:
         return None
     return (
-        f"auto had nothing to go by: {selection.reason} Give labelled samples that the model was not trained on, "
-        "or the training counts, or choose estimator and clusters yourself."
+        f"auto had little to go by: {selection.reason} Give labelled samples that the model was not trained on "
+        "(evidence='held-out'), or choose the estimator yourself."
     )
 
 
