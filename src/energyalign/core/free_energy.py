@@ -182,8 +182,8 @@ class FreeEnergy:
         The shift is a difference of means of values over two clusters, so that what all classes have in
         common cancels and :math:`\sum_k c_k^2 / ESS_k` remains, :math:`c` being the coefficients of the
         difference. This leaves out products between classes, which would need a state of classes x classes.
-        It is exact when no sample carries two classes at once; between a class and the anchor it errs on
-        the safe side.
+        It is exact when no sample carries two classes at once. Where samples do, it is too large between a
+        class and the anchor, and too small between classes of one cluster whose logits go together.
 
         Only the classes `among` (all, if not given) enter the means; those that are masked never do.
         """
