@@ -258,3 +258,9 @@ def test_memory_does_not_grow_with_the_number_of_unlabelled_rows(problem):
         return int(done.stdout)  # KiB
 
     assert peak(20_000_000) < peak(1000) + 60_000  # 20 million numbers of 8 bytes would be 156,000
+
+
+def test_the_result_is_saved_though_nobody_reads_the_tables(problem):
+    command = f"{sys.executable} -m energyalign.cli.main fit logits.npy --estimator lse --out s.json | true"
+    subprocess.run(command, shell=True, check=False, timeout=120, capture_output=True)
+    assert Shifts.load("s.json").n_classes == 3

@@ -280,3 +280,10 @@ class TestFromFreeEnergy:
     def test_nothing_accumulated(self) -> None:
         with pytest.raises(EnergyAlignError, match="the evidence is empty"):
             Evidence.from_free_energy(FreeEnergy(3))
+
+
+def test_a_sample_that_is_balanced_up_to_chance_says_nothing_of_the_training_counts() -> None:
+    logits, labels = np.zeros((300, 3)), np.arange(300) % 3
+    assert Evidence.from_arrays(logits[:299], labels[:299]).counts is None
+    rare = np.concatenate([labels[labels < 2], labels[labels == 2][:40]])
+    assert Evidence.from_arrays(logits[: len(rare)], rare).counts.tolist() == [100, 100, 40]

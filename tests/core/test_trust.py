@@ -145,3 +145,10 @@ def test_several_reasons_are_all_given() -> None:
     assert len(caught) == len(shifts.concerns) == 2
     assert "no labelled evidence" in shifts.concerns[0]
     assert "log-probabilities" in shifts.concerns[1]
+
+
+@pytest.mark.parametrize("estimator", ["lse", "marginal"])
+def test_probabilities_given_as_logits(estimator: str) -> None:
+    probabilities = np.random.default_rng(0).dirichlet(np.ones(4), size=80)
+    with pytest.warns(UntrustedEstimateWarning, match="these scores are probabilities"):
+        fit_shifts(Evidence.from_arrays(probabilities, np.arange(80) % 4), estimator=estimator, clusters="per-class")

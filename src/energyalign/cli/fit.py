@@ -76,8 +76,9 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.target_logits:
             shifts = _aim_at(arguments, shifts, progress)
         scores = None if evidence.labels is None else _score(shards, evidence, shifts, progress)
-    _report(arguments, evidence, shifts, scores)
+    # The file first: a reader of the tables that goes away (| head) must not cost the result.
     _write(arguments, shifts)
+    _report(arguments, evidence, shifts, scores)
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> None:
@@ -169,19 +170,19 @@ def _report(arguments: argparse.Namespace, evidence: Evidence, shifts: Shifts, s
             tables.print_scores(console, scores[0], scores[1], shifts)
         if shifts.selection is not None:
             tables.print_selection(console, shifts.selection)
+        if arguments.out is None:
+            console.print("Nothing was saved: add --out shifts.json to keep the shifts.")
+        elif arguments.out != "-":
+            saved = f"Saved. Now: energyalign apply LOGITS --shifts {arguments.out} --out corrected.npy"
+            console.print(saved, markup=False, soft_wrap=True)
     for concern in shifts.concerns:
         print(f"energyalign: warning: {concern}", file=sys.stderr)
 
 
 def _write(arguments: argparse.Namespace, shifts: Shifts) -> None:
-    if arguments.out is None:
-        if not arguments.quiet:
-            print("Nothing was saved: add --out shifts.json to keep the shifts.")
-    elif arguments.out == "-":
+    if arguments.out == "-":
         from energyalign.core.shifts_json import dump
 
         sys.stdout.write(dump(shifts))
-    else:
+    elif arguments.out is not None:
         shifts.save(arguments.out)
-        if not arguments.quiet:
-            print(f"Saved. Now: energyalign apply LOGITS --shifts {arguments.out} --out corrected.npy")

@@ -118,7 +118,9 @@ def print_scores(console: Console, before: ClassScores, after: ClassScores, shif
         columns += ["many", "medium", "few"]
     print_table(console, columns, rows)
     if shifts.evidence_kind == "training":
-        console.print("The model was trained on these samples, so both rows flatter it; measure on held-out data.")
+        console.print(
+            "These samples are taken to be training data, where both rows flatter; --evidence held-out if they are not."
+        )
     else:
         console.print("The shifts were fitted on these samples; measure on other data before you quote the numbers.")
 

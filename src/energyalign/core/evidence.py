@@ -27,6 +27,7 @@ from energyalign.core.free_energy import FreeEnergy
 
 EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
 _ROWS_PER_BLOCK = 4096
+_IMBALANCED = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +114,8 @@ class Evidence:
     ) -> Self:
         """Evidence that `read()` yields block by block, the same blocks at every call.
 
-        Without `counts`, the numbers of labels stand in for them, unless they are all equal: then the
-        sample was balanced on purpose and says nothing about the training data.
+        Without `counts`, the numbers of labels stand in for them if the largest is at least twice the smallest.
+        Otherwise the sample was balanced, up to chance, and says nothing about the training data.
         """
         if n_samples < 1:
             raise EnergyAlignError("the evidence is empty: give at least one row of logits.")
@@ -136,7 +137,7 @@ class Evidence:
             groups=None if groups is None else check_groups(groups, n_samples),
         )
         seen = evidence.label_counts
-        if checked_counts is None and seen is not None and np.all(seen > 0) and np.ptp(seen) > 0:
+        if checked_counts is None and seen is not None and seen.min() > 0 and seen.max() >= _IMBALANCED * seen.min():
             return replace(evidence, counts=seen, counts_from_labels=True)
         return evidence
 
@@ -269,6 +270,17 @@ class Evidence:
     def usable(self) -> Bools:
         """Classes whose own energy can be estimated from this evidence."""
         return ~(self.masked | self.unseen)
+
+    @cached_property
+    def holds_probabilities(self) -> bool:
+        """True if every row of the first block is a distribution: softmax was applied, and no logarithm."""
+        if self.accumulated is not None:
+            return False
+        for block in self.blocks():
+            xp = namespace(block.logits)
+            totals = to_numpy(xp.sum(xp.astype(block.logits, xp.float64), axis=1))
+            return bool(np.allclose(totals, 1.0, atol=1e-3)) and float(xp.min(block.logits)) >= 0.0
+        return False
 
     @cached_property
     def holds_log_probabilities(self) -> bool:

@@ -128,7 +128,7 @@ def _selection(data: dict[str, Any] | None) -> Selection | None:
     chosen = _whole(data["chosen"])
     if not 0 <= chosen < len(candidates):
         raise EnergyAlignError(f"the chosen candidate {chosen} is not one of the {len(candidates)} recorded.")
-    return Selection(candidates, chosen, str(data["reason"]), data["doubtful"] is True)
+    return Selection(candidates, chosen, str(data["reason"]), data.get("doubtful") is True)
 
 
 def _texts(values: object) -> tuple[str, ...]:

@@ -79,6 +79,8 @@ def _blind_choice(selection: Selection | None) -> str | None:
 
 
 def _not_logits(evidence: Evidence, estimate: Estimate) -> str | None:
+    if evidence.holds_probabilities:
+        return "these scores are probabilities (every row sums to one): give logits, or take the logarithm first."
     if estimate.estimator != "lse" or not evidence.holds_log_probabilities:
         return None
     return (

@@ -93,7 +93,8 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Labels. With them the sample is weighted to be class-balanced and `auto` can compare; without
             them it is taken to be balanced.
         counts : array of shape (n_classes,), optional
-            Training samples per class. If not given, the numbers of labels stand in for them, unless all equal.
+            Training samples per class. If not given, the numbers of labels stand in for them if they
+            differ by a factor of two or more.
         sample_weight : array of shape (n_samples,), optional
             How often each sample was observed.
         groups : array of shape (n_samples,), optional
