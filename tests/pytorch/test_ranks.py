@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from energyalign.pytorch import align
@@ -16,13 +17,14 @@ from energyalign.pytorch import align
 _RANK = """
 import json, sys
 import torch, torch.distributed as dist
+from safetensors.torch import load_file
 from torch import nn
 from energyalign.pytorch import align
 rank, folder = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
 torch.manual_seed(0)
 model = nn.Linear(6, 4)
-data = torch.load(f"{folder}/data.pt", weights_only=True)
+data = load_file(f"{folder}/data.safetensors")
 part = slice(0, 70) if rank == 0 else slice(70, None)  # of unequal length
 for estimator in ("lse", "marginal"):
     aligned = align(model, [(data["x"][part], data["y"][part])], estimator=estimator, clusters="per-class")
@@ -35,7 +37,7 @@ dist.destroy_process_group()
 def test_two_processes_equal_one(tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(1)
     data = {"x": 2 * torch.randn(200, 6, generator=generator), "y": torch.arange(200) % 4}
-    torch.save(data, tmp_path / "data.pt")
+    save_file(data, tmp_path / "data.safetensors")
     ranks = [
         subprocess.Popen([sys.executable, "-c", _RANK, str(rank), str(tmp_path)], stderr=subprocess.PIPE)
         for rank in range(2)
