@@ -351,3 +351,21 @@ def test_prior_with_another_tau_is_not_doubted_for_its_slope() -> None:
     with pytest.warns(UntrustedEstimateWarning, match="harmful for one that was balanced in training"):
         shifts = fit_shifts(evidence, tau=0.5)
     assert shifts.estimator == "prior"
+
+
+def test_a_candidate_that_fails_on_a_part_of_the_evidence_is_still_there_for_its_diagnostics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On training data scores do not choose, so that a fold too small for an estimator must not rule it out."""
+    whole = selection_module.estimate
+
+    def refuse(*_: Any) -> Any:
+        raise EnergyAlignError("too little")
+
+    monkeypatch.setattr("energyalign.core.scoring.estimate", refuse)
+    labels = np.arange(60) % 3
+    logits = np.random.default_rng(0).normal(size=(60, 3)) + np.log([9, 3, 1])
+    shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=[9, 3, 1]), estimator="marginal")
+    assert shifts.estimator == "marginal"
+    assert all(candidate.problem == "too little" for candidate in shifts.selection.candidates)
+    assert selection_module.estimate is whole

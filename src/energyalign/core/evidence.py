@@ -20,6 +20,7 @@ from energyalign.core.arrays import (
     refuse_bad_value,
     row_pieces,
     to_numpy,
+    working_precision,
 )
 from energyalign.core.checks import check_counts, check_groups, check_labels, per_sample
 from energyalign.core.errors import EnergyAlignError
@@ -27,6 +28,7 @@ from energyalign.core.free_energy import FreeEnergy
 
 EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
 _ROWS_PER_BLOCK = 4096
+_ROWS_TO_LOOK_AT = 64
 _IMBALANCED = 2.0
 
 
@@ -273,26 +275,28 @@ class Evidence:
 
     @cached_property
     def holds_probabilities(self) -> bool:
-        """True if every row of the first block is a distribution: softmax was applied, and no logarithm."""
-        if self.accumulated is not None:
-            return False
-        for block in self.blocks():
-            xp = namespace(block.logits)
-            totals = to_numpy(xp.sum(xp.astype(block.logits, xp.float64), axis=1))
-            return bool(np.allclose(totals, 1.0, atol=1e-3)) and float(xp.min(block.logits)) >= 0.0
-        return False
+        """True if the first rows are distributions: softmax was applied, and no logarithm."""
+        rows = self._first_rows
+        return rows is not None and bool(namespace(rows).all(rows >= 0.0)) and _sum_to_one(rows)
 
     @cached_property
     def holds_log_probabilities(self) -> bool:
-        """True if every row of the first block sums to one after exp: normalised, so not logits."""
+        """True if the first rows are distributions after exp: normalised, so not logits."""
+        rows = self._first_rows
+        with np.errstate(over="ignore"):  # large logits are not log-probabilities, and that is all there is to say
+            return rows is not None and _sum_to_one(namespace(rows).exp(rows))
+
+    @cached_property
+    def _first_rows(self) -> Array | None:
+        """A few samples to look at, or None where only energies are left."""
         if self.accumulated is not None:
-            return False
-        for block in self.blocks():
-            xp = namespace(block.logits)
-            with np.errstate(over="ignore"):  # large logits are not log-probabilities, and that is all there is to say
-                totals = to_numpy(xp.sum(xp.exp(xp.astype(block.logits, xp.float64)), axis=1))
-            return bool(np.allclose(totals, 1.0, atol=1e-3))
-        return False
+            return None
+        block = next(self.blocks(_ROWS_TO_LOOK_AT), None)
+        return None if block is None else working_precision(block.logits, double=True)
+
+
+def _sum_to_one(rows: Array) -> bool:
+    return bool(np.allclose(to_numpy(namespace(rows).sum(rows, axis=1)), 1.0, atol=1e-3))
 
 
 def _refuse_reading() -> Iterable[Array]:

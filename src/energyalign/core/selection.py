@@ -95,7 +95,7 @@ def select(evidence: Evidence, options: list[Option], target: Floats) -> tuple[E
     only_jenks = all(candidate.sharing.startswith("jenks") for candidate in candidates)
     unfair = _why_scores_are_unfair(sample, candidates, only_jenks)
     if unfair:
-        choice = _by_diagnostics(candidates, evidence, unfair)
+        choice = _by_diagnostics(candidates, standing, evidence, unfair)
     else:
         choice = _by_score(candidates, close=0.0 if only_jenks else CLOSE)
     final = estimates[choice.chosen] if sample is evidence else estimate(evidence, *options[choice.chosen])
@@ -124,15 +124,16 @@ def _by_score(candidates: list[Candidate], close: float) -> Selection:
     return Selection(tuple(candidates), chosen, reason + ".")
 
 
-def _by_diagnostics(candidates: list[Candidate], evidence: Evidence, why: str) -> Selection:
+def _by_diagnostics(candidates: list[Candidate], standing: list[int], evidence: Evidence, why: str) -> Selection:
     """The first estimator whose diagnostics hold, in its preferred sharing.
 
-    Only that sharing: among many numbers of clusters one would look right by chance.
+    Only that sharing: among many numbers of clusters one would look right by chance. Those `standing` have an
+    estimate from the whole evidence; that a part of it was too little for one does not count here.
     """
     raw = [c.score for c in candidates if c.estimator == "none" and c.score is not None]
     memorised = evidence.kind == "training" and (not raw or raw[0] >= MEMORISED)
     # The raw model has no diagnostics that could fail: it is not a last resort here.
-    alive = [i for i, candidate in enumerate(candidates) if candidate.problem is None and candidate.estimator != "none"]
+    alive = [i for i in standing if candidates[i].estimator != "none"]
     if len({candidates[i].estimator for i in alive}) == 1:
         return Selection(tuple(candidates), alive[0], f"{why}, so the preferred way of sharing was taken.")
     preferred = [i for i in alive if all(candidates[i].estimator != candidates[j].estimator for j in alive if j < i)]
