@@ -11,6 +11,8 @@ from torch.nn import functional as F
 
 N_CLASSES = 4
 
+torch.set_num_threads(1)  # the networks are tiny, and pytest-xdist uses the cores already
+
 
 class CosineHead(nn.Module):
     """Scaled cosine between features and class weights, with a slot for a bias after the scale."""
@@ -103,3 +105,10 @@ def functional() -> nn.Module:
 def named() -> nn.Module:
     torch.manual_seed(0)
     return NamedInputs()
+
+
+@pytest.fixture(params=[*HEADS, "functional"])
+def any_network(request: pytest.FixtureRequest) -> nn.Module:
+    """A network of every kind of head, and the one that needs the wrapper."""
+    torch.manual_seed(0)
+    return (HEADS | {"functional": FunctionalHead})[request.param]().train()

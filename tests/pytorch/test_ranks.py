@@ -14,7 +14,7 @@ from torch import nn
 
 from energyalign.pytorch import align
 
-_RANK = """
+_START = """
 import json, sys
 import torch, torch.distributed as dist
 from safetensors.torch import load_file
@@ -25,30 +25,80 @@ dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, 
 torch.manual_seed(0)
 model = nn.Linear(6, 4)
 data = load_file(f"{folder}/data.safetensors")
-part = slice(0, 70) if rank == 0 else slice(70, None)  # of unequal length
-for estimator in ("lse", "marginal"):
-    aligned = align(model, [(data["x"][part], data["y"][part])], estimator=estimator, clusters="per-class")
-    with open(f"{folder}/{estimator}{rank}.json", "w") as stream:
-        json.dump(aligned.shifts_.values.tolist(), stream)
-dist.destroy_process_group()
+x, y = (data[name][:70] if rank == 0 else data[name][70:] for name in "xy")  # of unequal length
+
+def tell(name, value):
+    with open(f"{folder}/{name}{rank}.json", "w") as stream:
+        json.dump(value, stream)
 """
 
 
-def test_two_processes_equal_one(tmp_path: Path) -> None:
+def run_two_ranks(folder: Path, script: str) -> list[tuple[int, str]]:
+    """Exit code and error output of each."""
     generator = torch.Generator().manual_seed(1)
     data = {"x": 2 * torch.randn(200, 6, generator=generator), "y": torch.arange(200) % 4}
-    save_file(data, tmp_path / "data.safetensors")
+    save_file(data, folder / "data.safetensors")
     ranks = [
-        subprocess.Popen([sys.executable, "-c", _RANK, str(rank), str(tmp_path)], stderr=subprocess.PIPE)
+        subprocess.Popen([sys.executable, "-c", _START + script, str(rank), str(folder)], stderr=subprocess.PIPE)
         for rank in range(2)
     ]
-    for process in ranks:
-        _, err = process.communicate(timeout=300)
-        assert process.returncode == 0, err.decode()
+    errors = [process.communicate(timeout=300)[1].decode() for process in ranks]
+    return [(process.returncode, error) for process, error in zip(ranks, errors, strict=True)]
+
+
+def told(folder: Path, name: str) -> list[object]:
+    return [json.loads((folder / f"{name}{rank}.json").read_text()) for rank in range(2)]
+
+
+def test_two_processes_equal_one(tmp_path: Path) -> None:
+    script = """
+from torch.nn.parallel import DistributedDataParallel
+for estimator in ("lse", "marginal"):
+    batches = [(x[i : i + 40], y[i : i + 40]) for i in range(0, len(x), 40)]
+    aligned = align(DistributedDataParallel(model), batches, estimator=estimator, clusters="per-class")
+    assert type(aligned) is nn.Linear
+    tell(estimator, aligned.shifts_.values.tolist())
+unlabelled = align(model, [x], estimator="lse", clusters="per-class")
+tell("unlabelled", unlabelled.shifts_.values.tolist())
+dist.destroy_process_group()
+"""
+    assert [code for code, _ in run_two_ranks(tmp_path, script)] == [0, 0]
     torch.manual_seed(0)
     model = nn.Linear(6, 4)
+    generator = torch.Generator().manual_seed(1)
+    x, y = 2 * torch.randn(200, 6, generator=generator), torch.arange(200) % 4
     for estimator in ("lse", "marginal"):
-        alone = align(model, [(data["x"], data["y"])], estimator=estimator, clusters="per-class").shifts_.values
-        for rank in range(2):
-            found = json.loads((tmp_path / f"{estimator}{rank}.json").read_text())
+        alone = align(model, [(x, y)], estimator=estimator, clusters="per-class").shifts_.values
+        for found in told(tmp_path, estimator):
             np.testing.assert_allclose(found, alone, atol=1e-6)
+    alone = align(model, [x], estimator="lse", clusters="per-class").shifts_.values
+    for found in told(tmp_path, "unlabelled"):
+        np.testing.assert_allclose(found, alone, atol=1e-6)
+
+
+def test_a_problem_on_one_rank_stops_both(tmp_path: Path) -> None:
+    """The other would wait for its logits for ever."""
+    script = """
+if rank == 1:
+    x[5] = torch.nan
+align(model, [(x, y)])
+"""
+    (first, first_error), (second, second_error) = run_two_ranks(tmp_path, script)
+    assert (first, second) == (1, 1)
+    assert "rank 1 could not collect its logits: see its own message." in first_error
+    assert "NaN logits in batch 0" in second_error
+
+
+def test_labels_counted_by_each_rank_add_up(tmp_path: Path) -> None:
+    script = """
+from energyalign.pytorch.label_counts import LabelCounter
+known, unknown = LabelCounter(), LabelCounter()
+known.add(y)
+unknown.add(y if rank == 0 else None)
+tell("known", known.counts(4).tolist())
+tell("unknown", unknown.counts(4))
+dist.destroy_process_group()
+"""
+    assert [code for code, _ in run_two_ranks(tmp_path, script)] == [0, 0]
+    assert told(tmp_path, "known") == [[50, 50, 50, 50]] * 2
+    assert told(tmp_path, "unknown") == [None, None]

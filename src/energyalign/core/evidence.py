@@ -161,6 +161,10 @@ class Evidence:
             accumulated=energy,
         )
 
+    def with_counts(self, counts: npt.ArrayLike) -> Self:
+        """The same samples, with the training counts known."""
+        return replace(self, counts=check_counts(counts, self.n_classes), counts_from_labels=False)
+
     def subset(self, keep: Bools) -> Self:
         """The same evidence, only the samples where `keep` is true."""
         return replace(self, keep=keep if self.keep is None else self.keep & keep)

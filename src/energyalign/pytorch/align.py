@@ -14,6 +14,7 @@ from energyalign.core.fitting import fit_shifts
 from energyalign.core.sharing import SharingChoice
 from energyalign.pytorch.collect import collect_evidence
 from energyalign.pytorch.fold import fold_or_wrap
+from energyalign.pytorch.unwrap import plain_network
 
 
 def align(
@@ -52,7 +53,8 @@ def align(
         Name of the module that makes the logits, if it is not found by itself.
     class_names : sequence of str, optional
     inplace : bool
-        Change `model` itself instead of a copy.
+        Change `model` itself instead of a copy. The copy is of the network alone, without what `torch.compile` or data
+        parallelism put around it.
 
     Returns
     -------
@@ -63,6 +65,6 @@ def align(
         model, loader, counts=counts, kind=evidence, class_names=None if class_names is None else list(class_names)
     )
     shifts = fit_shifts(found, estimator=estimator, clusters=clusters, target_prior=target_prior, tau=tau)
-    aligned = fold_or_wrap(model if inplace else copy.deepcopy(model), shifts, probe, head=head)
+    aligned = fold_or_wrap(model if inplace else copy.deepcopy(plain_network(model)), shifts, probe, head=head)
     aligned.shifts_ = shifts
     return aligned

@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import torch
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
 from energyalign.pytorch.aligned_model import AlignedModel
-from energyalign.pytorch.batches import Batch
+from energyalign.pytorch.batches import Batch, device_of, open_batch
 from energyalign.pytorch.heads import can_take_bias, find_head
 from energyalign.pytorch.inference import undisturbed
 from energyalign.pytorch.outputs import flat_logits, logits_of
+from energyalign.pytorch.unwrap import plain_network
 
 
 class NotFolded(EnergyAlignError):
     """The shifts cannot become part of the head's bias; the message says why."""
 
 
-def fold_shifts(model: torch.nn.Module, shifts: Shifts, probe: Batch, *, head: str | None = None) -> str:
-    """Add the shifts to the bias of the model's head, in place, and verify it on a batch.
+def fold_shifts(model: torch.nn.Module, shifts: Shifts, batch: Any, *, head: str | None = None) -> str:
+    """Add the shifts to the bias of the model's head, in place, and verify it.
 
-    A head without bias gets one. Returns the name of the head.
+    A head without bias gets one.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    shifts : Shifts
+        For example ``Shifts.load("shifts.json")``.
+    batch
+        Inputs as a loader would yield them, to find the head and to verify the result.
+    head : str, optional
+        Name of the module that makes the logits, if it is not found by itself.
+
+    Returns
+    -------
+    str
+        The name of the head.
 
     Raises
     ------
@@ -30,30 +47,13 @@ def fold_shifts(model: torch.nn.Module, shifts: Shifts, probe: Batch, *, head: s
         If there is no module with a bias that makes the logits, or the logits did not change as they should;
         the model is then as it was.
     """
-    with undisturbed(model):
-        before = flat_logits(logits_of(probe.call(model))).clone()
-        found = find_head(model, probe, head)
-    if found is None:
-        raise NotFolded("no module of the model makes the logits and has a bias (a functional or scripted head?).")
-    name, module = found
-    if not can_take_bias(module, shifts.n_classes):
-        raise NotFolded(f"module {name!r} ({type(module).__name__}) has no bias with one number per class.")
-    old = module._parameters["bias"]
-    trainable = any(p.requires_grad for p in module.parameters())
-    module.bias = torch.nn.Parameter(_new_bias(module, old, shifts), requires_grad=trainable)
-    with undisturbed(model):
-        after = flat_logits(logits_of(probe.call(model)))
-    wanted = before + torch.tensor(shifts.values, dtype=before.dtype, device=before.device)
-    if not torch.allclose(after, wanted, rtol=0.0, atol=_tolerance(wanted)):
-        module.bias = old
-        raise NotFolded(f"a bias on module {name!r} does not end up in the logits unchanged.")
-    return name
+    return fold_into_head(plain_network(model), shifts, open_batch(batch, device_of(model)), head)
 
 
 def fold_or_wrap(model: torch.nn.Module, shifts: Shifts, probe: Batch, *, head: str | None = None) -> torch.nn.Module:
     """The model with the shifts folded in, or, where that is impossible, in a wrapper; the user is told which."""
     try:
-        fold_shifts(model, shifts, probe, head=head)
+        fold_into_head(plain_network(model), shifts, probe, head)
     except NotFolded as reason:
         if head is not None:
             raise
@@ -66,15 +66,64 @@ def fold_or_wrap(model: torch.nn.Module, shifts: Shifts, probe: Batch, *, head: 
     return model
 
 
+def fold_into_head(network: torch.nn.Module, shifts: Shifts, probe: Batch, head: str | None) -> str:
+    """Fold, verify on the probe, and undo if the logits did not follow."""
+    with undisturbed(network):
+        before = flat_logits(logits_of(probe.call(network))).clone()
+        found = find_head(network, probe, head)
+    if before.shape[1] != shifts.n_classes:
+        raise EnergyAlignError(f"the shifts are for {shifts.n_classes} classes, the model has {before.shape[1]}.")
+    if found is None:
+        raise NotFolded("no module of the model makes the logits and has a bias (a functional or scripted head?).")
+    name, module = found
+    if not can_take_bias(module, shifts.n_classes):
+        raise NotFolded(f"module {name!r} ({type(module).__name__}) has no bias with one number per class.")
+    _refuse_tied(network, name, module)
+    old = None if module.bias is None else module.bias.detach().clone()
+    _set_bias(module, _new_bias(module, old, shifts))
+    with undisturbed(network):
+        after = flat_logits(logits_of(probe.call(network)))
+    wanted = before + torch.tensor(shifts.values, dtype=before.dtype, device=before.device)
+    if not torch.allclose(after, wanted, rtol=0.0, atol=_tolerance(wanted)):
+        _set_bias(module, old)
+        raise NotFolded(f"a bias on module {name!r} does not end up in the logits unchanged.")
+    if old is None and hasattr(network, "from_pretrained"):
+        warnings.warn(
+            f"head {name!r} of this model had no bias and has one now. `from_pretrained` will build the head without "
+            "it and drop it: keep aligned.shifts_.save(...), and use fold_shifts on the loaded model.",
+            stacklevel=4,
+        )
+    return name
+
+
+def _refuse_tied(network: torch.nn.Module, name: str, head: torch.nn.Module) -> None:
+    """A bias that another module uses too would carry the shifts there."""
+    bias = head._parameters["bias"]
+    for other_name, other in network.named_modules():
+        if bias is not None and other is not head and any(p is bias for p in other.parameters(recurse=False)):
+            raise NotFolded(f"the bias of module {name!r} is tied to one of module {other_name!r}.")
+
+
+def _set_bias(head: torch.nn.Module, values: torch.Tensor | None) -> None:
+    """In place where there is a parameter, so that whoever holds it (an optimiser, say) still holds the right one."""
+    if values is None or head.bias is None:
+        trainable = any(p.requires_grad for p in head.parameters())
+        head.bias = None if values is None else torch.nn.Parameter(values, requires_grad=trainable)
+        return
+    with torch.no_grad():
+        head.bias.copy_(values)
+
+
 def _new_bias(head: torch.nn.Module, old: torch.Tensor | None, shifts: Shifts) -> torch.Tensor:
     """Added in float64, so that half precision rounds once."""
     reference = old if old is not None else next(head.parameters())
     total = torch.tensor(shifts.values, dtype=torch.float64)
     if old is not None:
-        total = total + old.detach().double().cpu()
+        total = total + old.double().cpu()
     return total.to(dtype=reference.dtype, device=reference.device)
 
 
 def _tolerance(logits: torch.Tensor) -> float:
-    """What adding a number of this size may lose in this precision."""
-    return 16.0 * float(torch.finfo(logits.dtype).eps) * max(1.0, float(logits.abs().max()))
+    """What adding a number of this size may lose in this precision; a masked class's -inf has no size."""
+    largest = logits[logits.isfinite()].abs().max() if logits.isfinite().any() else 0.0
+    return 16.0 * float(torch.finfo(logits.dtype).eps) * max(1.0, float(largest))

@@ -1,0 +1,82 @@
+"""The logits of all ranks of a process group, so that each rank finds the same shifts."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from energyalign.core.arrays import Ints
+from energyalign.core.errors import EnergyAlignError
+from energyalign.pytorch.store import LogitStore
+
+
+def in_a_group() -> bool:
+    """Whether this process is one of several that work together."""
+    return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
+
+
+def from_all_ranks(own: LogitStore) -> LogitStore:
+    """The blocks of all ranks, one rank after another; each rank may hold another number of them."""
+    everyone = LogitStore()
+    n_blocks = [int(n) for (n,) in _from_each(torch.tensor([len(own.blocks)]))]
+    for rank, n in enumerate(n_blocks):
+        for i in range(n):
+            mine = rank == dist.get_rank()
+            logits = _sent_by(rank, torch.from_numpy(own.blocks[i]) if mine else None)
+            known = own.labels[i] if mine else None
+            labels = _sent_by(rank, torch.empty(0, dtype=torch.int64) if known is None else known)
+            everyone.append(logits, labels if len(labels) else None)
+    return everyone
+
+
+def refuse_if_any_failed(problem: EnergyAlignError | None) -> None:
+    """Raise on every rank if one of them has a problem: the others would wait for it for ever."""
+    if not in_a_group():
+        failed = [] if problem is None else [0]
+    else:
+        failed = [rank for rank, (bad,) in enumerate(_from_each(torch.tensor([int(problem is not None)]))) if bad]
+    if problem is not None:
+        raise problem
+    if failed:
+        raise EnergyAlignError(f"rank {failed[0]} could not collect its logits: see its own message.")
+
+
+def summed_over_ranks(numbers: Ints) -> Ints:
+    """The sum of every rank's numbers, on every rank."""
+    return np.asarray(np.sum(_from_each(torch.from_numpy(numbers)), axis=0, dtype=np.int64))
+
+
+def _from_each(numbers: torch.Tensor) -> list[list[int]]:
+    """A few integers of every rank."""
+    own = numbers.to(_wire(), torch.int64)
+    gathered = [torch.empty_like(own) for _ in range(dist.get_world_size())]
+    dist.all_gather(gathered, own)
+    return [tensor.tolist() for tensor in gathered]
+
+
+def _sent_by(rank: int, tensor: torch.Tensor | None) -> torch.Tensor:
+    """The tensor of that rank, on every rank; the others learn its shape and dtype first."""
+    mine = rank == dist.get_rank()
+    head = torch.zeros(4, dtype=torch.int64)
+    if tensor is not None and mine:
+        shape = [*tensor.shape, -1, -1][:2]
+        head[:] = torch.tensor([_DTYPES.index(tensor.dtype), tensor.ndim, *shape])
+    head = head.to(_wire())
+    dist.broadcast(head, rank)
+    dtype, ndim, *shape = head.tolist()
+    body = (
+        tensor.to(_wire()).contiguous()
+        if tensor is not None and mine
+        else torch.empty(shape[:ndim], dtype=_DTYPES[dtype], device=_wire())
+    )
+    dist.broadcast(body, rank)
+    return body.cpu()
+
+
+_DTYPES = (torch.float32, torch.float64, torch.int64)
+
+
+def _wire() -> torch.device:
+    """Where tensors must be to travel: NCCL takes them from the GPU only."""
+    return torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else torch.device("cpu")

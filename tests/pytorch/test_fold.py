@@ -1,0 +1,119 @@
+"""Shifts into the bias of the head, or a reason why not."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from energyalign import EnergyAlignError, Evidence, Shifts, fit_shifts
+from energyalign.pytorch import AlignedModel, NotFolded, align, fold_shifts
+
+COUNTS = [100, 40, 10, 4]
+Batches = list[tuple[torch.Tensor, torch.Tensor]]
+
+
+@pytest.fixture
+def shifts() -> Shifts:
+    return fit_shifts(Evidence.from_arrays(np.zeros((8, 4)), counts=COUNTS), estimator="prior")
+
+
+def test_saved_shifts_into_a_loaded_network(
+    linear: nn.Module, batches: Batches, shifts: Shifts, tmp_path: Path
+) -> None:
+    shifts.save(tmp_path / "shifts.json")
+    raw = copy.deepcopy(linear).eval()
+    assert fold_shifts(linear, Shifts.load(tmp_path / "shifts.json"), batches[0]) == "4"
+    torch.testing.assert_close(
+        linear.eval()(batches[0][0]),
+        raw(batches[0][0]) + torch.tensor(shifts.values, dtype=torch.float32),
+        rtol=0,
+        atol=1e-5,
+    )
+
+
+def test_an_optimiser_still_holds_the_parameter(linear: nn.Module, batches: Batches, shifts: Shifts) -> None:
+    bias = linear[-1].bias
+    fold_shifts(linear, shifts, batches[0])
+    assert linear[-1].bias is bias
+
+
+def test_shifts_of_other_classes(batches: Batches, shifts: Shifts) -> None:
+    with pytest.raises(EnergyAlignError, match="the shifts are for 4 classes, the model has 3"):
+        fold_shifts(nn.Linear(6, 3), shifts, batches[0])
+
+
+def test_masked_classes_do_not_hide_a_failure(batches: Batches, shifts: Shifts) -> None:
+    """A bias before a doubling would shift twice as far; a class at -inf must not make every difference look small."""
+
+    class Doubled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = nn.Linear(6, 4)
+            self.bias_of_nothing = nn.Linear(1, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            logits = 2.0 * self.last(x)
+            return torch.cat([logits[:, :3], torch.full_like(logits[:, :1], -torch.inf)], dim=1)
+
+    network = Doubled()
+    before = copy.deepcopy(network.state_dict())
+    with pytest.raises(NotFolded, match="does not end up in the logits unchanged"):
+        fold_shifts(network, shifts, batches[0], head="last")
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+
+
+def test_a_bias_that_was_created_is_taken_back_on_failure(batches: Batches, shifts: Shifts) -> None:
+    network = nn.Sequential(nn.Linear(6, 4, bias=False), nn.Softplus())
+    with pytest.raises(NotFolded, match="does not end up"):
+        fold_shifts(network, shifts, batches[0], head="0")
+    assert network[0].bias is None
+
+
+class Tied(nn.Module):
+    """An auxiliary head that shares the bias of the head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.auxiliary = nn.Linear(6, 4)
+        self.head = nn.Linear(6, 4)
+        self.head.bias = self.auxiliary.bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(x)
+
+
+def test_a_tied_bias_is_not_touched(batches: Batches, shifts: Shifts) -> None:
+    network = Tied()
+    before = network.auxiliary.bias.detach().clone()
+    with pytest.raises(NotFolded, match="bias of module 'head' is tied to one of module 'auxiliary'"):
+        fold_shifts(network, shifts, batches[0])
+    with pytest.warns(UserWarning, match="AlignedModel wrapper"):
+        aligned = align(network, batches, counts=COUNTS, estimator="prior")
+    assert isinstance(aligned, AlignedModel)
+    assert torch.equal(network.auxiliary.bias, before)
+
+
+class Pretrained(nn.Module):
+    """As a Hugging Face model whose head was built without a bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.score = nn.Linear(6, 4, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.score(x)
+
+    @classmethod
+    def from_pretrained(cls, path: Any) -> Pretrained:
+        raise NotImplementedError
+
+
+def test_a_bias_that_loading_would_lose_is_told(batches: Batches, shifts: Shifts) -> None:
+    with pytest.warns(UserWarning, match="head 'score' of this model had no bias and has one now"):
+        fold_shifts(Pretrained(), shifts, batches[0])
