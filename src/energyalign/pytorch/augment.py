@@ -1,0 +1,102 @@
+"""The ten transformations under which the paper estimates shifts, and the policies that combine them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import torch
+from torchvision.transforms import v2
+
+from energyalign.core.errors import EnergyAlignError
+
+ImageTransform: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+
+
+class Perspective(torch.nn.Module):  # type: ignore[misc]
+    """A perspective distortion whose degree is itself drawn, which torchvision's own takes as fixed."""
+
+    def __init__(self, degree: tuple[float, float]) -> None:
+        super().__init__()
+        self.degree = degree
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        """The image, seen from another side."""
+        low, high = self.degree
+        degree = low + (high - low) * float(torch.rand(()))
+        distorted: torch.Tensor = v2.RandomPerspective(distortion_scale=degree, p=1.0)(image)
+        return distorted
+
+
+# The table of the paper's appendix, with its ranges. Each draws its own parameters from torch's global generator.
+TRANSFORMATIONS: dict[str, ImageTransform] = {
+    "flip-x": v2.RandomHorizontalFlip(p=1.0),
+    "flip-y": v2.RandomVerticalFlip(p=1.0),
+    "rotate": v2.RandomRotation(degrees=10),
+    "affine": v2.RandomAffine(degrees=10),
+    "perspective": Perspective(degree=(0.0, 0.5)),
+    "brightness": v2.ColorJitter(brightness=(0.0, 5.0)),
+    "contrast": v2.ColorJitter(contrast=(0.0, 5.0)),
+    "saturation": v2.ColorJitter(saturation=(0.0, 5.0)),
+    "hue": v2.ColorJitter(hue=(0.0, 0.5)),
+    "erase": v2.RandomErasing(p=1.0, scale=(0.02, 0.33), ratio=(0.3, 3.3)),
+}
+
+
+def as_it_is(image: torch.Tensor) -> torch.Tensor:
+    """The image itself."""
+    return image
+
+
+def crop_and_flip(image: torch.Tensor) -> torch.Tensor:
+    """What most image models were trained with: padded by an eighth, cropped, flipped half the time."""
+    height, width = image.shape[-2:]
+    padding = [width // 8, height // 8]
+    cropped: torch.Tensor = v2.RandomCrop((height, width), padding=padding)(image)
+    return cropped.flip(-1) if float(torch.rand(())) < 0.5 else cropped
+
+
+def one_of_ten(image: torch.Tensor) -> torch.Tensor:
+    """One transformation, every one as likely."""
+    return _apply(torch.randint(len(TRANSFORMATIONS), (1,)), image)
+
+
+def two_of_ten(image: torch.Tensor) -> torch.Tensor:
+    """Two different transformations."""
+    return _apply(torch.randperm(len(TRANSFORMATIONS))[:2], image)
+
+
+def each_with_one_half(image: torch.Tensor) -> torch.Tensor:
+    """Every transformation with probability one half: five on average."""
+    return _apply(torch.nonzero(torch.rand(len(TRANSFORMATIONS)) < 0.5), image)
+
+
+def _apply(chosen: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
+    table = tuple(TRANSFORMATIONS.values())
+    for index in chosen.flatten().sort().values.tolist():  # in the order of the paper's table
+        image = table[index](image)
+    return image
+
+
+class Policy(NamedTuple):
+    """How an image is changed before it becomes evidence."""
+
+    transform: ImageTransform
+    description: str
+
+
+# The paper lists its transformations but not how many of them an image undergoes.
+POLICIES: dict[str, Policy] = {
+    "none": Policy(as_it_is, "the image as it is"),
+    "crop-flip": Policy(crop_and_flip, "the usual training augmentation: padded crop, horizontal flip"),
+    "one": Policy(one_of_ten, "one of the paper's ten transformations, drawn anew for every draw"),
+    "two": Policy(two_of_ten, "two different ones of the ten"),
+    "half": Policy(each_with_one_half, "each of the ten with probability one half"),
+}
+
+
+def make_policy(name: str) -> ImageTransform:
+    """The policy of this name: a function of one image (channels, height, width) with values in [0, 1]."""
+    if name not in POLICIES:
+        raise EnergyAlignError(f"unknown augmentation policy {name!r}: choose one of {', '.join(POLICIES)}.")
+    return POLICIES[name].transform

@@ -1,0 +1,172 @@
+"""A class-balanced sample of the training data, each image drawn as often as needed: the paper's evidence."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.utils.data import DataLoader, Dataset, default_collate
+from torchvision.transforms.v2 import functional as F
+
+from energyalign.core.arrays import Ints
+from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.pytorch.augment import ImageTransform, make_policy
+
+Item: TypeAlias = tuple[torch.Tensor, int]
+DEFAULT_POLICY = "one"
+
+
+def balanced_evidence(
+    dataset: Any,
+    labels: npt.ArrayLike,
+    per_class: int,
+    *,
+    augment: str = DEFAULT_POLICY,
+    normalize: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    seed: int = 0,
+    batch_size: int = 256,
+    num_workers: int = 0,
+) -> DataLoader[Any]:
+    """Draw `per_class` images of every class from the training data, each draw under another transformation.
+
+    A class with fewer images gives each of them several times, as evenly as possible.
+
+    Parameters
+    ----------
+    dataset : indexable
+        ``dataset[i]`` is an image or ``(image, label)``; a tensor (channels, height, width) of uint8 or of floats in
+        [0, 1], a NumPy array (height, width[, channels]) of uint8, or a PIL image. All of one size, not normalised yet.
+    labels : sequence of int
+        The class of every image of the dataset, numbered from 0 (``dataset.targets`` of torchvision).
+    per_class : int
+        Images to draw of every class.
+    augment : {"one", "none", "crop-flip", "two", "half"}
+        How the images are changed; see `energyalign.pytorch.augment.POLICIES`.
+    normalize : callable, optional
+        What the model expects beyond values in [0, 1], for example ``v2.Normalize(mean, std)``; applied to batches.
+    seed : int
+        Fixes the draws and their transformations, whatever the batch size and the number of workers.
+    batch_size : int
+    num_workers : int
+        Processes that read and transform images; worthwhile for files, not for small images in memory.
+
+    Returns
+    -------
+    torch.utils.data.DataLoader
+        ``(images, labels)`` batches, in every class equally often; the same ones each time it is read. Ranks of a
+        process group share the work with ``DataLoader(evidence.dataset, sampler=range(rank, n, world_size))``.
+
+    Examples
+    --------
+    >>> loader = balanced_evidence(train_set, train_set.targets, per_class=50)  # doctest: +SKIP
+    >>> aligned = align(model, loader, counts=train_counts)  # doctest: +SKIP
+    """
+    if per_class < 1 or batch_size < 1:
+        raise EnergyAlignError("per_class and batch_size must be at least 1.")
+    classes = _checked_labels(labels, dataset)
+    indices = _draw_evenly(classes, per_class, np.random.default_rng(seed))
+    return DataLoader(
+        Draws(dataset, indices, classes[indices], make_policy(augment), seed),
+        batch_size=batch_size,
+        num_workers=num_workers,
+        collate_fn=_Collate(normalize),
+        generator=torch.Generator().manual_seed(seed),  # its own, so that reading leaves the global state alone
+    )
+
+
+class Draws(Dataset[Item]):  # type: ignore[misc]
+    """Images of a dataset under random transformations; draw number k is the same whenever it is asked for."""
+
+    def __init__(self, dataset: Any, indices: Ints, labels: Ints, transform: ImageTransform, seed: int) -> None:
+        self.dataset, self.indices, self.labels = dataset, indices, labels
+        self.transform, self.seed = transform, seed
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, number: int) -> Item:
+        index = int(self.indices[number])
+        image = _image(self.dataset[index], index)
+        with _seeded(_seed_of(self.seed, number)):
+            return self.transform(image), int(self.labels[number])
+
+
+class _Collate:
+    """Stack and normalise; a class because worker processes cannot be handed a closure."""
+
+    def __init__(self, normalize: Callable[[torch.Tensor], torch.Tensor] | None) -> None:
+        self.normalize = normalize
+
+    def __call__(self, items: Sequence[Item]) -> tuple[torch.Tensor, torch.Tensor]:
+        shapes = sorted({tuple(image.shape) for image, _ in items})
+        if len(shapes) > 1:
+            raise EnergyAlignError(
+                f"the images differ in shape, for example {shapes[0]} and {shapes[1]}: let the dataset's transform "
+                "bring them to one size."
+            )
+        images, labels = default_collate(items)
+        return images if self.normalize is None else self.normalize(images), labels
+
+
+def _checked_labels(labels: npt.ArrayLike, dataset: Any) -> Ints:
+    classes = np.asarray(labels)
+    if classes.ndim != 1 or len(classes) == 0 or classes.dtype.kind not in "iu" or classes.min() < 0:
+        raise EnergyAlignError("labels must hold a class number, from 0, for every image of the dataset.")
+    if len(classes) != len(dataset):
+        raise EnergyAlignError(f"there are {len(classes)} labels for {len(dataset)} images; give one for each.")
+    missing = np.flatnonzero(np.bincount(classes) == 0)
+    if len(missing):
+        raise EnergyAlignError(f"class {some_of(missing.tolist())} has no image to draw from.")
+    return classes.astype(np.int64)
+
+
+def _draw_evenly(classes: Ints, per_class: int, generator: np.random.Generator) -> Ints:
+    """Each class's images in random order, over and over until there are enough; classes take turns.
+
+    Taking turns makes every batch nearly balanced, and so every rank's share.
+    """
+    columns = []
+    for k in range(int(classes.max()) + 1):
+        members = np.flatnonzero(classes == k)
+        rounds = -(-per_class // len(members))
+        columns.append(np.concatenate([generator.permutation(members) for _ in range(rounds)])[:per_class])
+    return np.stack(columns, axis=1).reshape(-1)
+
+
+def _image(item: Any, index: int) -> torch.Tensor:
+    """The image as floats in [0, 1], whatever the dataset calls an image."""
+    image = item[0] if isinstance(item, (tuple, list)) else item
+    try:
+        tensor = F.to_dtype(F.to_image(image), torch.float32, scale=True).as_subclass(torch.Tensor)
+    except (TypeError, ValueError) as error:
+        raise EnergyAlignError(f"item {index} of the dataset is no image: {error}.") from error
+    low, high = torch.aminmax(tensor)
+    if not (low >= 0.0 and high <= 1.0):  # also refuses NaN
+        raise EnergyAlignError(
+            f"image {index} has values outside [0, 1]: give images before normalisation, and normalize=... besides."
+        )
+    return tensor
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """The CPU's global generator, which torchvision draws from, seeded inside and as before afterwards.
+
+    `torch.manual_seed` also queues the seed for every other kind of device, which takes longer than a transformation.
+    """
+    generator = torch.random.default_generator
+    before = generator.get_state()
+    generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        generator.set_state(before)
+
+
+def _seed_of(seed: int, number: int) -> int:
+    """One seed for each draw, with no pattern between neighbours."""
+    return int(np.random.SeedSequence((seed, number)).generate_state(1, np.uint64)[0] >> 1)

@@ -1,0 +1,169 @@
+"""A balanced sample of imbalanced data, the same one for the same seed however it is read."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from energyalign import EnergyAlignError
+from energyalign.pytorch import align, balanced_evidence
+
+LABELS = np.repeat([0, 1, 2], [20, 5, 2])
+
+
+@pytest.fixture
+def images() -> torch.Tensor:
+    """Each image of one grey, which is its number."""
+    return torch.arange(27, dtype=torch.uint8).reshape(27, 1, 1, 1).expand(27, 3, 8, 8).contiguous()
+
+
+def drawn(loader: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    batches = list(loader)
+    return torch.cat([x for x, _ in batches]), torch.cat([y for _, y in batches])
+
+
+def test_classes_are_equal_and_images_used_evenly(images: torch.Tensor) -> None:
+    x, y = drawn(balanced_evidence(images, LABELS, per_class=12, augment="none"))
+    assert torch.bincount(y).tolist() == [12, 12, 12]
+    numbers = (x[:, 0, 0, 0] * 255).round().long()
+    assert torch.equal(torch.from_numpy(LABELS)[numbers], y)
+    uses = np.bincount(numbers, minlength=27)
+    assert uses[:20].max() == 1  # 12 of 20 different ones
+    assert set(uses[20:25].tolist()) == {2, 3}  # 5 images for 12 draws
+    assert uses[25:].tolist() == [6, 6]
+
+
+def test_every_batch_is_balanced(images: torch.Tensor) -> None:
+    for _, labels in balanced_evidence(images, LABELS, per_class=10, batch_size=6):
+        assert torch.bincount(labels).tolist() == [2, 2, 2]
+
+
+def test_the_same_whenever_and_however_it_is_read(images: torch.Tensor) -> None:
+    loader = balanced_evidence(images, LABELS, per_class=6, augment="two", seed=3)
+    x, _ = drawn(loader)
+    for again in (
+        loader,
+        balanced_evidence(images, LABELS, per_class=6, augment="two", seed=3, batch_size=5),
+        balanced_evidence(images, LABELS, per_class=6, augment="two", seed=3, num_workers=2),
+    ):
+        assert torch.equal(drawn(again)[0], x)
+    assert not torch.equal(drawn(balanced_evidence(images, LABELS, per_class=6, augment="two", seed=4))[0], x)
+
+
+def test_draws_of_one_image_differ() -> None:
+    picture = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    x, _ = drawn(balanced_evidence(picture, [0], per_class=40, augment="one"))
+    assert len({tuple(row.tolist()) for row in x.reshape(40, -1)}) > 25  # the two flips come again and again
+
+
+def test_the_callers_random_state_is_left_alone(images: torch.Tensor) -> None:
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    drawn(balanced_evidence(images, LABELS, per_class=4, augment="half"))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_ranks_share_the_draws_of_one_process(images: torch.Tensor) -> None:
+    whole = balanced_evidence(images, LABELS, per_class=6)
+    x, _ = drawn(whole)
+    parts = [drawn(DataLoader(whole.dataset, 4, sampler=range(rank, 18, 2)))[0] for rank in range(2)]
+    assert torch.equal(torch.stack(parts, 1).reshape(x.shape), x)
+
+
+class Pictures(Dataset[Any]):
+    """As torchvision's datasets: (PIL image, label)."""
+
+    def __init__(self, images: torch.Tensor) -> None:
+        self.pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in images]
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
+        return self.pictures[index], int(LABELS[index])
+
+
+@pytest.mark.parametrize("form", ["float", "numpy", "PIL"])
+def test_forms_of_images_are_equal(form: str, images: torch.Tensor) -> None:
+    expected, _ = drawn(balanced_evidence(images, LABELS, per_class=3))
+    dataset: Any = {
+        "float": images.float() / 255.0,
+        "numpy": images.permute(0, 2, 3, 1).numpy(),
+        "PIL": Pictures(images),
+    }[form]
+    torch.testing.assert_close(drawn(balanced_evidence(dataset, LABELS, per_class=3))[0], expected)
+
+
+def test_normalisation_comes_last(images: torch.Tensor) -> None:
+    plain, _ = drawn(balanced_evidence(images, LABELS, per_class=3))
+    scaled, _ = drawn(balanced_evidence(images, LABELS, per_class=3, normalize=lambda x: (x - 0.5) / 0.25))
+    torch.testing.assert_close(scaled, (plain - 0.5) / 0.25)
+
+
+def test_it_feeds_align() -> None:
+    """A network that prefers class 0, on images whose brightness is their class."""
+    generator = torch.Generator().manual_seed(0)
+    labels = np.repeat([0, 1, 2], [60, 20, 6])
+    images = (
+        (0.2 + 0.3 * torch.from_numpy(labels))[:, None, None, None] + 0.1 * torch.rand(86, 1, 4, 4, generator=generator)
+    ).float()
+    network = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+    with torch.no_grad():
+        network[1].weight.copy_(torch.tensor([[-1.0], [0.0], [1.0]]).expand(3, 16))
+        network[1].bias.copy_(torch.tensor([20.0, 6.0, -12.0]))
+    raw = network(images).argmax(1).numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # training data: whether it is trusted is not the matter here
+        aligned = align(
+            network, balanced_evidence(images, labels, 30, augment="none"), estimator="marginal", clusters="per-class"
+        )
+    corrected = aligned(images).argmax(1).numpy()
+    assert np.mean(raw == labels) < 0.75 < np.mean(corrected == labels)
+
+
+class TestBadInput:
+    def test_labels_of_another_length(self, images: torch.Tensor) -> None:
+        with pytest.raises(EnergyAlignError, match="26 labels for 27 images"):
+            balanced_evidence(images, LABELS[:-1], per_class=3)
+
+    def test_a_class_without_images(self, images: torch.Tensor) -> None:
+        with pytest.raises(EnergyAlignError, match="class 2 has no image to draw from"):
+            balanced_evidence(images, np.where(LABELS == 2, 3, LABELS), per_class=3)
+
+    @pytest.mark.parametrize("labels", [[], LABELS - 1, LABELS + 0.5, LABELS.reshape(3, 9)])
+    def test_what_is_no_label(self, labels: Any, images: torch.Tensor) -> None:
+        with pytest.raises(EnergyAlignError, match="labels must hold a class number, from 0"):
+            balanced_evidence(images, labels, per_class=3)
+
+    @pytest.mark.parametrize("options", [{"per_class": 0}, {"per_class": 3, "batch_size": 0}])
+    def test_numbers_below_one(self, options: dict[str, int], images: torch.Tensor) -> None:
+        with pytest.raises(EnergyAlignError, match="must be at least 1"):
+            balanced_evidence(images, LABELS, **options)
+
+    def test_images_normalised_already(self, images: torch.Tensor) -> None:
+        with pytest.raises(EnergyAlignError, match=r"image \d+ has values outside \[0, 1\]: give images before"):
+            drawn(balanced_evidence(images.float() - 0.5, LABELS, per_class=3))
+
+    def test_nan(self) -> None:
+        with pytest.raises(EnergyAlignError, match="image 0 has values outside"):
+            drawn(balanced_evidence(torch.full((1, 3, 4, 4), torch.nan), [0], per_class=1))
+
+    def test_images_of_several_sizes(self) -> None:
+        dataset = [torch.zeros(3, 8, 8), torch.zeros(3, 9, 8)]
+        with pytest.raises(EnergyAlignError, match=r"differ in shape, for example \(3, 8, 8\) and \(3, 9, 8\)"):
+            drawn(balanced_evidence(dataset, [0, 1], per_class=1))
+
+    def test_items_that_are_no_images(self) -> None:
+        with pytest.raises(EnergyAlignError, match="item 0 of the dataset is no image"):
+            drawn(balanced_evidence(["a.png"], [0], per_class=1))
+
+    def test_an_unknown_policy(self, images: torch.Tensor) -> None:
+        with pytest.raises(EnergyAlignError, match="unknown augmentation policy 'lots'"):
+            balanced_evidence(images, LABELS, per_class=1, augment="lots")
