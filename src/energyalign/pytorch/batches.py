@@ -9,7 +9,7 @@ import torch
 
 from energyalign.core.errors import EnergyAlignError
 
-_LABEL_KEYS = ("labels", "label", "y", "target")
+LABEL_KEYS = ("labels", "label", "y", "target")
 
 
 class Batch(NamedTuple):
@@ -31,7 +31,7 @@ def open_batch(batch: Any, device: torch.device) -> Batch:
     """
     if isinstance(batch, Mapping):
         named = {str(key): _to(value, device) for key, value in batch.items()}
-        key = next((key for key in _LABEL_KEYS if key in named), None)
+        key = next((key for key in LABEL_KEYS if key in named), None)
         labels = None if key is None else named.pop(key)
         return Batch((), named, labels)
     if isinstance(batch, (tuple, list)):
