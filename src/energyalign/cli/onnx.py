@@ -1,0 +1,63 @@
+"""`energyalign onnx`: shifts into an ONNX model."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from energyalign.onnx import AlignedOnnx
+
+_EXAMPLES = """\
+examples:
+  energyalign onnx model.onnx --shifts shifts.json --out aligned.onnx
+  energyalign onnx model.onnx --shifts shifts.json --out aligned.onnx --output probabilities
+  energyalign onnx model.onnx --shifts shifts.json --out aligned.onnx --probe inputs.npz
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "onnx",
+        help="add shifts to the logits of an ONNX model",
+        description="Write a copy of an ONNX model whose logits come out with the shifts added: folded into the bias\n"
+        "of its last layer, or by one Add node. Softmax and labels in the graph follow; everything else stays.\n"
+        "The copy is written only after onnxruntime has shown that it gives raw logits + shifts.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("model", metavar="MODEL.onnx", help="the model, with its data files beside it if it has any")
+    add("--shifts", required=True, metavar="FILE", help="what `energyalign fit` wrote")
+    add("--out", required=True, metavar="FILE", help="the model to write; may be MODEL.onnx, if that is a single file")
+    add("--output", metavar="NAME", help="which output of the graph has the logits or their softmax, if several could")
+    add("--probe", metavar="FILE.npz", help="inputs to verify on, one array for each input of the graph, by name "
+        "(default: random numbers)")  # fmt: skip
+    add("--quiet", action="store_true", help="print nothing but errors")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, edit, verify, write, and say what was done."""
+    from energyalign.core.shifts import Shifts
+    from energyalign.onnx import align_onnx, read_probe
+
+    shifts = Shifts.load(arguments.shifts)
+    probe = None if arguments.probe is None else read_probe(arguments.probe)
+    done = align_onnx(arguments.model, shifts, arguments.out, output=arguments.output, probe=probe)
+    if not arguments.quiet:
+        print(_report(done, given=probe is not None))
+
+
+def _report(done: AlignedOnnx, *, given: bool) -> str:
+    place = f"folded into {done.constant!r} of node {done.node!r}: the same graph, the same speed"
+    if done.how == "added":
+        place = f"added by one new node, {done.node!r}, behind what makes {done.logits!r}"
+    outputs = ", ".join(f"{name!r} ({form})" for name, form in done.outputs.items())
+    tried = "the probe" if given else f"{done.n_probes} random inputs"
+    return (
+        f"Wrote {' and '.join(map(str, done.files))}: shifts {place}.\n"
+        f"Verified in onnxruntime on {tried}: the logits are raw + shifts within {done.largest_deviation:.1g}; "
+        f"outputs that show them: {outputs}."
+    )

@@ -1,0 +1,19 @@
+"""Shifts into ONNX files: the logits of an exported model come out corrected, wherever it is deployed."""
+
+from __future__ import annotations
+
+from energyalign.core.errors import EnergyAlignError
+
+try:
+    # The real libraries, not this package: absolute imports start at the top.
+    import onnx as _onnx  # noqa: F401
+    import onnxruntime as _onnxruntime  # noqa: F401
+except ImportError as error:
+    raise EnergyAlignError(
+        f"ONNX files need onnx and onnxruntime ({error}): pip install 'energyalign[onnx]'."
+    ) from error
+
+from energyalign.onnx.align import AlignedOnnx, align_onnx
+from energyalign.onnx.probes import read_probe
+
+__all__ = ["AlignedOnnx", "align_onnx", "read_probe"]

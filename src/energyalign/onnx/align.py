@@ -1,0 +1,144 @@
+"""From an ONNX file and shifts to an ONNX file with corrected logits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy.typing as npt
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.shifts import Shifts
+from energyalign.onnx.choosing import find_logits, walks_from_outputs
+from energyalign.onnx.edits import Edit, possible_edits
+from energyalign.onnx.graph import Graph
+from energyalign.onnx.logits import Logits
+from energyalign.onnx.model_file import read_model, refuse_output, write_model
+from energyalign.onnx.probes import Probes, given_probe, random_probes
+from energyalign.onnx.runtime import CannotRun, Session
+from energyalign.onnx.stamp import refuse_aligned, stamp
+from energyalign.onnx.verify import NotAligned, verify
+from energyalign.onnx.walk import Walk
+
+
+@dataclass(frozen=True)
+class AlignedOnnx:
+    """What was done to a model.
+
+    Attributes
+    ----------
+    how : str
+        ``folded``: a bias was changed, and the graph is the same. ``added``: it has one Add node more.
+    node : str
+        The node with that bias, or the new one; if it has no name, the tensor it makes.
+    constant : str
+        The initializer, or output of a Constant node, that holds the changed bias or the shifts.
+    logits : str
+        The tensor that holds corrected logits.
+    outputs : dict from str to str
+        The outputs that show them, as ``logits``, ``probabilities`` or ``log-probabilities``.
+    largest_deviation : float
+        From raw logits + shifts, in onnxruntime.
+    n_probes : int
+        The inputs on which that was seen.
+    files : tuple of Path
+        What was written: the model, and its data if that is in a file of its own.
+    """
+
+    how: str
+    node: str
+    constant: str
+    logits: str
+    outputs: dict[str, str]
+    largest_deviation: float
+    n_probes: int
+    files: tuple[Path, ...]
+
+
+def align_onnx(
+    model_path: str | os.PathLike[str],
+    shifts: Shifts,
+    out_path: str | os.PathLike[str],
+    *,
+    output: str | None = None,
+    probe: Mapping[str, npt.ArrayLike] | None = None,
+) -> AlignedOnnx:
+    """Write a copy of an ONNX model whose logits come out with the shifts added.
+
+    They go into the bias of the node that makes the logits, or, where there is none, into one Add node behind it;
+    softmax, labels and whatever else is computed from the logits follow. Names, opset, free axes and metadata stay.
+    The copy is written after onnxruntime has shown that it does what it should, and not at all otherwise.
+
+    Parameters
+    ----------
+    model_path : path
+        The model; data in other files is looked for beside it.
+    shifts : Shifts
+    out_path : path
+        May be `model_path` itself, if the model is a single file.
+    output : str, optional
+        The output with the logits or their softmax, if it cannot be told by itself.
+    probe : mapping from input names to arrays, optional
+        A batch to verify on, if the model does not run on random inputs.
+
+    Returns
+    -------
+    AlignedOnnx
+
+    Raises
+    ------
+    EnergyAlignError
+        If it cannot be done; files are then as they were.
+    """
+    source, target, name = Path(model_path), Path(out_path), str(model_path)
+    model = read_model(source)
+    refuse_output(target, model, source)
+    refuse_aligned(model, name)
+    graph = Graph(model, source.parent)
+    walks = walks_from_outputs(graph, output, name)
+    session = _open(graph, walks, name)
+    probes = random_probes(session, shifts.n_classes, name) if probe is None else given_probe(session, probe, name)
+    logits = find_logits(walks, probes.raw, session.output_types, shifts.n_classes, name)
+    edit, deviation = _first_verified(graph, logits, shifts, probes, name)
+    return AlignedOnnx(
+        how=edit.how,
+        node=edit.node,
+        constant=edit.constant,
+        logits=logits.tensor,
+        outputs=logits.outputs,
+        largest_deviation=deviation,
+        n_probes=len(probes.inputs),
+        files=write_model(edit.model, source, target),
+    )
+
+
+def _open(graph: Graph, walks: Sequence[Walk], name: str) -> Session:
+    """The raw model in onnxruntime, with every tensor on the ways back from its outputs made visible."""
+    try:
+        return Session(graph.model, graph.folder, {tensor for walk in walks for tensor in walk.made})
+    except CannotRun as error:
+        raise EnergyAlignError(
+            f"onnxruntime cannot load {name}, so that nothing could be verified ({error}): export the model for an "
+            "opset that it supports, or install a newer onnxruntime."
+        ) from error
+
+
+def _first_verified(graph: Graph, logits: Logits, shifts: Shifts, probes: Probes, name: str) -> tuple[Edit, float]:
+    """The first way of editing that does in onnxruntime what it should, and the largest error of a logit there."""
+    outputs = {one.name for one in graph.proto.output} & set(probes.raw[0])
+    unrelated = outputs - graph.downstream(logits.tensor)
+    trouble = ""
+    for edit in possible_edits(graph, logits, shifts.values, probes.raw[0]):
+        stamp(edit.model, shifts)
+        try:
+            edited = Session(edit.model, graph.folder, {logits.tensor})
+            after = [edited.run(one) for one in probes.inputs]
+            return edit, verify(probes.raw, after, logits, shifts.values, unrelated)
+        except (CannotRun, NotAligned) as error:
+            trouble = str(error)
+    raise EnergyAlignError(
+        f"{name} could not be aligned, and nothing was written: with the shifts in it, {trouble}. Correct its logits "
+        "with `energyalign apply` instead."
+    )

@@ -1,0 +1,118 @@
+"""Which tensor of a model holds its logits: read off what the graph says and what a run shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.onnx.comparing import Values, class_axes, close, log_softmax
+from energyalign.onnx.graph import is_op
+from energyalign.onnx.walk import COPIES, SOFTMAXES, Walk
+
+# What comes out of these are decisions or probabilities of other kinds, to which shifts cannot be added.
+_NOT_LOGITS = frozenset({"Sigmoid", "HardSigmoid", "ArgMax", "ArgMin", "TopK", "OneHot", "Exp", "Softplus", *SOFTMAXES})
+_FORMS: dict[str, Callable[[NDArray[Any], int], NDArray[Any]]] = {
+    "logits": lambda logits, _axis: logits,
+    "probabilities": lambda logits, axis: np.exp(log_softmax(logits, axis)),
+    "log-probabilities": log_softmax,
+}
+
+
+class NotLogits(EnergyAlignError):
+    """An output from which no logits can be told; the message is the rest of a sentence about it."""
+
+
+@dataclass(frozen=True)
+class Logits:
+    """The tensor to correct, and what the outputs of the graph make of it.
+
+    Attributes
+    ----------
+    way : Walk
+        From this tensor further back.
+    axis : int
+        The classes.
+    outputs : dict from str to str
+        Outputs that show these logits: as ``logits``, ``probabilities`` or ``log-probabilities``.
+    """
+
+    way: Walk
+    axis: int
+    outputs: dict[str, str]
+
+    @property
+    def tensor(self) -> str:
+        return self.way.tensors[0]
+
+
+def read_logits(walk: Walk, runs: Sequence[Values], n_classes: int) -> Logits:
+    """The logits behind one output.
+
+    Raises
+    ------
+    NotLogits
+        If there are none for so many classes, with the reason.
+    """
+    depth, form = _depth_and_form(walk, runs)
+    rest = walk.from_depth(depth)
+    logits = [values[rest.tensors[0]] for values in runs]
+    outputs = [values[walk.tensors[0]] for values in runs]
+    if rest.maker is None:
+        raise NotLogits("comes straight from an input or a constant of the model")
+    if form == "logits" and (rest.maker.domain == "ai.onnx.ml" or is_op(rest.maker, _NOT_LOGITS)):
+        raise NotLogits(f"is made by {rest.maker.op_type}")
+    axes = class_axes(logits[0].shape, n_classes)
+    if not axes:
+        raise NotLogits(f"has shape {outputs[0].shape}, without {n_classes} columns")
+    if any(np.isnan(array).any() for array in logits):
+        raise NotLogits("is NaN on the inputs that were tried: give real ones with --probe")
+    axes = [axis for axis in axes if all(shows(*pair, form, axis) for pair in zip(outputs, logits, strict=True))]
+    if len(axes) != 1:
+        trouble = "on more than one axis" if axes else "but softmax over something else"
+        raise NotLogits(f"has shape {outputs[0].shape}, {n_classes} columns {trouble}")
+    if form == "logits" and _are_probabilities(logits, axes[0]):
+        raise NotLogits("holds probabilities, or their logarithms, and no Softmax node was recognised behind it")
+    return Logits(rest, axes[0], {walk.tensors[0]: form})
+
+
+def shows(output: NDArray[Any], logits: NDArray[Any], form: str, axis: int) -> bool:
+    """Whether an output is these logits in this form."""
+    wanted = _FORMS[form](logits, axis)
+    return wanted.size == output.size and close(output, wanted.reshape(output.shape), like=logits)
+
+
+def _depth_and_form(walk: Walk, runs: Sequence[Values]) -> tuple[int, str]:
+    """How far back the numbers are the same, but for a softmax, and in what form the output shows them."""
+    depth, form = 0, "logits"
+    for above, node, below in zip(walk.tensors, walk.nodes, walk.made[1:], strict=False):
+        if below not in runs[0]:  # of a type that NumPy has not: bfloat16 that is cast
+            break
+        if is_op(node, SOFTMAXES):
+            form = SOFTMAXES[node.op_type]
+        elif not (is_op(node, COPIES) and all(_same(values[above], values[below]) for values in runs)):
+            break
+        depth += 1
+    return depth, form
+
+
+def _same(above: NDArray[Any], below: NDArray[Any]) -> bool:
+    """Whether two tensors are the same numbers but for axes of length 1 and the precision."""
+    if below.dtype.kind != "f" or above.squeeze().shape != below.squeeze().shape:
+        return False
+    return close(above, below.reshape(above.shape), like=below)
+
+
+def _are_probabilities(arrays: Sequence[NDArray[Any]], axis: int) -> bool:
+    """Whether all samples sum to one, as they are or as logarithms."""
+    with np.errstate(over="ignore"):
+        candidates = ([np.exp(array) for array in arrays], [np.where(array < 0, np.nan, array) for array in arrays])
+    return any(all(_sum_to_one(array, axis) for array in candidate) for candidate in candidates)
+
+
+def _sum_to_one(array: NDArray[Any], axis: int) -> bool:
+    return np.allclose(array.sum(axis=axis, dtype=np.float64), 1.0, rtol=0.0, atol=2e-3)

@@ -1,0 +1,128 @@
+"""Inputs to try a model on: random ones that fit its signature, or those of the user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.files.checks import reading, require_file
+from energyalign.onnx.comparing import Values
+from energyalign.onnx.runtime import CannotRun, Session
+
+_DRAWS = 3
+_BATCHES = (3, 1)  # some graphs have one sample baked in, whatever their signature says
+_SIZES = (16, 32, 64, 128, 224, 256, 384)  # tokens, pixels: the first that the model runs with
+_TYPES = {"float": "float32", "double": "float64"}  # as onnxruntime calls them; all others have NumPy's names
+
+Shapes: TypeAlias = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Inputs that the model as it is takes, and what its tensors held then."""
+
+    inputs: list[Values]
+    raw: list[Values]
+
+
+def random_probes(session: Session, n_classes: int, name: str) -> Probes:
+    """Random inputs on which the model runs, the same every time.
+
+    Parameters
+    ----------
+    n_classes : int
+        No free axis gets this length, so that the classes can be told from tokens and pixels.
+    name : str
+        The model, for messages.
+    """
+    trouble = "its inputs are of a kind that cannot be drawn"
+    for shapes in _possible_shapes(session, n_classes):
+        rng = np.random.default_rng(0)
+        try:
+            inputs = [{one.name: _draw(rng, one, shapes[one.name]) for one in session.inputs} for _ in range(_DRAWS)]
+            return Probes(inputs, [session.run(one) for one in inputs])
+        except (CannotRun, TypeError) as error:
+            trouble = str(error)
+    raise EnergyAlignError(
+        f"{name} ran on no random input ({trouble}): give inputs that it takes with --probe inputs.npz, one array "
+        f"for each of {_signature(session)} (probe=... in Python)."
+    )
+
+
+def given_probe(session: Session, given: Mapping[str, npt.ArrayLike], name: str) -> Probes:
+    """The user's inputs, in the types of the model."""
+    needed = {one.name: one for one in session.inputs}
+    if set(given) != set(needed):
+        raise EnergyAlignError(
+            f"the probe has arrays for {sorted(given)}, but {name} takes {_signature(session)}: give one for each."
+        )
+    try:
+        inputs = {key: np.asarray(given[key]).astype(_dtype(one), casting="same_kind") for key, one in needed.items()}
+        return Probes([inputs], [session.run(inputs)])
+    except (CannotRun, TypeError) as error:
+        raise EnergyAlignError(
+            f"{name} does not run on the probe ({error}); it takes {_signature(session)}."
+        ) from error
+
+
+def read_probe(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """The arrays of a .npz file by their names, which are those of the model's inputs."""
+    require_file(Path(path), str(path))
+    with reading(str(path), "a .npz archive of plain arrays"), Path(path).open("rb") as stream:
+        archive = np.load(stream, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise EnergyAlignError(
+                f"{path} is a single array: save one array for each input, by name, with numpy.savez."
+            )
+        return dict(archive)
+
+
+def _possible_shapes(session: Session, n_classes: int) -> Iterator[Shapes]:
+    """Shapes for all inputs at once: dimensions of one name are of one size."""
+    tried: list[Shapes] = []
+    batch_names = {one.shape[0] for one in session.inputs if one.shape and isinstance(one.shape[0], str)}
+    for batch in _BATCHES:
+        for size in _SIZES:
+            if size == n_classes:
+                continue
+            shapes = {
+                one.name: tuple(
+                    length if isinstance(length, int) else batch if axis == 0 or length in batch_names else size
+                    for axis, length in enumerate(one.shape)
+                )
+                for one in session.inputs
+            }
+            if shapes not in tried:
+                tried.append(shapes)
+                yield shapes
+
+
+def _draw(rng: np.random.Generator, signature: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Standard normal numbers; zeros and ones where integers are taken, which any vocabulary has; ones for a mask."""
+    dtype = _dtype(signature)
+    if dtype.kind == "f":
+        return np.asarray(rng.normal(size=shape)).astype(dtype)
+    if "mask" in signature.name.lower():
+        return np.ones(shape, dtype)
+    return np.asarray(rng.integers(0, 2, size=shape)).astype(dtype)
+
+
+def _dtype(signature: Any) -> np.dtype[Any]:
+    kind = signature.type.removeprefix("tensor(").removesuffix(")")
+    try:
+        dtype: np.dtype[Any] = np.dtype(_TYPES.get(kind, kind))
+    except TypeError as error:  # text, sequences, maps, bfloat16
+        raise TypeError(f"its input {signature.name!r} holds {signature.type}") from error
+    return dtype
+
+
+def _signature(session: Session) -> str:
+    return ", ".join(f"{one.name!r} {one.type} {one.shape}" for one in session.inputs)

@@ -1,0 +1,78 @@
+"""Running models in onnxruntime, with tensors inside the graph made visible."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.onnx.comparing import Values
+from energyalign.onnx.graph import Model
+
+_ONLY_FATAL = 4  # what goes wrong becomes an error of ours; nothing is printed besides
+_NUMPY_TENSOR = re.compile(r"tensor\((float|double|float16|u?int\d+|bool|string)\)")
+_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
+
+
+class CannotRun(EnergyAlignError):
+    """onnxruntime refused a model or an input; the message is its reason, in one line."""
+
+
+class Session:
+    """A model, ready to run on the processor.
+
+    Parameters
+    ----------
+    model : Model
+        As it is; tensors to show are outputs of what onnxruntime gets, not of the model.
+    folder : Path
+        Where data outside the file is.
+    show : names of tensors, optional
+        To be returned by `run` along with the outputs.
+    """
+
+    def __init__(self, model: Model, folder: Path, show: Collection[str] = ()) -> None:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _ONLY_FATAL
+        options.add_session_config_entry(_DATA_FOLDER, str(folder.absolute()))
+        try:
+            self._session = onnxruntime.InferenceSession(
+                _bytes_showing(model, show), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime's errors have no base class of their own
+            raise CannotRun(_reason(error)) from error
+        self.inputs = self._session.get_inputs()
+        self.output_types: dict[str, str] = {one.name: one.type for one in self._session.get_outputs()}
+
+    def run(self, inputs: Values) -> Values:
+        """Every output that is a tensor of a type that NumPy has, by name."""
+        names = [name for name, kind in self.output_types.items() if _NUMPY_TENSOR.fullmatch(kind)]
+        try:
+            arrays = self._session.run(names, inputs)
+        except Exception as error:
+            raise CannotRun(_reason(error)) from error
+        return {name: np.asarray(array) for name, array in zip(names, arrays, strict=True)}
+
+
+def _bytes_showing(model: Model, show: Collection[str]) -> Any:
+    """The model as a file would have it, with these tensors among its outputs."""
+    outputs = model.graph.output
+    own = len(outputs)
+    outputs.extend(onnx.ValueInfoProto(name=name) for name in set(show) - {output.name for output in outputs})
+    try:
+        return model.SerializeToString()
+    finally:
+        del outputs[own:]  # a copy would be simpler, and twice the memory
+
+
+def _reason(error: Exception) -> str:
+    """What onnxruntime said, without its error code, source file and C++ signature."""
+    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error).strip())
+    text = re.sub(r"^/\S+:\d+ .*?\) (?=[A-Z])", "", text)
+    return " ".join(text.split())[:300].rstrip(". ") or type(error).__name__
