@@ -68,6 +68,18 @@ def test_masked_classes_do_not_hide_a_failure(batches: Batches, shifts: Shifts) 
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
 
 
+@pytest.mark.parametrize("behind", [nn.ReLU(), nn.Hardtanh(-50.0, 50.0)])
+def test_a_clamp_that_the_probe_does_not_touch_is_seen(behind: nn.Module, shifts: Shifts) -> None:
+    """On these inputs the clamp is idle and the bias would look right; on others it would not be."""
+    network = nn.Sequential(nn.Linear(6, 4), behind)
+    with torch.no_grad():
+        network[0].bias.fill_(20.0)
+    before = copy.deepcopy(network.state_dict())
+    with pytest.raises(NotFolded, match="does not end up in the logits unchanged"):
+        fold_shifts(network, shifts, torch.rand(8, 6))
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+
+
 def test_a_bias_that_was_created_is_taken_back_on_failure(batches: Batches, shifts: Shifts) -> None:
     network = nn.Sequential(nn.Linear(6, 4, bias=False), nn.Softplus())
     with pytest.raises(NotFolded, match="does not end up"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from energyalign.core.errors import EnergyAlignError
@@ -55,4 +56,6 @@ def device_of(model: torch.nn.Module) -> torch.device:
 
 
 def _to(value: Any, device: torch.device) -> Any:
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(value)
     return value.to(device) if hasattr(value, "to") else value

@@ -30,10 +30,11 @@ def collect_evidence(
     In a process group every rank reads its own loader and all ranks end with all logits, in the order of the
     ranks, so that each computes the same shifts.
     """
-    store, first, problem = LogitStore(), None, None
+    store, first = LogitStore(), None
+    problem: Exception | None = None
     try:
         first = _collect(model, loader, store)
-    except EnergyAlignError as error:
+    except Exception as error:  # of whatever kind, the other ranks must not wait for this one
         problem = error
     refuse_if_any_failed(problem)
     assert first is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from energyalign.core.arrays import Floats
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
 from energyalign.pytorch.aligned_model import AlignedModel
@@ -15,6 +16,8 @@ from energyalign.pytorch.heads import can_take_bias, find_head
 from energyalign.pytorch.inference import undisturbed
 from energyalign.pytorch.outputs import flat_logits, logits_of
 from energyalign.pytorch.unwrap import plain_network
+
+_FAR = 1000.0
 
 
 class NotFolded(EnergyAlignError):
@@ -80,13 +83,15 @@ def fold_into_head(network: torch.nn.Module, shifts: Shifts, probe: Batch, head:
         raise NotFolded(f"module {name!r} ({type(module).__name__}) has no bias with one number per class.")
     _refuse_tied(network, name, module)
     old = None if module.bias is None else module.bias.detach().clone()
-    _set_bias(module, _new_bias(module, old, shifts))
-    with undisturbed(network):
-        after = flat_logits(logits_of(probe.call(network)))
-    wanted = before + torch.tensor(shifts.values, dtype=before.dtype, device=before.device)
-    if not torch.allclose(after, wanted, rtol=0.0, atol=_tolerance(wanted)):
+    try:
+        # Far to either side first: a clamp or a ReLU behind the head may touch none of the probe's logits as they are.
+        for distance in (-_FAR, _FAR, 0.0):
+            added = shifts.values + distance
+            _set_bias(module, _new_bias(module, old, added))
+            _verify(network, probe, before + torch.tensor(added, dtype=before.dtype, device=before.device), name)
+    except NotFolded:
         _set_bias(module, old)
-        raise NotFolded(f"a bias on module {name!r} does not end up in the logits unchanged.")
+        raise
     if old is None and hasattr(network, "from_pretrained"):
         warnings.warn(
             f"head {name!r} of this model had no bias and has one now. `from_pretrained` will build the head without "
@@ -94,6 +99,17 @@ def fold_into_head(network: torch.nn.Module, shifts: Shifts, probe: Batch, head:
             stacklevel=4,
         )
     return name
+
+
+def _verify(network: torch.nn.Module, probe: Batch, wanted: torch.Tensor, name: str) -> None:
+    try:
+        with undisturbed(network):
+            found = flat_logits(logits_of(probe.call(network)))
+    except Exception as error:
+        raise NotFolded(f"module {name!r} does not run with a bias of one number per class ({error}).") from error
+    # Under autocast, a bias in float32 may lift what was bfloat16 without it.
+    if not torch.allclose(found.to(wanted.dtype), wanted, rtol=0.0, atol=_tolerance(wanted)):
+        raise NotFolded(f"a bias on module {name!r} does not end up in the logits unchanged.")
 
 
 def _refuse_tied(network: torch.nn.Module, name: str, head: torch.nn.Module) -> None:
@@ -112,12 +128,13 @@ def _set_bias(head: torch.nn.Module, values: torch.Tensor | None) -> None:
         return
     with torch.no_grad():
         head.bias.copy_(values)
+    torch.clear_autocast_cache()  # it may hold a rounded copy of the old values
 
 
-def _new_bias(head: torch.nn.Module, old: torch.Tensor | None, shifts: Shifts) -> torch.Tensor:
+def _new_bias(head: torch.nn.Module, old: torch.Tensor | None, added: Floats) -> torch.Tensor:
     """Added in float64, so that half precision rounds once."""
     reference = old if old is not None else next(head.parameters())
-    total = torch.tensor(shifts.values, dtype=torch.float64)
+    total = torch.tensor(added, dtype=torch.float64)
     if old is not None:
         total = total + old.double().cpu()
     return total.to(dtype=reference.dtype, device=reference.device)

@@ -36,7 +36,9 @@ def find_head(model: torch.nn.Module, batch: Batch, path: str | None = None) -> 
 
         return note
 
-    hooks = [module.register_forward_hook(watch(name)) for name, module in modules.items()]
+    # Scripted modules take no hooks; what they make cannot be folded into anyway.
+    watched = {name: module for name, module in modules.items() if not isinstance(module, torch.jit.ScriptModule)}
+    hooks = [module.register_forward_hook(watch(name)) for name, module in watched.items()]
     try:
         logits = logits_of(batch.call(model))
     finally:
@@ -44,10 +46,18 @@ def find_head(model: torch.nn.Module, batch: Batch, path: str | None = None) -> 
             hook.remove()
     # Modules end innermost first, so that the first match is the deepest one that makes the logits.
     for name, output in outputs:
-        fits = output.numel() == logits.numel() and can_take_bias(modules[name], logits.shape[1])
-        if fits and torch.equal(output.reshape(logits.shape), logits):
+        if can_take_bias(modules[name], logits.shape[1]) and _makes(output, logits):
             return name, modules[name]
     return None
+
+
+def _makes(output: torch.Tensor, logits: torch.Tensor) -> bool:
+    """Whether the output is the logits, or has a row for every token of which the logits are one (causal models)."""
+    if output.numel() == logits.numel():
+        return bool(torch.equal(output.reshape(logits.shape), logits))
+    if output.ndim != 3 or logits.ndim != 2 or (len(output), output.shape[2]) != tuple(logits.shape):
+        return False
+    return bool((output == logits[:, None]).all(2).any(1).all())
 
 
 def can_take_bias(head: torch.nn.Module, n_classes: int) -> bool:

@@ -17,7 +17,8 @@ def undisturbed(model: torch.nn.Module) -> Iterator[None]:
     modes = [(module, module.training) for module in model.modules()]
     devices = sorted({tensor.device.index or 0 for tensor in model.parameters() if tensor.device.type == "cuda"})
     with torch.random.fork_rng(devices=devices), torch.inference_mode():
-        model.eval()
+        for module, _ in modes:  # not model.eval(), which an exported network refuses
+            module.training = False
         try:
             yield
         finally:

@@ -30,7 +30,7 @@ def from_all_ranks(own: LogitStore) -> LogitStore:
     return everyone
 
 
-def refuse_if_any_failed(problem: EnergyAlignError | None) -> None:
+def refuse_if_any_failed(problem: Exception | None) -> None:
     """Raise on every rank if one of them has a problem: the others would wait for it for ever."""
     if not in_a_group():
         failed = [] if problem is None else [0]

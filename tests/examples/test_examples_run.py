@@ -1,0 +1,191 @@
+"""The examples, run as a reader runs them. What they print and write is checked against an independent reading."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from energyalign import Shifts
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+# Not in the order of the alphabet, by which ImageFolder numbers classes: counts and labels must follow it all the same.
+DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+DIGIT_COUNTS = (80, 53, 35, 23, 15, 10, 6, 4, 3, 2)
+
+
+def needs(*packages):
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
+
+def run_example(name, *arguments, cwd):
+    """What the example prints. A warning that a reader would have to explain to himself fails it."""
+    command = [sys.executable, "-W", "error::UserWarning", EXAMPLES / name, *arguments]
+    # One thread each: on a machine that also runs other tests, more would wait for each other. Nothing is downloaded.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, cwd=cwd, env=environment, timeout=900, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def load_example(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Table:
+    """The printed table: names and training counts of the classes, accuracies in percent before and after."""
+
+    def __init__(self, printed):
+        rows = re.findall(r"^(\S+) +([\d,]+) +([\d.]+)% +([\d.]+)%$", printed, re.MULTILINE)
+        self.names = [row[0] for row in rows]
+        self.counts = [int(row[1].replace(",", "")) for row in rows]
+        self.before, self.after = (np.array([float(row[column]) for row in rows]) for column in (2, 3))
+        (summary,) = re.findall(r"^balanced accuracy +([\d.]+)% +([\d.]+)%$", printed, re.MULTILINE)
+        # Numbers are printed to a tenth.
+        np.testing.assert_allclose([float(x) for x in summary], [self.before.mean(), self.after.mean()], atol=0.11)
+
+    @property
+    def gain(self):
+        """In balanced accuracy, in points."""
+        return self.after.mean() - self.before.mean()
+
+    @property
+    def gain_of_rarest(self):
+        rarest = int(np.argmin(self.counts))
+        return self.after[rarest] - self.before[rarest]
+
+
+@pytest.fixture(scope="module")
+def image_folder(tmp_path_factory):
+    """Digits as PNG files: few of some classes in train/, the same number of every class in val/ and test/."""
+    image = pytest.importorskip("PIL.Image")
+    folder = tmp_path_factory.mktemp("digits")
+    digits = load_digits()
+    for digit, (name, count) in enumerate(zip(DIGIT_NAMES, DIGIT_COUNTS, strict=True)):
+        chosen = np.flatnonzero(digits.target == digit)
+        parts = {"val": chosen[:40], "test": chosen[40:90], "train": chosen[90 : 90 + count]}
+        for part, numbers in parts.items():
+            (folder / part / name).mkdir(parents=True)
+            for number in numbers:
+                pixels = (digits.images[number] * 15).astype(np.uint8)
+                image.fromarray(pixels).save(folder / part / name / f"{number}.png")
+    return folder
+
+
+@needs("lightgbm")
+def test_lightgbm_margins(tmp_path):
+    printed = run_example("lightgbm_margins.py", cwd=tmp_path)
+    table = Table(printed)
+    assert table.gain > 8
+    assert table.gain_of_rarest > 20
+    shifts = Shifts.load(tmp_path / "shifts.json")
+    assert shifts.evidence_kind == "held-out"
+    assert shifts.counts.tolist() == table.counts == sorted(table.counts, reverse=True)
+    assert np.all(np.diff(shifts.values) > 0)  # the rarer, the more is added
+    said = re.search(r"\[(.*)\]$", printed.strip())[1]
+    np.testing.assert_allclose([float(number) for number in said.split()], shifts.values, atol=0.0051)
+
+
+@needs("torch", "timm")
+def test_timm_model(tmp_path):
+    printed = run_example("timm_model.py", cwd=tmp_path)
+    table = Table(printed)
+    assert tuple(table.counts) == DIGIT_COUNTS
+    assert table.gain > 5
+    assert table.gain_of_rarest > 15
+    assert printed.endswith("Changed in test_resnet: fc.bias\n")
+    assert not any(tmp_path.iterdir())
+
+
+@needs("torch", "timm")
+def test_timm_model_measures_on_images_it_has_not_used():
+    parts = load_example("timm_model").load_long_tail(seed=0)
+    used = [index for part in parts for index in part.indices]
+    assert len(set(used)) == len(used) == sum(DIGIT_COUNTS) + 10 * (40 + 50)
+
+
+@needs("torch", "torchvision", "safetensors")
+def test_torchvision_image_folder(image_folder, tmp_path):
+    printed = run_example("torchvision_image_folder.py", image_folder, "--epochs", 5, "--out", "my.st", cwd=tmp_path)
+    table = Table(printed)
+    assert table.names == sorted(DIGIT_NAMES)
+    assert dict(zip(table.names, table.counts, strict=True)) == dict(zip(DIGIT_NAMES, DIGIT_COUNTS, strict=True))
+    assert table.gain > 6
+    assert "the same logits for all 500 images" in printed
+    assert [path.name for path in tmp_path.iterdir()] == ["my.st"]
+    np.testing.assert_allclose(accuracies_of_saved_resnet(tmp_path / "my.st", image_folder / "test"), table.after)
+
+
+def accuracies_of_saved_resnet(path, images):
+    """In percent per class, by a plain ResNet-18 that has never heard of energyalign."""
+    import torch
+    from PIL import Image
+    from safetensors.torch import load_file
+    from torchvision.models import resnet18
+    from torchvision.transforms import functional
+
+    network = resnet18(num_classes=len(DIGIT_NAMES)).eval()
+    network.load_state_dict(load_file(path))
+    shares = []
+    for label, name in enumerate(sorted(DIGIT_NAMES)):
+        pictures = [Image.open(file).convert("RGB") for file in sorted((images / name).iterdir())]
+        pixels = torch.stack([functional.to_tensor(functional.resize(picture, [32, 32])) for picture in pictures])
+        with torch.inference_mode():
+            shares.append(100.0 * (network(pixels).argmax(1) == label).double().mean().item())
+    return np.array(shares)
+
+
+@needs("torch", "torchvision", "safetensors")
+def test_without_a_test_folder_val_is_halved_class_by_class(image_folder, tmp_path):
+    for part in ("train", "val"):
+        (tmp_path / part).symlink_to(image_folder / part)
+    _, to_align, to_measure = load_example("torchvision_image_folder").load_images(tmp_path, image_size=8)
+    assert set(to_align.indices).isdisjoint(to_measure.indices)
+    for half in (to_align, to_measure):
+        assert np.bincount([half.dataset.targets[index] for index in half.indices]).tolist() == [20] * 10
+
+
+@needs("torch", "torchvision", "safetensors")
+def test_a_class_that_val_lacks_is_not_taken_for_the_next(image_folder, tmp_path):
+    (tmp_path / "train").symlink_to(image_folder / "train")
+    (tmp_path / "val").mkdir()
+    for name in DIGIT_NAMES[:-1]:
+        (tmp_path / "val" / name).symlink_to(image_folder / "val" / name)
+    with pytest.raises(SystemExit, match="val has the classes"):
+        load_example("torchvision_image_folder").load_images(tmp_path, image_size=8)
+
+
+@needs("torch", "transformers", "accelerate", "networkx")
+def test_hugging_face_text(tmp_path):
+    table = Table(run_example("hugging_face_text.py", "--out", "saved", cwd=tmp_path))
+    assert table.names == ["numpy", "sklearn", "rich", "networkx"]
+    assert table.gain > 5
+    assert table.gain_of_rarest > 15
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
+    from transformers import pipeline
+
+    classify = pipeline("text-classification", model=str(tmp_path / "saved"))
+    assert classify("return the nodes of a graph that have an edge to a node")[0]["label"] == "networkx"
+
+
+@needs("torch", "transformers", "accelerate", "networkx")
+def test_hugging_face_texts_are_used_once_and_do_not_name_their_package():
+    example = load_example("hugging_face_text")
+    train, val, test = example.load_texts(seed=0)
+    texts = [text for text, _ in train + val + test]
+    assert len(set(texts)) == len(texts)
+    assert not {word for text in texts for word in text.split()} & {"numpy", "sklearn", "rich", "networkx"}
+    assert np.bincount([label for _, label in train]).tolist() == list(example.TRAINING_TEXTS.values())
+    assert np.bincount([label for _, label in val]).tolist() == [100] * 4
+    assert np.bincount([label for _, label in test]).tolist() == [150] * 4
