@@ -369,3 +369,32 @@ def test_a_candidate_that_fails_on_a_part_of_the_evidence_is_still_there_for_its
     assert shifts.estimator == "marginal"
     assert all(candidate.problem == "too little" for candidate in shifts.selection.candidates)
     assert selection_module.estimate is whole
+
+
+def given_up(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A model that has given up its second rarest class: its logit is far below what its count explains."""
+    labels = np.repeat(np.arange(5), 60)
+    logits = 2.5 * np.eye(5)[labels] + rng.normal(size=(300, 5)) + np.log(COUNTS)
+    return logits - np.array([0.0, 0.0, 0.0, 12.0, 0.0]), labels
+
+
+def test_monotone_sharing_gives_way_where_the_counts_do_not_explain_the_bias() -> None:
+    logits, labels = given_up(np.random.default_rng(0))
+    fresh, truth = given_up(np.random.default_rng(1))
+    evidence = Evidence.from_arrays(logits, labels, counts=COUNTS)
+    found = fit_shifts(evidence)
+    assert (found.estimator, found.clusters.name) == ("marginal", "per-class")
+    with pytest.warns(UntrustedEstimateWarning, match=r"monotone sharing moves the shift of class 3.* by up to \d"):
+        shared = fit_shifts(evidence, estimator="marginal", clusters="monotone")
+    assert accuracy(found, fresh, truth) > accuracy(shared, fresh, truth) + 0.1
+    strains = {c.sharing: c.strain for c in found.selection.candidates if c.estimator == "marginal"}
+    assert strains["monotone"] > 3.0
+    assert strains["per-class"] is None
+
+
+def test_strain_that_noise_explains_is_none() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(5), 60)
+    logits = 2.5 * np.eye(5)[labels] + rng.normal(size=(300, 5))  # no bias at all: pooled everywhere
+    result = estimate(Evidence.from_arrays(logits, labels, counts=COUNTS), make_estimator("marginal"), "monotone")
+    np.testing.assert_array_equal(result.strain, 0.0)

@@ -14,15 +14,22 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.monotone import smooth
 from energyalign.core.sharing import Sharing
 
+_BY_CHANCE = 4.0  # standard errors
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Shifts that make the classes equal; the target prior is not in them yet."""
+    """Shifts that make the classes equal; the target prior is not in them yet.
+
+    `strain` is how far monotone sharing moved each class from its own measured energy, where that is more than chance
+    explains; 0 elsewhere.
+    """
 
     estimator: str
     clusters: Clusters
     shifts: Floats
     standard_errors: Floats
+    strain: Floats
 
 
 def estimate(evidence: Evidence, estimator: Estimator, sharing: Sharing) -> Estimate:
@@ -36,6 +43,7 @@ def estimate(evidence: Evidence, estimator: Estimator, sharing: Sharing) -> Esti
         sharing,
         np.where(evidence.masked, 0.0, shifts[sharing.indices]),
         np.where(evidence.masked, 0.0, energies.shift_standard_errors[sharing.indices]),
+        np.zeros(evidence.n_classes),
     )
 
 
@@ -53,12 +61,8 @@ def _estimate_monotone(evidence: Evidence, estimator: Estimator) -> Estimate:
     assignment = np.unique(stand_in, return_inverse=True)[1]
     alone = Clusters(tuple(assignment.tolist()), int(assignment[usable[0]]))
     energies = _energies(evidence, estimator, alone)
-    values, errors = smooth(
-        energies.values[alone.indices],
-        energies.standard_errors[alone.indices],
-        evidence.counts,
-        evidence.usable,
-    )
+    own, own_errors = energies.values[alone.indices], energies.standard_errors[alone.indices]
+    values, errors = smooth(own, own_errors, evidence.counts, evidence.usable)
     rarest = usable[np.argmin(evidence.counts[usable])]
     pools = np.unique(values, return_inverse=True)[1]
     return Estimate(
@@ -66,6 +70,7 @@ def _estimate_monotone(evidence: Evidence, estimator: Estimator) -> Estimate:
         Clusters(tuple(pools.tolist()), int(pools[rarest]), "monotone"),
         np.where(evidence.masked, 0.0, values[rarest] - values),
         np.where(evidence.masked | (pools == pools[rarest]), 0.0, np.hypot(errors, errors[rarest])),
+        np.where(evidence.usable & (np.abs(values - own) > _BY_CHANCE * own_errors), np.abs(values - own), 0.0),
     )
 
 

@@ -17,6 +17,7 @@ from energyalign.core.sharing import Sharing, SharingChoice, jenks_to_try, make_
 from energyalign.core.trust import (
     FEWEST_EFFECTIVE_SAMPLES,
     LARGEST_STANDARD_ERROR,
+    LARGEST_STRAIN,
     smallest_effective_samples,
 )
 
@@ -134,6 +135,8 @@ def _by_diagnostics(candidates: list[Candidate], standing: list[int], evidence: 
     memorised = evidence.kind == "training" and (not raw or raw[0] >= MEMORISED)
     # The raw model has no diagnostics that could fail: it is not a last resort here.
     alive = [i for i in standing if candidates[i].estimator != "none"]
+    # Where the counts do not explain the energies, monotone sharing gives way to the next.
+    alive = [i for i in alive if (candidates[i].strain or 0.0) <= LARGEST_STRAIN] or alive
     if len({candidates[i].estimator for i in alive}) == 1:
         return Selection(tuple(candidates), alive[0], f"{why}, so the preferred way of sharing was taken.")
     preferred = [i for i in alive if all(candidates[i].estimator != candidates[j].estimator for j in alive if j < i)]
@@ -177,6 +180,7 @@ def _measured(evidence: Evidence, result: Estimate, sharing: str) -> Candidate:
         largest_error=_finite(float(np.max(errors, initial=0.0))),
         smallest_effective_samples=smallest_effective_samples(evidence) if result.estimator == "lse" else None,
         slope=None if result.estimator == "none" else _slope(evidence, result.shifts),
+        strain=float(np.max(result.strain)) if sharing == "monotone" else None,
     )
 
 

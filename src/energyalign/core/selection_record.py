@@ -20,6 +20,8 @@ class Candidate:
     slope : float or None
         Of the estimated energies on the logarithm of the training counts. Theory says 1 for a model
         trained with cross-entropy to the end.
+    strain : float or None
+        How far monotone sharing moves a class from its own measured energy, where chance does not explain it.
     problem : str or None
         Why the candidate is out.
     """
@@ -31,6 +33,7 @@ class Candidate:
     largest_error: float | None = None
     smallest_effective_samples: float | None = None
     slope: float | None = None
+    strain: float | None = None
     problem: str | None = None
 
 
