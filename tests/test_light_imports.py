@@ -12,7 +12,7 @@ import pytest
 
 import energyalign
 
-HEAVY = {"torch", "sklearn", "scipy", "matplotlib", "pandas"}
+HEAVY = {"torch", "torchvision", "sklearn", "scipy", "matplotlib", "pandas", "onnx", "onnxruntime"}
 SOURCE = Path(energyalign.__file__).parents[1]
 
 
@@ -35,7 +35,9 @@ def test_the_package_alone_is_light() -> None:
     assert not imported & (HEAVY | {"numpy"})
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["apply", "--help"], ["--version"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["fit", "--help"], ["apply", "--help"], ["onnx", "--help"], ["--version"]], ids=" ".join
+)
 def test_help_is_light(arguments: list[str]) -> None:
     imported = imported_by("-m", "energyalign.cli.main", *arguments)
     assert "energyalign" in imported

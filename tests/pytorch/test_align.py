@@ -149,7 +149,91 @@ def test_an_explicit_head_wins(linear: nn.Module, batches: Batches) -> None:
         align(linear, batches, counts=COUNTS, estimator="prior", head="0")
 
 
+def test_an_aligned_network_is_not_aligned_again(linear: nn.Module, batches: Batches) -> None:
+    aligned = align(linear, batches, counts=COUNTS, estimator="prior")
+    with pytest.raises(EnergyAlignError, match=r"aligned already .* `del model.shifts_` first"):
+        align(aligned, batches, counts=COUNTS, estimator="prior")
+
+
+class Remembering(nn.Linear):
+    """Keeps what it computed, uses one buffer for every output, and has its own idea of evaluation."""
+
+    noisy = True
+
+    def train(self, mode: bool = True) -> Remembering:
+        self.noisy = mode
+        return super().train(mode)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert not self.noisy
+        self.kept = super().forward(x)
+        if not hasattr(self, "buffer"):
+            self.buffer = torch.empty(32, 4)
+        return self.buffer.copy_(self.kept.detach())
+
+
+def test_a_network_with_habits(batches: Batches) -> None:
+    torch.manual_seed(0)
+    network = Remembering(6, 4).train()
+    reference = nn.Linear(6, 4)
+    reference.load_state_dict(network.state_dict())
+    found = align(network, batches, estimator="lse", clusters="per-class").shifts_
+    expected = align(reference, batches, estimator="lse", clusters="per-class").shifts_
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
+    # What it kept is no inference tensor: training can go on with it.
+    (network.kept * torch.ones(4, requires_grad=True)).sum().backward()
+
+
+def test_inputs_in_any_nesting_and_labels_in_any_form(batches: Batches) -> None:
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(6, 4)
+
+        def forward(self, pair: Any) -> torch.Tensor:
+            return self.head(pair[0] + pair[1]["more"])
+
+    torch.manual_seed(0)
+    network = Pair()
+    forms = [lambda y: y.tolist(), lambda y: y.numpy().astype(np.uint8), lambda y: y[:, None]]
+    results = [
+        align(network, [((x.numpy(), {"more": x}), form(y)) for x, y in batches], counts=COUNTS, estimator="marginal")
+        for form in forms
+    ]
+    for other in results[1:]:
+        np.testing.assert_array_equal(other.shifts_.values, results[0].shifts_.values)
+    unlabelled = align(network, [((x, {"more": x}), None) for x, _ in batches], estimator="lse")
+    assert unlabelled.shifts_.n_samples == 160
+
+
+def test_the_wrapper_leaves_out_a_loss_of_the_raw_logits(batches: Batches) -> None:
+    class WithLoss(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4, 6))
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            logits = x @ self.weight.T
+            return {"loss": logits.sum(), "logits": logits, "hidden": x}
+
+    with pytest.warns(UserWarning, match="AlignedModel"):
+        aligned = align(WithLoss(), batches, counts=COUNTS, estimator="prior")
+    assert sorted(aligned(batches[0][0])) == ["hidden", "logits"]
+
+
 class TestBadInput:
+    @pytest.mark.parametrize(
+        ("labels", "message"),
+        [
+            (torch.zeros(32, 4, dtype=torch.long), r"labels of a batch have shape \(32, 4\): give one class number"),
+            (torch.zeros(32), "labels of a batch are torch.float32: give class numbers"),
+            (["cat"] * 32, "labels of a batch are no class numbers"),
+        ],
+    )
+    def test_what_is_no_label(self, labels: Any, message: str, linear: nn.Module, batches: Batches) -> None:
+        with pytest.raises(EnergyAlignError, match=message):
+            align(linear, [(batches[0][0], labels)])
+
     def test_nothing_to_read(self, linear: nn.Module) -> None:
         with pytest.raises(EnergyAlignError, match="the loader yielded nothing"):
             align(linear, [])

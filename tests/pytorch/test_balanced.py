@@ -63,6 +63,33 @@ def test_draws_of_one_image_differ() -> None:
     assert len({tuple(row.tolist()) for row in x.reshape(40, -1)}) > 25  # the two flips come again and again
 
 
+class Drawing(Dataset[Any]):
+    """A dataset with a random transformation of its own, as training sets have."""
+
+    def __init__(self, images: torch.Tensor) -> None:
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return self.images[index].float() / 255.0 * torch.rand(())
+
+
+def test_a_dataset_that_draws_is_fixed_by_the_seed_too(images: torch.Tensor) -> None:
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    first, _ = drawn(balanced_evidence(Drawing(images), LABELS, per_class=4, seed=1))
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(6)
+    again, _ = drawn(balanced_evidence(Drawing(images), LABELS, per_class=4, seed=1, num_workers=1))
+    assert torch.equal(first, again)
+
+
+def test_a_huge_seed_is_a_seed(images: torch.Tensor) -> None:
+    assert len(drawn(balanced_evidence(images, LABELS, per_class=2, seed=2**64))[0]) == 6
+
+
 def test_the_callers_random_state_is_left_alone(images: torch.Tensor) -> None:
     torch.manual_seed(5)
     state = torch.get_rng_state()
@@ -71,7 +98,7 @@ def test_the_callers_random_state_is_left_alone(images: torch.Tensor) -> None:
 
 
 def test_ranks_share_the_draws_of_one_process(images: torch.Tensor) -> None:
-    whole = balanced_evidence(images, LABELS, per_class=6)
+    whole = balanced_evidence(images, LABELS, per_class=6, normalize=lambda image: image - 0.5)
     x, _ = drawn(whole)
     parts = [drawn(DataLoader(whole.dataset, 4, sampler=range(rank, 18, 2)))[0] for rank in range(2)]
     assert torch.equal(torch.stack(parts, 1).reshape(x.shape), x)
@@ -142,10 +169,11 @@ class TestBadInput:
         with pytest.raises(EnergyAlignError, match="labels must hold a class number, from 0"):
             balanced_evidence(images, labels, per_class=3)
 
-    @pytest.mark.parametrize("options", [{"per_class": 0}, {"per_class": 3, "batch_size": 0}])
-    def test_numbers_below_one(self, options: dict[str, int], images: torch.Tensor) -> None:
-        with pytest.raises(EnergyAlignError, match="must be at least 1"):
-            balanced_evidence(images, LABELS, **options)
+    @pytest.mark.parametrize("options", [{"per_class": 0}, {"batch_size": 0}, {"seed": -1}, {"per_class": 5.0}])
+    def test_what_is_no_number_of_things(self, options: dict[str, Any], images: torch.Tensor) -> None:
+        name = next(iter(options))
+        with pytest.raises(EnergyAlignError, match=rf"{name} is .*; it must be a whole number of [01] or more"):
+            balanced_evidence(images, LABELS, **{"per_class": 3, **options})
 
     def test_images_normalised_already(self, images: torch.Tensor) -> None:
         with pytest.raises(EnergyAlignError, match=r"image \d+ has values outside \[0, 1\]: give images before"):

@@ -48,24 +48,77 @@ def test_shifts_of_other_classes(batches: Batches, shifts: Shifts) -> None:
         fold_shifts(nn.Linear(6, 3), shifts, batches[0])
 
 
-def test_masked_classes_do_not_hide_a_failure(batches: Batches, shifts: Shifts) -> None:
-    """A bias before a doubling would shift twice as far; a class at -inf must not make every difference look small."""
+class Doubled(nn.Module):
+    """A bias on the last layer arrives twice as large; one class is masked."""
 
-    class Doubled(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.last = nn.Linear(6, 4)
-            self.bias_of_nothing = nn.Linear(1, 1)
+    def __init__(self, mask: float) -> None:
+        super().__init__()
+        self.last, self.mask = nn.Linear(6, 4), mask
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            logits = 2.0 * self.last(x)
-            return torch.cat([logits[:, :3], torch.full_like(logits[:, :1], -torch.inf)], dim=1)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits = 2.0 * self.last(x)
+        return torch.cat([logits[:, :3], torch.full_like(logits[:, :1], self.mask)], dim=1)
 
-    network = Doubled()
+
+@pytest.mark.parametrize("mask", [-torch.inf, -1e9, torch.finfo(torch.float32).min])
+def test_masked_classes_do_not_hide_a_failure(mask: float, batches: Batches, shifts: Shifts) -> None:
+    """The size of one logit says nothing about the rounding of the others."""
+    network = Doubled(mask)
     before = copy.deepcopy(network.state_dict())
     with pytest.raises(NotFolded, match="does not end up in the logits unchanged"):
         fold_shifts(network, shifts, batches[0], head="last")
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+
+
+class HalfInside(nn.Module):
+    """Autocast inside the model and float32 outside, as accelerate makes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(6, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.head(x).float()
+
+
+def test_half_precision_inside_is_allowed_its_rounding(batches: Batches, shifts: Shifts) -> None:
+    network = HalfInside()
+    assert fold_shifts(network, shifts, batches[0]) == "head"
+
+
+class TwoHeads(nn.Module):
+    """A first head whose output happens to be that of the second, which alone counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 4), nn.Linear(6, 4)
+        self.second.load_state_dict(self.first.state_dict())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.first(x)
+        return self.second(x)
+
+
+def test_of_two_that_look_alike_the_one_that_counts(batches: Batches, shifts: Shifts) -> None:
+    assert fold_shifts(TwoHeads(), shifts, batches[0]) == "second"
+
+
+def test_an_interruption_leaves_no_trial_behind(batches: Batches, shifts: Shifts) -> None:
+    class Interrupting(nn.Linear):
+        calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            if self.calls == 4:
+                raise KeyboardInterrupt
+            return super().forward(x)
+
+    network = Interrupting(6, 4)
+    before = network.bias.detach().clone()
+    with pytest.raises(KeyboardInterrupt):
+        fold_shifts(network, shifts, batches[0])
+    assert torch.equal(network.bias, before)
 
 
 @pytest.mark.parametrize("behind", [nn.ReLU(), nn.Hardtanh(-50.0, 50.0)])

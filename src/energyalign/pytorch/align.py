@@ -9,6 +9,7 @@ from typing import Any
 import numpy.typing as npt
 import torch
 
+from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.sharing import SharingChoice
@@ -61,6 +62,11 @@ def align(
     torch.nn.Module
         Its ``state_dict`` differs only in the bias of the head. The `Shifts` are its attribute ``shifts_``.
     """
+    if hasattr(plain_network(model), "shifts_"):
+        raise EnergyAlignError(
+            "the model is aligned already (its shifts_ say by how much): start from the network as it was trained. If "
+            "it was trained on since, `del model.shifts_` first."
+        )
     found, probe = collect_evidence(
         model, loader, counts=counts, kind=evidence, class_names=None if class_names is None else list(class_names)
     )

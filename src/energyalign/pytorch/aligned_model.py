@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from energyalign.core.shifts import Shifts
+from energyalign.pytorch.batches import device_of
 from energyalign.pytorch.outputs import logits_of, with_logits
 
 
@@ -26,8 +27,8 @@ class AlignedModel(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, model: torch.nn.Module, shifts: Shifts) -> None:
         super().__init__()
         self.model = model
-        like = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
-        self.register_buffer("shifts", torch.tensor(shifts.values, dtype=like.dtype, device=like.device))
+        # In float32 even if the model is not: its head may be finer than its body, and is rounded once.
+        self.register_buffer("shifts", torch.tensor(shifts.values, dtype=torch.float32, device=device_of(model)))
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """What the model returns, with corrected logits."""

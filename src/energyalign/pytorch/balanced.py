@@ -17,7 +17,7 @@ from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.pytorch.augment import ImageTransform, make_policy
 
 Item: TypeAlias = tuple[torch.Tensor, int]
-DEFAULT_POLICY = "one"
+DEFAULT_POLICY = "crop-flip"
 
 
 def balanced_evidence(
@@ -44,10 +44,10 @@ def balanced_evidence(
         The class of every image of the dataset, numbered from 0 (``dataset.targets`` of torchvision).
     per_class : int
         Images to draw of every class.
-    augment : {"one", "none", "crop-flip", "two", "half"}
+    augment : {"crop-flip", "none", "one", "two", "half"}
         How the images are changed; see `energyalign.pytorch.augment.POLICIES`.
     normalize : callable, optional
-        What the model expects beyond values in [0, 1], for example ``v2.Normalize(mean, std)``; applied to batches.
+        What the model expects beyond values in [0, 1], for example ``v2.Normalize(mean, std)``.
     seed : int
         Fixes the draws and their transformations, whatever the batch size and the number of workers.
     batch_size : int
@@ -65,51 +65,55 @@ def balanced_evidence(
     >>> loader = balanced_evidence(train_set, train_set.targets, per_class=50)  # doctest: +SKIP
     >>> aligned = align(model, loader, counts=train_counts)  # doctest: +SKIP
     """
-    if per_class < 1 or batch_size < 1:
-        raise EnergyAlignError("per_class and batch_size must be at least 1.")
+    for name, value, least in (("per_class", per_class, 1), ("batch_size", batch_size, 1), ("seed", seed, 0)):
+        if not isinstance(value, (int, np.integer)) or value < least:
+            raise EnergyAlignError(f"{name} is {value!r}; it must be a whole number of {least} or more.")
     classes = _checked_labels(labels, dataset)
     indices = _draw_evenly(classes, per_class, np.random.default_rng(seed))
     return DataLoader(
-        Draws(dataset, indices, classes[indices], make_policy(augment), seed),
+        Draws(dataset, indices, classes[indices], transform=make_policy(augment), normalize=normalize, seed=seed),
         batch_size=batch_size,
         num_workers=num_workers,
-        collate_fn=_Collate(normalize),
-        generator=torch.Generator().manual_seed(seed),  # its own, so that reading leaves the global state alone
+        collate_fn=_stack,
+        generator=torch.Generator(),  # its own, so that reading leaves the global state alone
     )
 
 
 class Draws(Dataset[Item]):  # type: ignore[misc]
     """Images of a dataset under random transformations; draw number k is the same whenever it is asked for."""
 
-    def __init__(self, dataset: Any, indices: Ints, labels: Ints, transform: ImageTransform, seed: int) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        indices: Ints,
+        labels: Ints,
+        *,
+        transform: ImageTransform,
+        normalize: ImageTransform | None,
+        seed: int,
+    ) -> None:
         self.dataset, self.indices, self.labels = dataset, indices, labels
-        self.transform, self.seed = transform, seed
+        self.transform, self.normalize, self.seed = transform, normalize, seed
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def __getitem__(self, number: int) -> Item:
         index = int(self.indices[number])
-        image = _image(self.dataset[index], index)
-        with _seeded(_seed_of(self.seed, number)):
-            return self.transform(image), int(self.labels[number])
+        with _seeded(_seed_of(self.seed, number)):  # the dataset may draw, too
+            image = self.transform(_image(self.dataset[index], index))
+        return image if self.normalize is None else self.normalize(image), int(self.labels[number])
 
 
-class _Collate:
-    """Stack and normalise; a class because worker processes cannot be handed a closure."""
-
-    def __init__(self, normalize: Callable[[torch.Tensor], torch.Tensor] | None) -> None:
-        self.normalize = normalize
-
-    def __call__(self, items: Sequence[Item]) -> tuple[torch.Tensor, torch.Tensor]:
-        shapes = sorted({tuple(image.shape) for image, _ in items})
-        if len(shapes) > 1:
-            raise EnergyAlignError(
-                f"the images differ in shape, for example {shapes[0]} and {shapes[1]}: let the dataset's transform "
-                "bring them to one size."
-            )
-        images, labels = default_collate(items)
-        return images if self.normalize is None else self.normalize(images), labels
+def _stack(items: Sequence[Item]) -> tuple[torch.Tensor, torch.Tensor]:
+    shapes = sorted({tuple(image.shape) for image, _ in items})
+    if len(shapes) > 1:
+        raise EnergyAlignError(
+            f"the images differ in shape, for example {shapes[0]} and {shapes[1]}: let the dataset's transform "
+            "bring them to one size."
+        )
+    images, labels = default_collate(items)
+    return images, labels
 
 
 def _checked_labels(labels: npt.ArrayLike, dataset: Any) -> Ints:

@@ -33,11 +33,10 @@ def open_batch(batch: Any, device: torch.device) -> Batch:
     if isinstance(batch, Mapping):
         named = {str(key): _to(value, device) for key, value in batch.items()}
         key = next((key for key in LABEL_KEYS if key in named), None)
-        labels = None if key is None else named.pop(key)
-        return Batch((), named, labels)
+        return Batch((), named, None if key is None else _as_labels(named.pop(key)))
     if isinstance(batch, (tuple, list)):
         if len(batch) == 2:
-            return Batch((_to(batch[0], device),), {}, torch.as_tensor(batch[1]))
+            return Batch((_to(batch[0], device),), {}, _as_labels(batch[1]))
         if len(batch) == 1:
             return Batch((_to(batch[0], device),), {}, None)
         raise EnergyAlignError(
@@ -56,6 +55,29 @@ def device_of(model: torch.nn.Module) -> torch.device:
 
 
 def _to(value: Any, device: torch.device) -> Any:
+    """Tensors and arrays, also inside tuples, lists and dicts, on the device; the rest as it is."""
     if isinstance(value, np.ndarray):
         value = torch.from_numpy(value)
-    return value.to(device) if hasattr(value, "to") else value
+    if hasattr(value, "to"):
+        return value.to(device)
+    if isinstance(value, Mapping):
+        return {key: _to(inner, device) for key, inner in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)(_to(inner, device) for inner in value)
+    return value
+
+
+def _as_labels(values: Any) -> torch.Tensor | None:
+    if values is None:
+        return None
+    try:
+        labels = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise EnergyAlignError(f"the labels of a batch are no class numbers: {error}.") from error
+    if labels.ndim > 1 and labels.numel() != len(labels):
+        raise EnergyAlignError(
+            f"the labels of a batch have shape {tuple(labels.shape)}: give one class number per sample."
+        )
+    if labels.is_floating_point() or labels.is_complex():
+        raise EnergyAlignError(f"the labels of a batch are {labels.dtype}: give class numbers, as integers.")
+    return labels

@@ -12,7 +12,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
 from energyalign.pytorch.aligned_model import AlignedModel
 from energyalign.pytorch.batches import Batch, device_of, open_batch
-from energyalign.pytorch.heads import can_take_bias, find_head
+from energyalign.pytorch.heads import can_take_bias, find_heads
 from energyalign.pytorch.inference import undisturbed
 from energyalign.pytorch.outputs import flat_logits, logits_of
 from energyalign.pytorch.unwrap import plain_network
@@ -70,46 +70,79 @@ def fold_or_wrap(model: torch.nn.Module, shifts: Shifts, probe: Batch, *, head: 
 
 
 def fold_into_head(network: torch.nn.Module, shifts: Shifts, probe: Batch, head: str | None) -> str:
-    """Fold, verify on the probe, and undo if the logits did not follow."""
+    """Fold into the first head for which the logits follow on the probe; the network is as it was if there is none."""
     with undisturbed(network):
-        before = flat_logits(logits_of(probe.call(network))).clone()
-        found = find_head(network, probe, head)
-    if before.shape[1] != shifts.n_classes:
-        raise EnergyAlignError(f"the shifts are for {shifts.n_classes} classes, the model has {before.shape[1]}.")
-    if found is None:
-        raise NotFolded("no module of the model makes the logits and has a bias (a functional or scripted head?).")
-    name, module = found
+        n_classes = flat_logits(logits_of(probe.call(network))).shape[1]
+        heads = find_heads(network, probe, head)
+    if n_classes != shifts.n_classes:
+        raise EnergyAlignError(f"the shifts are for {shifts.n_classes} classes, the model has {n_classes}.")
+    reason = NotFolded("no module of the model makes the logits and has a bias (a functional or scripted head?).")
+    for name, module in heads:
+        try:
+            _fold_into(network, name, module, shifts, probe)
+        except NotFolded as error:
+            reason = error
+        else:
+            return name
+    raise reason
+
+
+def _fold_into(network: torch.nn.Module, name: str, module: torch.nn.Module, shifts: Shifts, probe: Batch) -> None:
     if not can_take_bias(module, shifts.n_classes):
         raise NotFolded(f"module {name!r} ({type(module).__name__}) has no bias with one number per class.")
     _refuse_tied(network, name, module)
     old = None if module.bias is None else module.bias.detach().clone()
+    before = _Run(network, name, module, probe)
     try:
         # Far to either side first: a clamp or a ReLU behind the head may touch none of the probe's logits as they are.
         for distance in (-_FAR, _FAR, 0.0):
-            added = shifts.values + distance
-            _set_bias(module, _new_bias(module, old, added))
-            _verify(network, probe, before + torch.tensor(added, dtype=before.dtype, device=before.device), name)
-    except NotFolded:
+            bias = _new_bias(module, old, shifts.values + distance)
+            _set_bias(module, bias)
+            if not before.followed_by(_Run(network, name, module, probe), shifts.values + distance, bias):
+                raise NotFolded(f"a bias on module {name!r} does not end up in the logits unchanged.")
+    except BaseException:  # Ctrl-C too must not leave a trial in the network
         _set_bias(module, old)
         raise
     if old is None and hasattr(network, "from_pretrained"):
         warnings.warn(
             f"head {name!r} of this model had no bias and has one now. `from_pretrained` will build the head without "
             "it and drop it: keep aligned.shifts_.save(...), and use fold_shifts on the loaded model.",
-            stacklevel=4,
+            stacklevel=5,
         )
-    return name
 
 
-def _verify(network: torch.nn.Module, probe: Batch, wanted: torch.Tensor, name: str) -> None:
-    try:
-        with undisturbed(network):
-            found = flat_logits(logits_of(probe.call(network)))
-    except Exception as error:
-        raise NotFolded(f"module {name!r} does not run with a bias of one number per class ({error}).") from error
-    # Under autocast, a bias in float32 may lift what was bfloat16 without it.
-    if not torch.allclose(found.to(wanted.dtype), wanted, rtol=0.0, atol=_tolerance(wanted)):
-        raise NotFolded(f"a bias on module {name!r} does not end up in the logits unchanged.")
+class _Run:
+    """Logits of the probe, and the coarsest precision that they went through."""
+
+    def __init__(self, network: torch.nn.Module, name: str, head: torch.nn.Module, probe: Batch) -> None:
+        precisions: list[float] = []
+        hook = head.register_forward_hook(lambda _m, _i, output: precisions.append(_precision(output)))
+        try:
+            with undisturbed(network):
+                logits = flat_logits(logits_of(probe.call(network)))
+        except EnergyAlignError:
+            raise
+        except Exception as error:
+            raise NotFolded(
+                f"the model does not run with a bias of one number per class on module {name!r} ({error})."
+            ) from error
+        finally:
+            hook.remove()
+        self.logits = logits.double()
+        # Logits in float32 may have been bfloat16 on the way: a head in half precision, or autocast inside the model.
+        self.precision = max(_precision(logits), *precisions, 0.0)
+
+    def followed_by(self, after: _Run, added: Floats, bias: torch.Tensor) -> bool:
+        """Whether the logits after are these plus `added`, but for rounding; number by number, for some may be huge."""
+        wanted = self.logits + torch.tensor(added, dtype=torch.float64, device=self.logits.device)
+        size = torch.stack([self.logits.abs(), wanted.abs(), bias.detach().double().abs().expand_as(wanted)]).amax(0)
+        allowed = 16.0 * max(self.precision, after.precision) * size.clamp(min=1.0)
+        return bool(((after.logits - wanted).abs().le(allowed) | (after.logits == wanted)).all())  # -inf equals -inf
+
+
+def _precision(output: Any) -> float:
+    known = isinstance(output, torch.Tensor) and output.is_floating_point()
+    return float(torch.finfo(output.dtype).eps) if known else 0.0
 
 
 def _refuse_tied(network: torch.nn.Module, name: str, head: torch.nn.Module) -> None:
@@ -138,9 +171,3 @@ def _new_bias(head: torch.nn.Module, old: torch.Tensor | None, added: Floats) ->
     if old is not None:
         total = total + old.double().cpu()
     return total.to(dtype=reference.dtype, device=reference.device)
-
-
-def _tolerance(logits: torch.Tensor) -> float:
-    """What adding a number of this size may lose in this precision; a masked class's -inf has no size."""
-    largest = logits[logits.isfinite()].abs().max() if logits.isfinite().any() else 0.0
-    return 16.0 * float(torch.finfo(logits.dtype).eps) * max(1.0, float(largest))

@@ -11,8 +11,8 @@ from energyalign.pytorch.batches import Batch
 from energyalign.pytorch.outputs import logits_of
 
 
-def find_head(model: torch.nn.Module, batch: Batch, path: str | None = None) -> tuple[str, torch.nn.Module] | None:
-    """The innermost module whose output is the model's logits, by name; None if there is none.
+def find_heads(model: torch.nn.Module, batch: Batch, path: str | None = None) -> list[tuple[str, torch.nn.Module]]:
+    """The modules whose output is the model's logits, by name, innermost first.
 
     Found by looking, not by name: the model runs once and the modules whose output has the very values of the
     logits are noted. That holds for torchvision, timm, Hugging Face and hand-written networks alike.
@@ -26,7 +26,7 @@ def find_head(model: torch.nn.Module, batch: Batch, path: str | None = None) -> 
     if path is not None:
         if path not in modules:
             raise EnergyAlignError(f"the model has no module called {path!r}: see model.named_modules().")
-        return path, modules[path]
+        return [(path, modules[path])]
     outputs: list[tuple[str, torch.Tensor]] = []
 
     def watch(name: str) -> Any:
@@ -45,10 +45,11 @@ def find_head(model: torch.nn.Module, batch: Batch, path: str | None = None) -> 
         for hook in hooks:
             hook.remove()
     # Modules end innermost first, so that the first match is the deepest one that makes the logits.
-    for name, output in outputs:
-        if can_take_bias(modules[name], logits.shape[1]) and _makes(output, logits):
-            return name, modules[name]
-    return None
+    return [
+        (name, modules[name])
+        for name, output in outputs
+        if can_take_bias(modules[name], logits.shape[1]) and _makes(output, logits)
+    ]
 
 
 def _makes(output: torch.Tensor, logits: torch.Tensor) -> bool:

@@ -16,11 +16,20 @@ def undisturbed(model: torch.nn.Module) -> Iterator[None]:
     """
     modes = [(module, module.training) for module in model.modules()]
     devices = sorted({tensor.device.index or 0 for tensor in model.parameters() if tensor.device.type == "cuda"})
-    with torch.random.fork_rng(devices=devices), torch.inference_mode():
-        for module, _ in modes:  # not model.eval(), which an exported network refuses
-            module.training = False
+    # Not inference mode: what the model keeps of its forward pass must still serve in training.
+    with torch.random.fork_rng(devices=devices), torch.no_grad():
+        _evaluate(model)
         try:
             yield
         finally:
             for module, training in modes:
                 module.training = training
+
+
+def _evaluate(model: torch.nn.Module) -> None:
+    """Evaluation mode; an exported network refuses to be asked, and its parts are told one by one."""
+    try:
+        model.eval()
+    except NotImplementedError:
+        for module in model.modules():
+            module.training = False

@@ -25,12 +25,12 @@ def logits_of(output: Any) -> torch.Tensor:
 
 
 def with_logits(output: Any, logits: torch.Tensor) -> Any:
-    """The same output, with these logits in place of its own."""
+    """The same output, with these logits in place of its own; a loss that was computed from those is left out."""
     if isinstance(output, torch.Tensor):
         return logits
     if isinstance(output, Mapping):  # a dict, and the outputs of Hugging Face models
         kind: Any = type(output)
-        return kind({**output, "logits": logits})
+        return kind({key: value for key, value in output.items() if key != "loss"} | {"logits": logits})
     changed = copy.copy(output)
     changed.logits = logits
     return changed

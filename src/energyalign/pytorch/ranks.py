@@ -26,7 +26,7 @@ def from_all_ranks(own: LogitStore) -> LogitStore:
             logits = _sent_by(rank, torch.from_numpy(own.blocks[i]) if mine else None)
             known = own.labels[i] if mine else None
             labels = _sent_by(rank, torch.empty(0, dtype=torch.int64) if known is None else known)
-            everyone.append(logits, labels if len(labels) else None)
+            everyone.append(logits, labels if len(labels) == len(logits) else None)
     return everyone
 
 

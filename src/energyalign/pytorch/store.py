@@ -33,10 +33,12 @@ class LogitStore:
 
     def append(self, logits: torch.Tensor, labels: torch.Tensor | None) -> None:
         """Keep a block. Half precision becomes float32; float64 stays."""
-        block = logits.to("cpu", torch.float64 if logits.dtype == torch.float64 else torch.float32).numpy()
+        kept = torch.float64 if logits.dtype == torch.float64 else torch.float32
+        # A copy: the model may use the memory again, and a view would keep all of what it is a view of.
+        block = logits.detach().to("cpu", kept, copy=True).contiguous().numpy()
         self._room -= block.nbytes
         self.blocks.append(block if self._room >= 0 else self._spilled(block))
-        self.labels.append(None if labels is None else _whole(labels.to("cpu").reshape(-1)))
+        self.labels.append(None if labels is None else labels.to("cpu", torch.int64).reshape(-1))
 
     @property
     def n_samples(self) -> int:
@@ -69,8 +71,3 @@ class LogitStore:
                 f"cannot keep the logits in a temporary file: {error}. Free some space in {tempfile.gettempdir()}, or "
                 "set TMPDIR to a folder with more, or give fewer samples."
             ) from error
-
-
-def _whole(labels: torch.Tensor) -> torch.Tensor:
-    """Whole numbers in one type, whatever the loader uses; anything else stays, to be refused by its own name."""
-    return labels if labels.is_floating_point() else labels.to(torch.int64)
