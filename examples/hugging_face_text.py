@@ -7,7 +7,7 @@ networkx. Once aligned it is still a model like any other, to `Trainer` and to `
     python examples/hugging_face_text.py
     python examples/hugging_face_text.py --epochs 15 --seed 1 --out aligned_text_model
 
-Needs: pip install 'energyalign[torch]' transformers accelerate networkx
+Needs: pip install '.[torch]' transformers accelerate networkx
 """
 
 import argparse

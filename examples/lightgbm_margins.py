@@ -7,7 +7,7 @@ the table is made with the file that was loaded again.
     python examples/lightgbm_margins.py
     python examples/lightgbm_margins.py --seed 1 --out shifts.json
 
-Needs: pip install lightgbm
+Needs: pip install . lightgbm
 """
 
 import argparse

@@ -6,7 +6,7 @@ the last line shows that nothing but the bias of its head has changed.
     python examples/timm_model.py
     python examples/timm_model.py --model test_efficientnet --epochs 20 --seed 1
 
-Needs: pip install 'energyalign[torch]' timm
+Needs: pip install '.[torch]' timm
 """
 
 import argparse

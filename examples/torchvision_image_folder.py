@@ -7,7 +7,7 @@ on the images that the shifts were fitted to, every correction looks good. ``val
     python examples/torchvision_image_folder.py PATH
     python examples/torchvision_image_folder.py PATH --epochs 30 --image-size 224 --out aligned.safetensors
 
-Needs: pip install 'energyalign[vision]'
+Needs: pip install '.[vision]'
 """
 
 import argparse
@@ -57,9 +57,11 @@ def train_network(model, images, epochs):
 
 
 @torch.inference_mode()
-def logits_of(model, loader):
+def logits_and_labels(model, images):
     model.eval()
-    return torch.cat([model(inputs.to(DEVICE)).cpu() for inputs, _ in loader])
+    batches = [(model(inputs.to(DEVICE)).cpu(), labels) for inputs, labels in DataLoader(images, batch_size=128)]
+    logits, labels = zip(*batches, strict=True)
+    return torch.cat(logits), torch.cat(labels)
 
 
 def print_table(names, counts, before, after):
@@ -88,17 +90,17 @@ def main():
         model, DataLoader(val, batch_size=128), counts=counts, evidence="held-out", class_names=train.classes
     )
 
-    test_loader = DataLoader(test, batch_size=128)
-    labels = torch.cat([labels for _, labels in test_loader])
-    before = ClassScores(len(counts)).update(logits_of(model, test_loader), labels)
-    aligned_logits = logits_of(aligned, test_loader)
-    after = ClassScores(len(counts)).update(aligned_logits, labels)
+    before_logits, labels = logits_and_labels(model, test)
+    after_logits, _ = logits_and_labels(aligned, test)
+    before = ClassScores(len(counts)).update(before_logits, labels)
+    after = ClassScores(len(counts)).update(after_logits, labels)
     print_table(train.classes, counts, before, after)
 
     save_model(aligned, args.out)
     loaded = resnet18(weights=None, num_classes=len(counts)).to(DEVICE)
     load_model(loaded, args.out)
-    torch.testing.assert_close(logits_of(loaded, test_loader), aligned_logits)
+    loaded_logits, _ = logits_and_labels(loaded, test)
+    torch.testing.assert_close(loaded_logits, after_logits)
     print(f"\nSaved {args.out}: loaded into a plain resnet18, it gives the same logits for all {len(labels)} images.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -152,3 +153,18 @@ def test_probabilities_given_as_logits(estimator: str) -> None:
     probabilities = np.random.default_rng(0).dirichlet(np.ones(4), size=80)
     with pytest.warns(UntrustedEstimateWarning, match="these scores are probabilities"):
         fit_shifts(Evidence.from_arrays(probabilities, np.arange(80) % 4), estimator=estimator, clusters="per-class")
+
+
+def test_counts_in_another_order_are_noticed() -> None:
+    """A silent trap: monotone sharing of energies that fall with the counts pools all of them, and corrects nothing."""
+    rng = np.random.default_rng(0)
+    counts = np.array([1000.0, 300, 100, 30, 10])
+    labels = np.repeat(np.arange(5), 40)
+    logits = 2 * np.eye(5)[labels] + rng.normal(size=(200, 5)) + np.log(counts)
+    with pytest.warns(
+        UntrustedEstimateWarning, match=r"run against the training counts .* in the order of the classes"
+    ):
+        fit_shifts(Evidence.from_arrays(logits, labels, counts=counts[::-1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_shifts(Evidence.from_arrays(logits, labels, counts=counts))

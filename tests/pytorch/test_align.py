@@ -155,6 +155,14 @@ def test_an_aligned_network_is_not_aligned_again(linear: nn.Module, batches: Bat
         align(aligned, batches, counts=COUNTS, estimator="prior")
 
 
+def test_a_network_aligned_in_inference_mode_can_be_trained(batches: Batches) -> None:
+    network = nn.Linear(6, 4, bias=False)
+    with torch.inference_mode():
+        aligned = align(network, batches, counts=COUNTS, estimator="prior")
+    aligned(batches[0][0]).sum().backward()
+    assert aligned.bias.grad is not None
+
+
 class Remembering(nn.Linear):
     """Keeps what it computed, uses one buffer for every output, and has its own idea of evaluation."""
 

@@ -179,6 +179,11 @@ class TestBadInput:
         with pytest.raises(EnergyAlignError, match=r"image \d+ has values outside \[0, 1\]: give images before"):
             drawn(balanced_evidence(images.float() - 0.5, LABELS, per_class=3))
 
+    @pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])
+    def test_whole_numbers_of_another_kind(self, dtype: torch.dtype, images: torch.Tensor) -> None:
+        with pytest.raises(EnergyAlignError, match=r"image \d+ holds torch.int\d+: give uint8, or floats in"):
+            drawn(balanced_evidence(images.to(dtype), LABELS, per_class=3))
+
     def test_nan(self) -> None:
         with pytest.raises(EnergyAlignError, match="image 0 has values outside"):
             drawn(balanced_evidence(torch.full((1, 3, 4, 4), torch.nan), [0], per_class=1))

@@ -37,6 +37,12 @@ def test_saved_shifts_into_a_loaded_network(
     )
 
 
+def test_shifts_are_folded_once(linear: nn.Module, batches: Batches, shifts: Shifts) -> None:
+    fold_shifts(linear, shifts, batches[0])
+    with pytest.raises(EnergyAlignError, match="aligned already"):
+        fold_shifts(linear, shifts, batches[0])
+
+
 def test_an_optimiser_still_holds_the_parameter(linear: nn.Module, batches: Batches, shifts: Shifts) -> None:
     bias = linear[-1].bias
     fold_shifts(linear, shifts, batches[0])

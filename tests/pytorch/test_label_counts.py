@@ -35,6 +35,11 @@ def test_a_later_batch_may_have_fewer_classes() -> None:
     "labels",
     [
         pytest.param([torch.tensor([0.3, 0.7])], id="soft labels"),
+        pytest.param([torch.tensor([[0, 1, 2], [2, 1, 0]])], id="rows, one-hot for example"),
+        pytest.param([torch.tensor(2)], id="a single number"),
+        pytest.param([["cat", "dog"]], id="names"),
+        pytest.param([[[0], [1, 2]]], id="ragged"),
+        pytest.param([[0, 1, 2, 2**40]], id="numbers that are no classes"),
         pytest.param([None], id="none"),
         pytest.param([[0, 1, -100]], id="ignored"),
         pytest.param([[0, 1]], id="a class unseen"),
@@ -52,3 +57,21 @@ def test_a_batch_that_is_not_understood_makes_it_unknown() -> None:
     counter.add([0, 1, 2])
     counter.add_batch((1, 2, 3))
     assert counter.counts(3) is None
+
+
+def test_a_column_of_labels_is_counted() -> None:
+    assert counted(torch.tensor([[0], [1], [2], [2]])) == [1, 1, 2]
+
+
+class Untouchable:
+    """Inputs that may be large and on a GPU."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"the counter asked the inputs for {name}")
+
+
+def test_only_the_labels_are_looked_at() -> None:
+    counter = LabelCounter()
+    counter.add_batch((Untouchable(), torch.tensor([0, 1])))
+    counter.add_batch({"x": Untouchable(), "labels": torch.tensor([0, 1])})
+    assert counter.seen == {0: 2, 1: 2}

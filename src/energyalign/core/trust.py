@@ -17,12 +17,14 @@ LARGEST_STANDARD_ERROR = 1.0
 # In logits: a class that sharing moves further than this has a bias that its count does not explain. Seen on a network
 # that had given up a class: its own shift was +12.6, its neighbour's 0, and their pool at 6.3 ruined both.
 LARGEST_STRAIN = 3.0
+STEEPEST_AGAINST = 0.5
 
 
 def concerns(evidence: Evidence, estimate: Estimate, selection: Selection | None = None) -> list[str]:
     """Every reason to doubt `estimate` and how it was chosen, worst first; empty if there is none."""
     found = [_thin_energies(evidence, estimate), _loose_shifts(evidence, estimate)]
-    found += [_strained_sharing(evidence, estimate), _unseen_classes(evidence, estimate)]
+    found += [_against_counts(estimate, selection), _strained_sharing(evidence, estimate, selection)]
+    found += [_unseen_classes(evidence, estimate)]
     found += [_not_logits(evidence, estimate), _blind_choice(selection)]
     return [concern for concern in found if concern]
 
@@ -63,9 +65,23 @@ def _loose_shifts(evidence: Evidence, estimate: Estimate) -> str | None:
     )
 
 
-def _strained_sharing(evidence: Evidence, estimate: Estimate) -> str | None:
+def _against_counts(estimate: Estimate, selection: Selection | None) -> str | None:
+    """Balanced training leaves a slope of 0; a clearly negative one tells of counts in another order."""
+    if selection is None or (estimate.clusters.name == "per-class" and estimate.estimator != "prior"):
+        return None  # not compared, or the counts had no part in it
+    slopes = [c.slope for c in selection.candidates if (c.estimator, c.sharing) == ("marginal", "per-class")]
+    against = [slope for slope in slopes if slope is not None and slope < -STEEPEST_AGAINST]
+    if not against:
+        return None
+    return (
+        f"the energies run against the training counts (slope {against[0]:.1f} on their logarithm; theory says 1): "
+        "are the counts in the order of the classes in the logits?"
+    )
+
+
+def _strained_sharing(evidence: Evidence, estimate: Estimate, selection: Selection | None) -> str | None:
     strained = np.flatnonzero(estimate.strain > LARGEST_STRAIN)
-    if len(strained) == 0:
+    if len(strained) == 0 or selection is not None:  # what auto chose, it chose knowing the strain
         return None
     order = strained[np.argsort(-estimate.strain[strained])]
     return (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import warnings
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +14,15 @@ import torch
 
 from energyalign.core.before_after import BeforeAfter, before_and_after
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.evidence import EvidenceKind
+from energyalign.core.estimators import make_estimator
+from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.pytorch.collect import collect_evidence
 from energyalign.pytorch.fold import fold_or_wrap
 from energyalign.pytorch.label_counts import LabelCounter
+from energyalign.pytorch.unwrap import plain_network
 
 
 class AfterTraining:
@@ -29,23 +33,25 @@ class AfterTraining:
     Parameters
     ----------
     loader : iterable of batches, optional
-        The evidence. By default the trainer's validation data, or its training data if it has no other.
+        The evidence, as the network takes it. By default the trainer's validation data, or its training data if it
+        has no other.
     evidence : {"training", "out-of-fold", "held-out"}, optional
         Whether the model was trained on what `loader` yields; needed with `loader`, and known otherwise.
     counts : array of shape (n_classes,), optional
-        Training samples per class; by default the labels of the training data are counted.
+        Training samples per class; by default the labels of the training data are counted where that is possible.
     estimator, clusters, target_prior, head, class_names, tau
         As for `energyalign.pytorch.align`.
 
     Attributes
     ----------
     shifts_ : Shifts
-        What was added to the logits.
+        What was added to the logits. This and the other attributes exist only after a training that ended aligned.
     aligned_ : torch.nn.Module
-        The trainer's own model, or an `AlignedModel` around it where folding is impossible (with a warning).
+        The trainer's own model; or, where folding is impossible, an `AlignedModel` around it, and the trainer's own
+        model is unchanged (a warning and the report say so).
     metrics_ : dict of str to float
         ``accuracy_before``, ``accuracy_after``, ``balanced_accuracy_before``, ...: on the evidence, every sample
-        corrected by shifts from the others. Empty without labels.
+        corrected by shifts from the others. Empty if that could not be measured; the report says why.
     """
 
     shifts_: Shifts
@@ -71,51 +77,62 @@ class AfterTraining:
                 "give loader= and evidence= together: only you know whether the model was trained on what it yields "
                 "('training') or not ('held-out')."
             )
+        # What can be known to be wrong is refused now, not after hours of training.
+        if estimator != "auto":
+            make_estimator(estimator, tau=tau)
+        if evidence is not None and evidence not in get_args(EvidenceKind):
+            raise EnergyAlignError(
+                f"unknown kind of evidence {evidence!r}: choose {', '.join(get_args(EvidenceKind))}."
+            )
         self.loader, self.evidence, self.counts = loader, evidence, counts
         self.estimator, self.clusters, self.target_prior, self.tau = estimator, clusters, target_prior, tau
         self.head, self.class_names = head, class_names
+        self._notes: list[str] = []
+
+    def forget_earlier_run(self, model: torch.nn.Module) -> None:
+        """Before training: what an earlier run found is not what this one will find."""
+        for name in ("shifts_", "aligned_", "metrics_"):
+            self.__dict__.pop(name, None)
+        # Training on from an aligned model is legitimate: its bias starts elsewhere, and the shifts to come are
+        # measured on the bias that training leaves. The mark of the earlier ones would only make us refuse.
+        if hasattr(plain_network(model), "shifts_"):
+            del plain_network(model).shifts_
 
     def align_or_warn(
         self,
         model: torch.nn.Module,
         held_out: Iterable[Any] | None,
         training: Iterable[Any] | None,
-        counter: LabelCounter,
+        count: Callable[[], LabelCounter],
     ) -> bool:
-        """Align; where that fails, say so instead: hours of training must not end in a traceback."""
-        try:
-            self.align_in_place(model, held_out, training, counter)
-        except EnergyAlignError as error:
-            warnings.warn(f"the model was NOT aligned and is as training left it: {error}", stacklevel=3)
-            return False
-        return True
+        """Align; where that fails, say so instead: hours of training must not end in a traceback.
 
-    def align_in_place(
-        self,
-        model: torch.nn.Module,
-        held_out: Iterable[Any] | None,
-        training: Iterable[Any] | None,
-        counter: LabelCounter,
-    ) -> None:
-        """Collect, fit, measure and fold; `counter` has seen the trainer's labels."""
-        loader, kind = self._source(held_out, training)
-        names = None if self.class_names is None else list(self.class_names)
-        evidence, probe = collect_evidence(model, loader, counts=self.counts, kind=kind, class_names=names)
-        counted = counter.counts(evidence.n_classes) if self.counts is None else None
-        if counted is not None:
-            evidence = evidence.with_counts(counted)
-        self.shifts_ = fit_shifts(
-            evidence, estimator=self.estimator, clusters=self.clusters, target_prior=self.target_prior, tau=self.tau
-        )
-        self.metrics_ = {} if evidence.labels is None else _as_metrics(before_and_after(evidence, self.shifts_))
-        self.aligned_ = fold_or_wrap(model, self.shifts_, probe, head=self.head)
+        Parameters
+        ----------
+        model : torch.nn.Module
+        held_out, training : iterable of batches, optional
+            The trainer's data; the first that there is serves, unless the user gave a loader.
+        count : callable
+            Gives a counter that has seen the training labels; called only if the user gave no counts.
+
+        Returns
+        -------
+        bool
+            Whether there are `shifts_`, `aligned_` and `metrics_` now.
+        """
+        with warning_instead_of_error("the model was NOT aligned and is as training left it"):
+            self._align_in_place(model, *self._source(held_out, training), count)
+            return True
+        return False
 
     def report(self) -> str:
         """What happened, for people."""
+        if not hasattr(self, "shifts_"):
+            return "energyalign: the model was not aligned."
         shifts = self.shifts_
         lines = [
-            f"energyalign: {shifts.estimator} ({shifts.clusters.name}) on {shifts.n_samples:,.0f} "
-            f"{shifts.evidence_kind} samples; shifts from {np.min(shifts.values):+.2f} to {np.max(shifts.values):+.2f}."
+            f"{shifts.estimator} ({shifts.clusters.name}) on {shifts.n_samples:,.0f} {shifts.evidence_kind} samples; "
+            f"shifts from {np.min(shifts.values):+.2f} to {np.max(shifts.values):+.2f}."
         ]
         if self.metrics_:
             pairs = [
@@ -124,8 +141,43 @@ class AfterTraining:
                 for name in ("accuracy", "balanced_accuracy")
             ]
             flattered = ", flattered: the model was trained on them" if shifts.evidence_kind == "training" else ""
-            lines.append(f"energyalign: {', '.join(pairs)} (cross-fitted on these samples{flattered}).")
-        return "\n".join(lines)
+            lines.append(f"{', '.join(pairs)} (cross-fitted on these samples{flattered}).")
+        return "\n".join(f"energyalign: {line}" for line in lines + self._notes)
+
+    def numbers_to_log(self, prefix: str) -> dict[str, float]:
+        """The metrics, and whether it is the trainer's own model that reaches them."""
+        folded = 0.0 if self._is_wrapped else 1.0
+        return {f"{prefix}{name}": value for name, value in (self.metrics_ | {"folded": folded}).items()}
+
+    def _align_in_place(
+        self, model: torch.nn.Module, loader: Iterable[Any], kind: EvidenceKind, count: Callable[[], LabelCounter]
+    ) -> None:
+        if hasattr(plain_network(model), "shifts_"):
+            raise EnergyAlignError("the model is aligned already: is there another EnergyAlignCallback in the list?")
+        notes = []
+        names = None if self.class_names is None else list(self.class_names)
+        evidence, probe = collect_evidence(model, loader, counts=self.counts, kind=kind, class_names=names)
+        if self.counts is None:
+            counted = count().counts(evidence.n_classes)
+            if counted is None:
+                notes.append("training counts unknown: give counts=... if you know them.")
+            else:
+                evidence = evidence.with_counts(counted)
+        shifts = fit_shifts(
+            evidence, estimator=self.estimator, clusters=self.clusters, target_prior=self.target_prior, tau=self.tau
+        )
+        aligned = fold_or_wrap(model, shifts, probe, head=self.head)
+        plain_network(aligned).shifts_ = shifts
+        # Only now, when nothing can go wrong with the model any more: a failure to measure must not undo it.
+        metrics, problem = _measured(evidence, shifts)
+        if problem is not None:
+            notes.append(f"accuracy was not measured: {problem}.")
+        if aligned is not model:
+            notes.append(
+                "the shifts could not be folded in: the trainer's own model is unchanged; use callback.aligned_."
+            )
+        self.shifts_, self.aligned_, self.metrics_ = shifts, aligned, metrics
+        self._notes, self._is_wrapped = notes, aligned is not model
 
     def _source(
         self, held_out: Iterable[Any] | None, training: Iterable[Any] | None
@@ -139,9 +191,36 @@ class AfterTraining:
         raise EnergyAlignError("the trainer has no validation and no training data: give loader= and evidence=.")
 
 
+@contextlib.contextmanager
+def warning_instead_of_error(consequence: str) -> Iterator[None]:
+    """Whatever goes wrong inside becomes a warning: the consequence, and why."""
+    try:
+        yield
+    except Exception as error:
+        warnings.warn(f"{consequence}: {_said_by(error)}", stacklevel=4)
+
+
+def _measured(evidence: Evidence, shifts: Shifts) -> tuple[dict[str, float], str | None]:
+    """The metrics, or none and why."""
+    if evidence.labels is None:
+        return {}, "the evidence has no labels"
+    try:
+        metrics = _as_metrics(before_and_after(evidence, shifts))
+    except Exception as error:
+        return {}, _said_by(error)
+    if not all(map(math.isfinite, metrics.values())):
+        return {}, "a class needs two samples, one to fit and one to score, and no class has them"
+    return metrics, None
+
+
 def _as_metrics(scores: BeforeAfter) -> dict[str, float]:
     return {
         f"{name}_{when}": float(getattr(score, name))
         for name in ("accuracy", "balanced_accuracy")
         for when, score in zip(("before", "after"), scores, strict=True)
     }
+
+
+def _said_by(error: Exception) -> str:
+    """Our own messages explain themselves; others need to be told by their kind."""
+    return str(error) if isinstance(error, EnergyAlignError) else f"{type(error).__name__}: {error}"

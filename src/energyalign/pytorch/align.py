@@ -9,12 +9,11 @@ from typing import Any
 import numpy.typing as npt
 import torch
 
-from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.sharing import SharingChoice
 from energyalign.pytorch.collect import collect_evidence
-from energyalign.pytorch.fold import fold_or_wrap
+from energyalign.pytorch.fold import fold_or_wrap, refuse_aligned
 from energyalign.pytorch.unwrap import plain_network
 
 
@@ -62,15 +61,12 @@ def align(
     torch.nn.Module
         Its ``state_dict`` differs only in the bias of the head. The `Shifts` are its attribute ``shifts_``.
     """
-    if hasattr(plain_network(model), "shifts_"):
-        raise EnergyAlignError(
-            "the model is aligned already (its shifts_ say by how much): start from the network as it was trained. If "
-            "it was trained on since, `del model.shifts_` first."
-        )
+    refuse_aligned(plain_network(model))
     found, probe = collect_evidence(
         model, loader, counts=counts, kind=evidence, class_names=None if class_names is None else list(class_names)
     )
     shifts = fit_shifts(found, estimator=estimator, clusters=clusters, target_prior=target_prior, tau=tau)
-    aligned = fold_or_wrap(model if inplace else copy.deepcopy(plain_network(model)), shifts, probe, head=head)
-    aligned.shifts_ = shifts
+    with torch.inference_mode(False):  # a network made in that mode could never be trained
+        aligned = fold_or_wrap(model if inplace else copy.deepcopy(plain_network(model)), shifts, probe, head=head)
+    aligned.shifts_ = plain_network(aligned).shifts_ = shifts
     return aligned

@@ -145,9 +145,13 @@ def _image(item: Any, index: int) -> torch.Tensor:
     """The image as floats in [0, 1], whatever the dataset calls an image."""
     image = item[0] if isinstance(item, (tuple, list)) else item
     try:
-        tensor = F.to_dtype(F.to_image(image), torch.float32, scale=True).as_subclass(torch.Tensor)
+        pixels = F.to_image(image)
     except (TypeError, ValueError) as error:
         raise EnergyAlignError(f"item {index} of the dataset is no image: {error}.") from error
+    if not pixels.is_floating_point() and pixels.dtype not in (torch.uint8, torch.uint16, torch.bool):
+        # Scaled from the range of their type, pictures of 0..255 would come out black.
+        raise EnergyAlignError(f"image {index} holds {pixels.dtype}: give uint8, or floats in [0, 1].")
+    tensor = F.to_dtype(pixels, torch.float32, scale=True).as_subclass(torch.Tensor)
     low, high = torch.aminmax(tensor)
     if not (low >= 0.0 and high <= 1.0):  # also refuses NaN
         raise EnergyAlignError(

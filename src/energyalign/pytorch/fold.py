@@ -50,7 +50,20 @@ def fold_shifts(model: torch.nn.Module, shifts: Shifts, batch: Any, *, head: str
         If there is no module with a bias that makes the logits, or the logits did not change as they should;
         the model is then as it was.
     """
-    return fold_into_head(plain_network(model), shifts, open_batch(batch, device_of(model)), head)
+    network = plain_network(model)
+    refuse_aligned(network)
+    name = fold_into_head(network, shifts, open_batch(batch, device_of(model)), head)
+    network.shifts_ = shifts
+    return name
+
+
+def refuse_aligned(network: torch.nn.Module) -> None:
+    """Shifts added a second time would turn the bias around."""
+    if hasattr(network, "shifts_"):
+        raise EnergyAlignError(
+            "the model is aligned already (its shifts_ say by how much): start from the network as it was trained. If "
+            "it was trained on since, `del model.shifts_` first."
+        )
 
 
 def fold_or_wrap(model: torch.nn.Module, shifts: Shifts, probe: Batch, *, head: str | None = None) -> torch.nn.Module:

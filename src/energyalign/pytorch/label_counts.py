@@ -2,47 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
 from energyalign.core.arrays import Ints
-from energyalign.core.errors import EnergyAlignError
-from energyalign.pytorch.batches import open_batch
+from energyalign.pytorch.batches import LABEL_KEYS
 from energyalign.pytorch.ranks import in_a_group, summed_over_ranks
 
 
 class LabelCounter:
-    """Counts class numbers until it meets something else, such as the soft labels of mixup; then it knows nothing."""
+    """Counts class numbers until it meets something else, such as the soft labels of mixup; then it knows nothing.
+
+    Attributes
+    ----------
+    seen : dict of int to int, or None
+        Samples of each class that occurred on this rank; None once something was not understood.
+    """
 
     def __init__(self) -> None:
-        self._seen: Ints | None = np.zeros(0, dtype=np.int64)
+        self.seen: dict[int, int] | None = {}
 
     def add_batch(self, batch: Any) -> None:
-        """Count the labels of a batch as a loader yields it."""
-        try:
-            self.add(open_batch(batch, torch.device("cpu")).labels)
-        except EnergyAlignError:
-            self._seen = None
+        """Count the labels of a batch as a loader yields it; the inputs are not touched, they may be on a GPU."""
+        if isinstance(batch, Mapping):
+            self.add(next((batch[key] for key in LABEL_KEYS if key in batch), None))
+        else:
+            self.add(batch[1] if isinstance(batch, (tuple, list)) and len(batch) == 2 else None)
 
     def add(self, labels: Any) -> None:
-        """Count these labels."""
-        numbers = None if labels is None else np.asarray(torch.as_tensor(labels).cpu().numpy()).reshape(-1)
-        if self._seen is None or numbers is None or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
-            self._seen = None
+        """Count these labels: class numbers of shape (n,) or (n, 1)."""
+        numbers = _class_numbers(labels)
+        if self.seen is None or numbers is None:
+            self.seen = None
             return
-        found = np.bincount(numbers, minlength=len(self._seen))
-        found[: len(self._seen)] += self._seen
-        self._seen = found
+        for label, n in zip(*(part.tolist() for part in np.unique(numbers, return_counts=True)), strict=True):
+            self.seen[label] = self.seen.get(label, 0) + n
 
     def counts(self, n_classes: int) -> Ints | None:
         """Samples of each class over all ranks, or None if they could not be counted or a class was not seen."""
-        known = self._seen is not None and 0 < len(self._seen) <= n_classes
         padded = np.zeros(n_classes + 1, dtype=np.int64)
-        if known and self._seen is not None:
-            padded[: len(self._seen)] = self._seen
-        padded[-1] = not known  # how many ranks could not count
+        if self.seen and max(self.seen) < n_classes:
+            padded[list(self.seen)] = list(self.seen.values())
+        else:
+            padded[-1] = 1  # how many ranks could not count
         if in_a_group():
             padded = summed_over_ranks(padded)
         return None if padded[-1] or not padded[:-1].all() else padded[:-1]
+
+
+def _class_numbers(labels: Any) -> Ints | None:
+    """The labels as integers from 0, or None if they are anything else: none at all, names, shares, one-hot rows."""
+    try:
+        numbers = np.asarray(torch.as_tensor(labels).cpu().numpy())
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    if numbers.ndim == 0 or numbers.ndim > 2 or (numbers.ndim == 2 and numbers.shape[1] != 1):
+        return None
+    return None if numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0 else numbers.reshape(-1)
