@@ -1,0 +1,1 @@
+"""The one training loop, with its recipes, checkpoints and run directories."""

@@ -1,0 +1,116 @@
+"""A run directory: what was asked for, how far it is, what came out."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from energyalign.core.atomic import atomic_write
+from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.strict_json import parse_json
+
+Json = dict[str, Any]
+
+
+class RunDirectory:
+    """config.json, checkpoints/, rows.jsonl and whatever else belongs to one run.
+
+    Use `opened`, which also keeps other processes out.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    def write_json(self, name: str, value: Json) -> None:
+        """Write a file that a person can read, atomically."""
+        with atomic_write(self.path / name) as stream:
+            stream.write(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n")
+
+    def read_json(self, name: str) -> Json | None:
+        """The contents of such a file, or None if there is none."""
+        path = self.path / name
+        if not path.exists():
+            return None
+        try:
+            value = parse_json(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise EnergyAlignError(f"{path} cannot be read: {error}. Remove {self.path} to start again.") from error
+        if not isinstance(value, dict):
+            raise EnergyAlignError(f"{path} does not hold a JSON object. Remove {self.path} to start again.")
+        return value
+
+    def write_rows(self, rows: Sequence[Json]) -> None:
+        """All result rows, one a line; the file is replaced as a whole."""
+        with atomic_write(self.path / "rows.jsonl") as stream:
+            stream.writelines(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in rows)
+
+    def read_rows(self) -> list[Json]:
+        """The result rows so far."""
+        path = self.path / "rows.jsonl"
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+            return [parse_json(line) for line in lines]
+        except (OSError, ValueError) as error:
+            raise EnergyAlignError(f"{path} cannot be read: {error}. Remove it to compute the rows again.") from error
+
+
+@contextlib.contextmanager
+def opened(path: Path, config: Json) -> Iterator[RunDirectory]:
+    """A new run directory, or the one of an unfinished or finished run with the same config.
+
+    Another process that has it open is refused, however that process ended before: the lock dies with its holder.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = (path / ".lock").open("a")
+    except OSError as error:
+        raise EnergyAlignError(f"cannot use {path} as a run directory: {error.strerror or error}.") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise EnergyAlignError(
+                f"{path} is in use by another process: wait for it, or give another --out."
+            ) from error
+        run = RunDirectory(path)
+        known = run.read_json("config.json")
+        if known is None:
+            _refuse_strangers(path)
+            run.write_json("config.json", config)
+        elif known != config:
+            raise EnergyAlignError(
+                f"{path} holds a run with another config: {_difference(known, config)}. Give another --out, or the "
+                "same settings to go on with it."
+            )
+        yield run
+
+
+def _refuse_strangers(path: Path) -> None:
+    """A folder with other things in it is not ours to write into."""
+    others = sorted(entry.name for entry in path.iterdir() if entry.name != ".lock")
+    if others:
+        raise EnergyAlignError(
+            f"{path} is not a run directory and is not empty ({some_of(others)}): give another --out."
+        )
+
+
+def _difference(known: Json, wanted: Json, prefix: str = "") -> str:
+    """Which settings differ, for example ``seed is 0 there and 1 here``."""
+    found = []
+    for key in sorted(known.keys() | wanted.keys()):
+        there, here = known.get(key), wanted.get(key)
+        if isinstance(there, dict) and isinstance(here, dict):
+            nested = _difference(there, here, f"{prefix}{key}.")
+            found += [nested] if nested else []
+        elif there != here:
+            found.append(f"{prefix}{key} is {json.dumps(there)} there and {json.dumps(here)} here")
+    return "; ".join(found)

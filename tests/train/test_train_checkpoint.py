@@ -1,0 +1,109 @@
+"""A checkpoint comes back as it was saved, or is refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from energyalign import EnergyAlignError
+from energyalign.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
+from energyalign.train.position import Position
+
+
+def trained() -> tuple[nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9)
+    for _ in range(3):
+        optimizer.zero_grad()
+        network(torch.randn(8, 4)).square().sum().backward()
+        optimizer.step()
+    return network, optimizer
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    return save_checkpoint(tmp_path, Position(3, 2, 1.25, 20), *trained())
+
+
+def test_everything_comes_back(saved: Path) -> None:
+    network, optimizer = trained()
+    fresh = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    other = torch.optim.SGD(fresh.parameters(), 0.1, momentum=0.9)
+    checkpoint = Checkpoint(saved)
+    checkpoint.restore(fresh, other)
+    assert checkpoint.position == Position(3, 2, 1.25, 20)
+    assert all(
+        torch.equal(a, b) for a, b in zip(network.state_dict().values(), fresh.state_dict().values(), strict=True)
+    )
+    for a, b in zip(optimizer.state.values(), other.state.values(), strict=True):
+        assert torch.equal(a["momentum_buffer"], b["momentum_buffer"])
+
+
+def test_the_same_state_gives_the_same_bytes(saved: Path, tmp_path: Path) -> None:
+    again = save_checkpoint(tmp_path / "again", Position(3, 2, 1.25, 20), *trained())
+    assert again.read_bytes() == saved.read_bytes()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.999])
+def test_a_truncated_file_is_refused(saved: Path, share: float) -> None:
+    content = saved.read_bytes()
+    saved.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(EnergyAlignError, match="cannot be read"):
+        Checkpoint(saved)
+
+
+def test_any_flipped_bit_is_seen(saved: Path) -> None:
+    content = saved.read_bytes()
+    for place in np.random.default_rng(0).integers(0, len(content), 60).tolist():
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << (place % 8)
+        saved.write_bytes(damaged)
+        try:
+            checkpoint = Checkpoint(saved)
+        except EnergyAlignError:
+            continue
+        # Only white space of the header, or the like, can change without a trace.
+        network, _ = trained()
+        fresh = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+        checkpoint.restore(fresh)
+        assert all(
+            torch.equal(a, b) for a, b in zip(network.state_dict().values(), fresh.state_dict().values(), strict=True)
+        )
+        assert checkpoint.position == Position(3, 2, 1.25, 20)
+
+
+def test_another_format_says_which_version_to_use(saved: Path) -> None:
+    save_file(load_file(saved), saved, {"energyalign": json.dumps({"format": 99})})
+    with pytest.raises(EnergyAlignError, match="has format 99, this version reads 1"):
+        Checkpoint(saved)
+
+
+def test_a_file_of_somebody_else(saved: Path) -> None:
+    save_file({"x": torch.zeros(1)}, saved)
+    with pytest.raises(EnergyAlignError, match="is not a checkpoint of energyalign"):
+        Checkpoint(saved)
+
+
+def test_another_network_is_refused(saved: Path) -> None:
+    with pytest.raises(EnergyAlignError, match="is of another network"):
+        Checkpoint(saved).restore(nn.Linear(4, 3))
+
+
+def test_if_none_can_be_used_it_is_said(saved: Path) -> None:
+    saved.write_bytes(b"")
+    with pytest.raises(
+        EnergyAlignError, match=r"no checkpoint in .* can be used\. .* Remove the folder to start again"
+    ):
+        newest_checkpoint(saved.parent)
+
+
+def test_without_checkpoints_there_is_none(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not ours")
+    assert newest_checkpoint(tmp_path) == (None, [])

@@ -1,0 +1,184 @@
+"""Training goes on where it stopped and ends with the bytes of a run that never stopped."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from toy_training import RECIPE, ToyBatches, bytes_of, toy_loss, toy_network, train_toy
+
+from energyalign.train.interruption import Interrupted
+from energyalign.train.loop import NotFinite
+from energyalign.train.recipe import SGD, Adam, Recipe
+from energyalign.train.reporter import Narrator, Reporter
+from energyalign.train.schedule import Constant
+
+HELPERS = str(Path(__file__).parents[1] / "helpers")
+
+
+class StopAfter(Reporter):
+    """Sends this process a signal after so many batches."""
+
+    def __init__(self, n_batches: int, number: int = signal.SIGINT) -> None:
+        self.left, self.number = n_batches, number
+
+    def batch_done(self, position: Any, lr: float) -> None:  # noqa: ARG002
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), self.number)
+
+
+def test_it_learns_and_is_deterministic(tmp_path: Path) -> None:
+    first, second = train_toy(tmp_path / "a"), train_toy(tmp_path / "b")
+    assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
+    batch = next(ToyBatches().epoch(1))
+    with torch.no_grad():
+        learnt, fresh = (float(toy_loss(network.eval(), batch, 0)) for network in (first, toy_network()))
+    assert learnt < 0.8 * fresh
+    assert all(
+        torch.equal(a, b) for a, b in zip(first.state_dict().values(), second.state_dict().values(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("after", [1, 3, 4, 5, 11, 15])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_finishes_the_batch_and_the_rest_follows(whole: Path, tmp_path: Path, after: int, number: int) -> None:
+    with pytest.raises(Interrupted) as caught:
+        train_toy(tmp_path / "cut", reporter=StopAfter(after, number))
+    assert caught.value.signal_number == number
+    newest = max((tmp_path / "cut" / "checkpoints").iterdir()).name
+    assert newest == f"epoch-{1 + (after - 1) // 4:05d}-batch-{(after - 1) % 4 + 1:06d}.safetensors"
+    network = train_toy(tmp_path / "cut")
+    assert bytes_of(tmp_path / "cut") == bytes_of(whole)
+    assert network.training
+
+
+@pytest.mark.parametrize("optimizer", [SGD(0.1, momentum=0.0), SGD(0.1, nesterov=True), Adam(0.01)])
+def test_every_optimiser_resumes_exactly(tmp_path: Path, optimizer: Any) -> None:
+    recipe = Recipe(3, 10, optimizer, Constant())
+    train_toy(tmp_path / "whole", recipe=recipe)
+    with pytest.raises(Interrupted):
+        train_toy(tmp_path / "cut", recipe=recipe, reporter=StopAfter(6))
+    train_toy(tmp_path / "cut", recipe=recipe)
+    assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
+
+
+def test_a_finished_run_is_not_trained_again(whole: Path) -> None:
+    before = bytes_of(whole)
+
+    def refuse(*_: Any) -> torch.Tensor:
+        raise AssertionError("it trained")
+
+    train_toy(whole, loss=refuse)
+    assert bytes_of(whole) == before
+
+
+def test_killed_outright_it_loses_at_most_an_epoch(whole: Path, tmp_path: Path) -> None:
+    script = (
+        f"import sys, time; sys.path.insert(0, {HELPERS!r})\n"
+        "from pathlib import Path\nfrom toy_training import train_toy, toy_loss\n"
+        "def slow(model, batch, epoch):\n    time.sleep(0.05)\n    return toy_loss(model, batch, epoch)\n"
+        f"train_toy(Path({str(tmp_path / 'cut')!r}), loss=slow)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE)
+    checkpoints = tmp_path / "cut" / "checkpoints"
+    while not (checkpoints.exists() and any(checkpoints.glob("epoch-00002*.safetensors"))):
+        assert process.poll() is None, process.stderr.read().decode() if process.stderr else ""
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    if process.stderr:
+        process.stderr.close()
+    assert not any(checkpoints.glob("epoch-00005*"))
+    train_toy(tmp_path / "cut")
+    assert bytes_of(tmp_path / "cut") == bytes_of(whole)
+
+
+def test_two_checkpoints_are_kept(whole: Path) -> None:
+    names = sorted(path.name for path in (whole / "checkpoints").iterdir())
+    assert names == ["epoch-00004-batch-000000.safetensors", "epoch-00005-batch-000000.safetensors"]
+
+
+def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(whole: Path, tmp_path: Path) -> None:
+    before = bytes_of(whole)
+    newest = max((whole / "checkpoints").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-30])
+    stream = io.StringIO()
+    train_toy(whole, reporter=Narrator("toy", stream=stream))
+    assert bytes_of(whole) == before
+    assert "cannot be read" in stream.getvalue()
+    assert "Going on from the one before it." in stream.getvalue()
+    assert "Going on from epoch 4, batch 0." in stream.getvalue()
+
+
+def test_a_loss_that_is_not_finite_stops_with_its_batch(tmp_path: Path) -> None:
+    def broken(model: nn.Module, batch: Any, epoch: int) -> torch.Tensor:
+        broken.calls += 1  # type: ignore[attr-defined]
+        return toy_loss(model, batch, epoch) * (torch.nan if broken.calls == 7 else 1.0)  # type: ignore[attr-defined]
+
+    broken.calls = 0  # type: ignore[attr-defined]
+    with pytest.raises(NotFinite, match=r"the loss is nan in batch 2 of epoch 2\. .* try a smaller learning rate"):
+        train_toy(tmp_path / "run", loss=broken)
+    assert max((tmp_path / "run" / "checkpoints").iterdir()).name.startswith("epoch-00002-batch-000000")
+
+
+def test_plain_lines_where_nobody_watches(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    train_toy(tmp_path / "run", reporter=Narrator("toy", scalars=tmp_path / "scalars", stream=stream))
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == RECIPE.epochs
+    assert lines[0].startswith("toy: epoch 1/4  loss ")
+    assert "lr 0.05" in lines[0]
+    assert "images/s" in lines[0]
+    assert any((tmp_path / "scalars").iterdir())
+
+
+def test_two_processes_see_each_sample_once_and_agree(tmp_path: Path) -> None:
+    """Ranks of a real process group: parts of every batch, one checkpoint, the same loss as alone."""
+    script = f"""
+import sys; sys.path.insert(0, {HELPERS!r})
+from pathlib import Path
+import torch, torch.nn as nn
+from lightning.fabric import Fabric
+from toy_training import ToyBatches, RECIPE, toy_loss
+from energyalign.train.loop import Training
+from energyalign.train.randomness import seed_torch
+from energyalign.train.reporter import Narrator
+from energyalign.train.run_directory import RunDirectory
+
+def work(fabric, folder):
+    seed_torch(0, "network")
+    network = nn.Linear(5, 3)
+    run = RunDirectory(Path(folder)); run.path.mkdir(exist_ok=True)
+    stream = open(Path(folder) / f"told{{fabric.global_rank}}.txt", "w")
+    Training(fabric, network, batches=ToyBatches(), loss=toy_loss, recipe=RECIPE, run=run, seed=3,
+             reporter=Narrator("toy", stream=stream)).finish()
+    stream.close()
+
+if __name__ == "__main__":
+    devices, folder = int(sys.argv[1]), sys.argv[2]
+    fabric = Fabric(accelerator="cpu", devices=devices, strategy="ddp_fork" if devices > 1 else "auto")
+    fabric.launch(work, folder) if devices > 1 else work(fabric, folder)
+"""
+    (tmp_path / "script.py").write_text(script)
+    for devices in (1, 2):
+        command = [sys.executable, str(tmp_path / "script.py"), str(devices), str(tmp_path / f"run{devices}")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stderr
+    told = [(tmp_path / "run2" / f"told{rank}.txt").read_text() for rank in (0, 1)]
+    alone = (tmp_path / "run1" / "told0.txt").read_text()
+
+    def losses(text: str) -> list[str]:
+        return [line.split("loss ")[1].split()[0] for line in text.splitlines()]
+
+    assert losses(told[0]) == losses(told[1])
+    assert [float(a) for a in losses(told[0])] == pytest.approx([float(a) for a in losses(alone)], abs=2e-4)

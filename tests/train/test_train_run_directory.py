@@ -1,0 +1,72 @@
+"""A run directory belongs to one config and to one process at a time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from energyalign import EnergyAlignError
+from energyalign.train.run_directory import opened
+
+CONFIG = {"seed": 0, "recipe": {"epochs": 3, "lr": 0.1}}
+
+
+def test_the_same_config_opens_it_again(tmp_path: Path) -> None:
+    with opened(tmp_path / "run", CONFIG) as run:
+        run.write_rows([{"method": "raw", "accuracy": 0.5}])
+    with opened(tmp_path / "run", CONFIG) as run:
+        assert run.read_rows() == [{"method": "raw", "accuracy": 0.5}]
+
+
+def test_another_config_is_refused_with_the_difference(tmp_path: Path) -> None:
+    with opened(tmp_path / "run", CONFIG):
+        pass
+    wanted = {"seed": 1, "recipe": {"epochs": 3, "lr": 0.2}}
+    with (
+        pytest.raises(EnergyAlignError, match=r"recipe\.lr is 0\.1 there and 0\.2 here; seed is 0 there and 1 here"),
+        opened(tmp_path / "run", wanted),
+    ):
+        pass
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with (
+        pytest.raises(EnergyAlignError, match=r"is not a run directory and is not empty \(thesis.tex\)"),
+        opened(tmp_path, CONFIG),
+    ):
+        pass
+
+
+def test_a_second_process_is_refused_and_a_dead_one_does_not_block(tmp_path: Path) -> None:
+    script = (
+        "import sys, time\nfrom pathlib import Path\nfrom energyalign.train.run_directory import opened\n"
+        f"with opened(Path({str(tmp_path / 'run')!r}), {CONFIG!r}):\n    print('in', flush=True)\n    time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"in\n"
+        with pytest.raises(EnergyAlignError, match="is in use by another process"), opened(tmp_path / "run", CONFIG):
+            pass
+        holder.kill()
+    with opened(tmp_path / "run", CONFIG):
+        pass
+
+
+def test_damaged_files_are_named(tmp_path: Path) -> None:
+    with opened(tmp_path / "run", CONFIG) as run:
+        (run.path / "rows.jsonl").write_text('{"accuracy": NaN}\n')
+        with pytest.raises(EnergyAlignError, match=r"rows\.jsonl cannot be read: NaN is not a JSON number"):
+            run.read_rows()
+    (tmp_path / "run" / "config.json").write_text("{")
+    with pytest.raises(EnergyAlignError, match=r"config\.json cannot be read"), opened(tmp_path / "run", CONFIG):
+        pass
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EnergyAlignError, match=r"cannot use .* as a run directory"), opened(tmp_path / "file", CONFIG):
+        pass
