@@ -1,0 +1,67 @@
+"""`energyalign data`: are the images there, and if not, how to get them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+_EXAMPLES = """\
+examples:
+  energyalign data check digits                                 (comes with scikit-learn: always there)
+  energyalign data check cifar100 --data-root ~/data            (says which file is missing and how to get it)
+  energyalign data check cifar100 --data-root ~/data --download (fetches it first)
+  energyalign data check folder:my_images
+"""
+_PROGRESS_EVERY = 100
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "data",
+        help="check that a data set is there and whole",
+        description="Look after the data sets of the experiments.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    check = actions.add_parser(
+        "check",
+        help="say which files are there, which are missing and how to get them; decode every image",
+        description="Look for every file of a data set, decode every image, and count the classes. Exits with 2 if "
+        "something is missing or damaged, and says what to do.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = check.add_argument
+    add("name", metavar="NAME", help="digits, fashion-mnist, cifar10, cifar100, imagenet-lt, inaturalist18, "
+        "folder:PATH, lists:PATH or parquet:PATH")  # fmt: skip
+    add("--data-root", metavar="DIR", help="where the files of named sets are (default: data)")
+    add("--download", action="store_true", help="fetch the set first, if its authors offer it without registration")
+    check.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Open, fetch if asked to, check."""
+    from energyalign.core.errors import EnergyAlignError
+
+    try:
+        from energyalign.data.check import check_source
+        from energyalign.data.sources import open_source
+    except ImportError as error:
+        raise EnergyAlignError(
+            f"data sets need {error.name}, which is not installed: pip install 'energyalign[experiments]'."
+        ) from error
+    source = open_source(arguments.name, arguments.data_root)
+    if arguments.download:
+        source.download()
+        source = open_source(arguments.name, arguments.data_root)  # it looks around when it is opened
+    check_source(source, print, progress=_show_progress if sys.stderr.isatty() else None)
+
+
+def _show_progress(done: int, total: int) -> None:
+    if done == total:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    elif done % _PROGRESS_EVERY == 0:
+        print(f"\rdecoded {done:,} of {total:,} images", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,82 @@
+"""Batches for training and evaluation that can be taken up in the middle of an epoch.
+
+Nothing about a batch depends on what was loaded before it: order and augmentation are functions of the seed, the
+epoch and the place in it. So a run that is resumed at batch 57 sees what the uninterrupted run would have seen, with
+any number of worker processes, and several training processes together see what one would have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.data.batch import Batch
+from energyalign.data.file_images import FileImages
+from energyalign.data.file_loader import FileLoader
+from energyalign.data.images import ImageSet, MemoryImages
+from energyalign.data.memory_loader import MemoryLoader
+from energyalign.data.order import Order, as_stored
+
+
+class Loader(Protocol):
+    """What a training loop asks for."""
+
+    @property
+    def n_batches(self) -> int:
+        """Batches of an epoch."""
+
+    def epoch(self, number: int, *, start: int = 0, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
+        """Batches `start`, `start` + 1, ... of an epoch, and of these the part of one rank."""
+
+
+def make_loader(
+    images: ImageSet,
+    *,
+    batch_size: int,
+    seed: int,
+    augment: bool = True,
+    drop_last: bool = False,
+    order: Order | None = None,
+    workers: int = 0,
+    device: torch.device | str = "cpu",
+) -> Loader:
+    """The loader for these images: small ones are moved to the device whole, large ones go through workers."""
+    if isinstance(images, MemoryImages):
+        return MemoryLoader(
+            images.to(device), batch_size=batch_size, seed=seed, augment=augment, drop_last=drop_last, order=order
+        )
+    if isinstance(images, FileImages):
+        return FileLoader(
+            images,
+            batch_size=batch_size,
+            seed=seed,
+            augment=augment,
+            drop_last=drop_last,
+            order=order,
+            workers=workers,
+            device=device,
+        )
+    raise EnergyAlignError(f"there is no loader for {type(images).__name__}: give MemoryImages or FileImages.")
+
+
+def evaluation_batches(
+    images: ImageSet,
+    *,
+    batch_size: int,
+    workers: int = 0,
+    device: torch.device | str = "cpu",
+) -> Iterator[Batch]:
+    """All images once, in their order and without augmentation."""
+    loader = make_loader(
+        images,
+        batch_size=batch_size,
+        seed=0,
+        augment=False,
+        order=as_stored(len(images)),
+        workers=workers,
+        device=device,
+    )
+    return loader.epoch(0)
