@@ -26,25 +26,43 @@ def run(arguments: argparse.Namespace) -> None:
     """Print one table."""
     from energyalign.cli.tables import make_console, print_table
 
-    columns, rows = {"methods": _methods, "datasets": _datasets}.get(arguments.kind, _nothing)()
+    known = {"methods": _methods, "datasets": _datasets, "presets": _presets}
+    columns, rows = known.get(arguments.kind, _nothing)()
     if rows:
         print_table(make_console(sys.stdout), columns, rows)
     else:
-        print(f"No {arguments.kind} yet: they come with the long-tailed and incremental experiments.")
+        print(f"No {arguments.kind} yet: they come with the report.")
 
 
 def _methods() -> tuple[list[str], list[list[str]]]:
     from energyalign.core.estimators import ESTIMATORS
+    from energyalign.longtail.correctors import CORRECTORS
 
-    rows = [[name, entry.description, entry.reference] for name, entry in ESTIMATORS.items()]
-    rows.append(["auto", "chooses among them and the ways of sharing, on the evidence", "energyalign"])
-    return ["method", "what it does", "reference"], rows
+    rows = [[name, "estimator", entry.description, entry.reference] for name, entry in ESTIMATORS.items()]
+    rows.append(["auto", "estimator", "chooses among them and the ways of sharing, on the evidence", "energyalign"])
+    rows += [[name, "longtail", entry.description, entry.reference] for name, entry in CORRECTORS.items()]
+    return ["method", "of", "what it does", "reference"], rows
 
 
 def _datasets() -> tuple[list[str], list[list[str]]]:
-    from energyalign.demo.digits import DESCRIPTION
+    from energyalign.data.sources import SOURCES
 
-    return ["dataset", "what it is", "used by"], [["digits", DESCRIPTION, "energyalign demo"]]
+    return ["dataset", "what it is", "reference"], [
+        [n, entry.description, entry.reference] for n, entry in SOURCES.items()
+    ]
+
+
+def _presets() -> tuple[list[str], list[list[str]]]:
+    from energyalign.longtail.presets import PRESETS
+
+    rows = [
+        [
+            preset.name, preset.backbone, str(preset.recipe.epochs),
+            f"{preset.paper['ea'].overall:.1f}" if preset.paper else "", f"{preset.gpu_hours:g}",
+        ]
+        for preset in PRESETS.values()
+    ]  # fmt: skip
+    return ["preset", "network", "epochs", "EA in the paper, %", "V100 hours, a guess"], rows
 
 
 def _nothing() -> tuple[list[str], list[list[str]]]:

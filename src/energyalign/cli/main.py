@@ -9,10 +9,16 @@ import sys
 from collections.abc import Sequence
 
 from energyalign import __version__
-from energyalign.cli import apply, demo, fit, listing, onnx
+from energyalign.cli import apply, data, demo, fit, listing, longtail, onnx
 
 BAD_INPUT = 2  # also what argparse exits with
 INTERRUPTED = 130
+
+# Which extra of pyproject.toml brings what a command may miss.
+_EXTRAS = {
+    "torch": "experiments", "torchvision": "experiments", "lightning": "experiments", "safetensors": "experiments",
+    "PIL": "experiments", "tensorboard": "experiments", "matplotlib": "report", "pyarrow": "parquet",
+}  # fmt: skip
 
 _EXAMPLES = """\
 examples:
@@ -33,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"energyalign {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (demo, fit, apply, onnx, listing):
+    for module in (demo, fit, apply, onnx, longtail, data, listing):
         module.add_parser(commands)
     return parser
 
@@ -50,6 +56,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _leave_broken_pipe()
         return 1
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get(str(error.name).partition(".")[0])
+        if extra is None:
+            raise
+        print(f"energyalign: error: this needs {error.name}: pip install 'energyalign[{extra}]'.", file=sys.stderr)
+        return BAD_INPUT
     except ValueError as error:
         from energyalign.core.errors import EnergyAlignError
 

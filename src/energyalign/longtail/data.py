@@ -1,0 +1,39 @@
+"""The long-tailed training set and the balanced test set of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from energyalign.core.arrays import Ints
+from energyalign.data.cut import cut_long_tail
+from energyalign.data.images import ImageSet
+from energyalign.data.manifest import Manifest
+from energyalign.data.sources import open_source
+from energyalign.longtail.config import LongTailConfig
+
+
+class LongTailData(NamedTuple):
+    """What a run trains and tests on, and the record of it."""
+
+    train: ImageSet
+    test: ImageSet
+    manifest: Manifest
+
+    @property
+    def counts(self) -> Ints:
+        """Training images per class."""
+        import numpy as np
+
+        return np.asarray(self.manifest.counts)
+
+
+def load_data(config: LongTailConfig, data_root: str | Path | None = None) -> LongTailData:
+    """Read the source and cut it as the config says."""
+    source = open_source(config.dataset, data_root)
+    train, test = source.load("train"), source.load("test")
+    manifest = cut_long_tail(
+        train, dataset=config.dataset, profile=config.profile, imbalance=config.imbalance or 1.0,
+        seed=config.split_seed, sizes={"train": len(train), "test": len(test)},
+    )  # fmt: skip
+    return LongTailData(manifest.select(train), test, manifest)

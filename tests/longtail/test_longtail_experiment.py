@@ -1,0 +1,109 @@
+"""Digits cut to a long tail, from data to rows: what is written, that it helps, and that it comes back the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from energyalign import EnergyAlignError
+from energyalign.longtail.config import EvidencePlan, LongTailConfig
+from energyalign.longtail.correctors import CORRECTORS, find_corrector
+from energyalign.longtail.experiment import LongTailExperiment
+from energyalign.longtail.presets import preset_for
+from energyalign.longtail.rows import Row
+from energyalign.longtail.table import table_of
+from energyalign.train.tensor_file import load_arrays
+
+torch.set_num_threads(1)
+
+
+def config(seed: int = 0) -> LongTailConfig:
+    return LongTailConfig.from_preset(preset_for("digits", 50), seed=seed)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Row]]:
+    folder = tmp_path_factory.mktemp("runs") / "seed-0"
+    return folder, LongTailExperiment(config()).run(folder, list(CORRECTORS), EvidencePlan(20))
+
+
+def test_correction_helps_the_tail_more_than_it_costs_the_head(finished: tuple[Path, list[Row]]) -> None:
+    rows = {row["corrector"]: row for row in finished[1]}
+    raw = rows["raw"]
+    for name in ("la-post-hoc", "ea-marginal", "ea-auto"):
+        assert rows[name]["overall"] > raw["overall"] + 0.03
+        assert rows[name]["few"] - raw["few"] > raw["many"] - rows[name]["many"]
+
+
+def test_rows_hold_what_is_needed_to_check_them(finished: tuple[Path, list[Row]]) -> None:
+    folder, rows = finished
+    stored = load_arrays(folder / "test_logits.safetensors")
+    for row in rows:
+        corrected = stored["logits"] + np.array(row["shifts"], dtype=np.float32)
+        right = corrected.argmax(1) == stored["labels"]
+        assert row["overall"] == pytest.approx(right.mean())
+        per_class = [right[stored["labels"] == k].mean() for k in range(10)]
+        np.testing.assert_allclose(row["per_class"], per_class)
+        few = np.array(row["counts"]) < 20
+        assert row["few"] == pytest.approx(np.mean(np.array(per_class)[few]))
+        assert len(row["standard_errors"]) == 10
+        assert len(row["manifest"]) == 64
+        assert row["versions"]["torch"] == torch.__version__
+    marginal = next(row for row in rows if row["corrector"] == "ea-marginal")
+    difference = np.array(marginal["energies_after"]) - np.array(marginal["energies_before"])
+    np.testing.assert_allclose(difference, marginal["shifts"])
+
+
+def test_files_of_a_run(finished: tuple[Path, list[Row]]) -> None:
+    folder, rows = finished
+    lines = (folder / "rows.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["corrector"] for line in lines) == sorted(CORRECTORS)
+    assert json.loads((folder / "config.json").read_text())["recipe"]["optimizer"]["kind"] == "SGD"
+    assert json.loads((folder / "manifest.json").read_text())["sha256"] == rows[0]["manifest"]
+
+
+def test_the_same_command_gives_the_same_bytes(finished: tuple[Path, list[Row]], tmp_path: Path) -> None:
+    folder, _ = finished
+    LongTailExperiment(config()).run(tmp_path / "again", list(CORRECTORS), EvidencePlan(20))
+    for name in ("rows.jsonl", "manifest.json", "config.json", "test_logits.safetensors"):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_other_correctors_join_the_rows_of_a_finished_run(finished: tuple[Path, list[Row]]) -> None:
+    folder, _ = finished
+    new = LongTailExperiment(config()).run(folder, ["ea-M2", "raw"], EvidencePlan(20))
+    assert new[0]["n_clusters"] == 2
+    assert new[0]["clusters"] == "jenks-2"
+    stored = [json.loads(line)["corrector"] for line in (folder / "rows.jsonl").read_text().splitlines()]
+    assert sorted(stored) == sorted([*CORRECTORS, "ea-M2"])
+
+
+def test_another_seed_is_another_run(finished: tuple[Path, list[Row]]) -> None:
+    with pytest.raises(EnergyAlignError, match="seed is 0 there and 1 here"):
+        LongTailExperiment(config(1)).run(finished[0], ["raw"], EvidencePlan(20))
+
+
+def test_an_unknown_corrector_is_refused_before_training(tmp_path: Path) -> None:
+    with pytest.raises(EnergyAlignError, match="unknown corrector 'magic': choose raw, la-post-hoc, ea"):
+        LongTailExperiment(config()).run(tmp_path / "run", ["magic"], EvidencePlan())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_number_of_clusters_is_a_corrector() -> None:
+    assert find_corrector("ea-M8").clusters == 8
+    with pytest.raises(EnergyAlignError, match="unknown corrector 'ea-M0'"):
+        find_corrector("ea-M0")
+
+
+def test_the_table_stands_beside_the_paper() -> None:
+    rows = [
+        {"corrector": "ea", "cell": "cifar100-lt-100", "overall": value, "many": 0.6, "medium": None, "few": 0.1}
+        for value in (0.44, 0.46)
+    ]
+    columns, lines = table_of(rows)
+    assert columns == ["accuracy, %", "overall", "many", "medium", "few", "seeds", "paper", "difference"]
+    assert lines == [["ea", "45.0 ± 1.4", "60.0 ± 0.0", "-", "10.0 ± 0.0", "2", "45.3", "-0.3"]]
