@@ -170,7 +170,10 @@ def test_interrupting_leaves_nothing_half_written(folder):
     before = set(os.listdir())
     command = ["fit", "large.npy", "--estimator", "marginal", "--out", "s.json"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "energyalign.cli.main", *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "energyalign.cli.main", *command],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background starts without it
     )
     while "large.npy" not in Path(f"/proc/{process.pid}/maps").read_text():  # until it is in the middle of reading
         assert process.poll() is None
