@@ -169,12 +169,10 @@ def test_interrupting_leaves_nothing_half_written(folder):
         stream.truncate(stream.tell() + 40_000_000 * 40)  # sparse: zeros that take no room
     before = set(os.listdir())
     command = ["fit", "large.npy", "--estimator", "marginal", "--out", "s.json"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "energyalign.cli.main", *command],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background starts without it
-    )
+    # A job that was started in the background, as a test suite may be, ignores Ctrl-C unless told otherwise.
+    start = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start += "from energyalign.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    process = subprocess.Popen([sys.executable, "-c", start, *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     while "large.npy" not in Path(f"/proc/{process.pid}/maps").read_text():  # until it is in the middle of reading
         assert process.poll() is None
         time.sleep(0.05)
