@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 examples:
-  energyalign longtail digits                                         in a minute, with nothing to download
+  energyalign longtail digits                                         in seconds, with nothing to download
   energyalign longtail cifar100 --imbalance 100 --seed 0 1 2 --data-root ~/data
   energyalign longtail cifar100 --quick --head linear                 a small network, sized for two cores
   energyalign longtail digits --clusters 1 2 4 8                      influence of the number of clusters
