@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from energyalign import EnergyAlignError
 from energyalign.longtail.config import EvidencePlan, LongTailConfig
@@ -80,6 +82,24 @@ def test_other_correctors_join_the_rows_of_a_finished_run(finished: tuple[Path, 
     assert new[0]["clusters"] == "jenks-2"
     stored = [json.loads(line)["corrector"] for line in (folder / "rows.jsonl").read_text().splitlines()]
     assert sorted(stored) == sorted([*CORRECTORS, "ea-M2"])
+
+
+def test_a_folder_of_photographs_of_any_size(tmp_path: Path) -> None:
+    """Large images take another way than digits, in training, evidence and evaluation."""
+    rng = np.random.default_rng(0)
+    for split, sizes in (("train", (6, 3)), ("test", (2, 2))):
+        for label, n in enumerate(sizes):
+            folder = tmp_path / "images" / split / f"class{label}"
+            folder.mkdir(parents=True)
+            for i in range(n):
+                pixels = rng.integers(0, 100, (70 + 5 * i, 90 - 3 * i, 3)) + 150 * label
+                Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / f"{i}.jpg")
+    preset = preset_for(f"folder:{tmp_path / 'images'}", None)
+    preset = replace(preset, recipe=replace(preset.recipe.lasting(1), batch_size=5))
+    experiment = LongTailExperiment(LongTailConfig.from_preset(preset, seed=0), workers=1)
+    rows = experiment.run(tmp_path / "run", ["raw", "la-post-hoc"], EvidencePlan(4))
+    assert [row["counts"] for row in rows] == [[6, 3]] * 2
+    np.testing.assert_allclose(np.diff(rows[1]["shifts"]), np.log(2))
 
 
 def test_another_seed_is_another_run(finished: tuple[Path, list[Row]]) -> None:

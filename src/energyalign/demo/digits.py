@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-DESCRIPTION = "1,797 images of 8 x 8 pixels in 10 classes, part of scikit-learn"
-
 N_CLASSES = 10
 HELD_OUT_PER_CLASS = 50
 LARGEST = 120

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from energyalign.longtail.presets import Preset
+from energyalign.pytorch.balanced import DEFAULT_POLICY
 from energyalign.train.describe import described
 from energyalign.train.recipe import Recipe
 
@@ -58,9 +59,4 @@ class EvidencePlan:
     """How evidence is drawn from the training data: images of each class, and the augmentation policy."""
 
     per_class: int = 50
-    policy: str = "crop-flip"
-
-    @property
-    def label(self) -> str:
-        """For file names and rows."""
-        return f"{self.policy}-{self.per_class}"
+    policy: str = DEFAULT_POLICY

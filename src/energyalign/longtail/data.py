@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from energyalign.core.arrays import Ints
 from energyalign.data.cut import cut_long_tail
 from energyalign.data.images import ImageSet
@@ -23,8 +25,6 @@ class LongTailData(NamedTuple):
     @property
     def counts(self) -> Ints:
         """Training images per class."""
-        import numpy as np
-
         return np.asarray(self.manifest.counts)
 
 
