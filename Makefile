@@ -7,7 +7,7 @@ JOBS   ?= auto
 
 .PHONY: demo test bench lint types clean
 
-demo: $(VENV)/.installed-report
+demo: $(VENV)/.installed-experiments,report
 	$(BIN)/energyalign demo
 
 test: $(VENV)/.installed-test
@@ -30,7 +30,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "energyalign needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-# The pattern is the name of an extra of pyproject.toml.
+# The pattern is the name of one or more extras of pyproject.toml.
 $(VENV)/.installed-%: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@

@@ -58,6 +58,7 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
         (["digits", "--epochs", "0"], "epochs and batch size must be at least 1"),
         (["cifar100", "--data-root", "nowhere"], "cifar100 needs"),
         (["digits", "--evidence-policy", "lots"], "unknown augmentation policy 'lots'"),
+        (["digits", "--evidence-size", "0"], "it takes at least 1"),
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
@@ -81,9 +82,11 @@ def test_options_reach_the_config(tmp_path: Path) -> None:
         "--seed",
         "3",
     ]
-    result = longtail(tmp_path, *arguments, "--corrector", "raw", "--out", "run")
+    result = longtail(tmp_path, *arguments, "--corrector", "raw")
     assert result.returncode == 0, result.stderr
-    stored = json.loads((tmp_path / "run" / "seed-3" / "config.json").read_text())
+    # Another training goes to another folder, without being told.
+    folder = tmp_path / "runs" / "digits-lt-10-epochs-1-head-linear-optimizer-adam"
+    stored = json.loads((folder / "seed-3" / "config.json").read_text())
     assert (stored["imbalance"], stored["head"], stored["seed"]) == (10.0, "linear", 3)
     assert stored["recipe"]["optimizer"]["kind"] == "Adam"
     assert stored["name"] == "digits-lt-10"

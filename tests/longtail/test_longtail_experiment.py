@@ -12,8 +12,9 @@ import torch
 from PIL import Image
 
 from energyalign import EnergyAlignError
-from energyalign.longtail.config import EvidencePlan, LongTailConfig
+from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.correctors import CORRECTORS, find_corrector
+from energyalign.longtail.evidence import EvidencePlan
 from energyalign.longtail.experiment import LongTailExperiment
 from energyalign.longtail.presets import preset_for
 from energyalign.longtail.rows import Row
@@ -84,6 +85,16 @@ def test_other_correctors_join_the_rows_of_a_finished_run(finished: tuple[Path, 
     assert sorted(stored) == sorted([*CORRECTORS, "ea-M2"])
 
 
+def test_several_kinds_of_evidence_are_several_rows_of_what_looks_at_it(finished: tuple[Path, list[Row]]) -> None:
+    plans = [EvidencePlan(20), EvidencePlan(5, "training")]
+    rows = LongTailExperiment(config()).run(finished[0], ["raw", "ea-marginal"], *plans)
+    assert [row["corrector"] for row in rows] == ["raw", "ea-marginal", "ea-marginal"]
+    assert rows[1]["shifts"] != rows[2]["shifts"]
+    _, lines = table_of(rows)
+    assert [line[0] for line in lines] == ["raw", "ea-marginal, one x 20", "ea-marginal, training x 5"]
+    assert [line[5] for line in lines] == ["1", "1", "1"]
+
+
 def test_a_folder_of_photographs_of_any_size(tmp_path: Path) -> None:
     """Large images take another way than digits, in training, evidence and evaluation."""
     rng = np.random.default_rng(0)
@@ -120,9 +131,9 @@ def test_a_number_of_clusters_is_a_corrector() -> None:
 
 
 def test_the_table_stands_beside_the_paper() -> None:
+    about = {"cell": "cifar100-lt-100", "evidence": {"policy": "one", "per_class": 50}}
     rows = [
-        {"corrector": "ea", "cell": "cifar100-lt-100", "overall": value, "many": 0.6, "medium": None, "few": 0.1}
-        for value in (0.44, 0.46)
+        about | {"corrector": "ea", "overall": value, "many": 0.6, "medium": None, "few": 0.1} for value in (0.44, 0.46)
     ]
     columns, lines = table_of(rows)
     assert columns == ["accuracy, %", "overall", "many", "medium", "few", "seeds", "paper", "difference"]

@@ -1,4 +1,4 @@
-"""`energyalign demo`: the method on real images, in a minute."""
+"""`energyalign demo`: the long-tailed experiment on real images, in about a minute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "demo",
         help="train, align and evaluate a small model on real images",
-        description="Cut scikit-learn's digits to a long tail, train a small network on it, align it in several ways "
+        description="Cut scikit-learn's digits to a long tail, train small networks on it, align them in several ways "
         "and measure on balanced held-out images. Writes a table, a picture and a page.",
         epilog="examples:\n  energyalign demo\n  energyalign demo --out /tmp/demo --seed 7",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -16,6 +16,7 @@ examples:
   energyalign longtail cifar100 --imbalance 100 --seed 0 1 2 --data-root ~/data
   energyalign longtail cifar100 --quick --head linear                 a small network, sized for two cores
   energyalign longtail digits --clusters 1 2 4 8                      influence of the number of clusters
+  energyalign longtail digits --evidence-size 5 20 50 --evidence-policy one none training    and of the evidence
   energyalign longtail folder:my_images --epochs 30                   your own images, as imbalanced as they are
 """
 
@@ -37,25 +38,29 @@ def add_parser(commands: Any) -> None:
     add("--epochs", type=int, metavar="N", help="train for so long, the schedule scaled (default: the preset's)")
     add("--quick", action="store_true", help="a smaller network and fewer epochs")
     add("--data-root", metavar="DIR", help="where the data set is (default: data)")
-    add("--out", metavar="DIR", help="where the runs go (default: runs/CELL)")
+    add("--out", metavar="DIR", help="where the runs go (default: runs/ and the name of cell and options)")
 
     network = parser.add_argument_group("network and training")
     add = network.add_argument
     add("--backbone", metavar="NAME", help="default: the preset's")
     add("--head", choices=["cosine", "linear"], help="default: cosine, as in the paper")
-    add("--scale", type=float, default=16.0, help="of the cosine head (default: 16)")
+    add("--scale", type=float, metavar="S", help="of the cosine head (default: 16)")
     add("--learned-scale", action="store_true", help="let the scale be learned")
-    add("--optimizer", choices=["sgd", "sgd-plain", "adam"], default="sgd", help="sgd-plain is without momentum")
+    add("--optimizer", choices=["sgd", "sgd-plain", "adam"], help="sgd-plain is without momentum (default: sgd)")
     add("--batch-size", type=int, metavar="N", help="default: the preset's")
-    add("--profile", default="exponential", metavar="NAME", help="exponential, step or pareto")
-    add("--split-seed", type=int, default=0, metavar="N", help="of the long-tail cut; 0 is the published subset")
+    add("--profile", metavar="NAME", help="exponential, step or pareto (default: exponential)")
+    add("--split-seed", type=int, metavar="N", help="of the long-tail cut (default: 0, the published subset)")
 
     measure = parser.add_argument_group("correctors and evidence")
     add = measure.add_argument
     add("--corrector", nargs="+", metavar="NAME", help="default: raw la-post-hoc ea ea-marginal ea-auto")
     add("--clusters", type=int, nargs="+", default=[], metavar="M", help="also energy aligning with M Jenks clusters")
-    add("--evidence-size", type=int, default=50, metavar="N", help="training images of each class (default: 50)")
-    add("--evidence-policy", metavar="NAME", help="how they are augmented: none, crop-flip, one, two, half")
+    add("--evidence-size", type=int, nargs="+", default=[50], metavar="N", help="images of each class (default: 50)")
+    add(
+        "--evidence-policy", nargs="+", default=["one"], metavar="NAME",
+        help="how they are augmented: by one of the paper's ten transformations (default), two, half, none, crop-flip, "
+        "or as in training",
+    )  # fmt: skip
 
     machine = parser.add_argument_group("machine")
     add = machine.add_argument
@@ -98,21 +103,38 @@ def _one_seed(
 ) -> list[Any]:
     from pathlib import Path
 
-    from energyalign.longtail.config import EvidencePlan, LongTailConfig
+    from energyalign.longtail.config import LongTailConfig
+    from energyalign.longtail.evidence import EvidencePlan
     from energyalign.longtail.experiment import LongTailExperiment
     from energyalign.train.reporter import Narrator
 
+    plans = [EvidencePlan(size, policy) for policy in arguments.evidence_policy for size in arguments.evidence_size]
+    given = {name: getattr(arguments, name) for name in ("profile", "split_seed", "scale", "learned_scale")}
     config = LongTailConfig.from_preset(
-        preset, seed=seed, profile=arguments.profile, split_seed=arguments.split_seed, scale=arguments.scale,
-        learned_scale=arguments.learned_scale,
-    )  # fmt: skip
-    folder = Path(arguments.out or f"runs/{preset.name}{'-quick' if arguments.quick else ''}") / f"seed-{seed}"
-    policy = {} if arguments.evidence_policy is None else {"policy": arguments.evidence_policy}
+        preset, seed=seed, **{name: value for name, value in given.items() if value is not None}
+    )
+    folder = Path(arguments.out or f"runs/{_folder_name(arguments, preset)}") / f"seed-{seed}"
     experiment = LongTailExperiment(
         config, data_root=arguments.data_root, fabric=fabric, workers=arguments.workers,
         reporter=Narrator(f"{preset.name} seed {seed}", scalars=folder / "tensorboard"),
     )  # fmt: skip
-    return experiment.run(folder, correctors, EvidencePlan(arguments.evidence_size, **policy))
+    return experiment.run(folder, correctors, *plans)
+
+
+def _folder_name(arguments: argparse.Namespace, preset: Preset) -> str:
+    """The cell and whatever was asked of its training: another training goes to another folder."""
+    asked = {
+        name: getattr(arguments, name)
+        for name in (
+            "quick", "epochs", "backbone", "head", "scale", "learned_scale", "optimizer", "batch_size", "profile",
+            "split_seed",
+        )
+    }  # fmt: skip
+    words = [preset.name]
+    for name, value in asked.items():
+        if value is not None and value is not False:
+            words.append(name if value is True else f"{name}-{value}")
+    return "-".join(words).replace("_", "-")
 
 
 def _preset(arguments: argparse.Namespace) -> Preset:

@@ -1,21 +1,30 @@
-"""The demo from start to files: every seed, the table, the picture, the page."""
+"""The demo from start to files: both heads, every seed, the table, the picture, the page."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+
+import torch
 
 from energyalign.core.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
 from energyalign.demo import summary
-from energyalign.demo.digits import load_long_tail, long_tail_counts
-from energyalign.demo.experiment import run_seed
+from energyalign.longtail.config import LongTailConfig
+from energyalign.longtail.correctors import CORRECTORS
+from energyalign.longtail.evidence import EvidencePlan
+from energyalign.longtail.experiment import LongTailExperiment
+from energyalign.longtail.presets import PRESETS
+from energyalign.longtail.rows import Row
+from energyalign.report.page import Figure, write_page
 
-N_SEEDS = 5
-_BEFORE, _AFTER = "raw", "energy aligning, lse (paper)"
+PRESET = PRESETS["digits-lt-50"]
+HEADS = ("cosine", "linear")
+N_SEEDS = 3
+_BEFORE, _AFTER = "raw", "ea"
 
 
 @dataclass(frozen=True)
@@ -29,34 +38,31 @@ class DemoResult:
 
 
 def run_demo(out: str | Path, *, first_seed: int, say: Callable[[str], None]) -> DemoResult:
-    """Run all seeds and write rows.jsonl, manifest.json, energies.png and report.html into `out`."""
+    """Train and measure, in run directories below `out`; write rows.jsonl, energies.png and report.html there.
+
+    Interrupted, the same call goes on where it stopped.
+    """
     if first_seed < 0:
         raise EnergyAlignError(f"the first seed is {first_seed}; it must not be negative.")
-    folder = _make_folder(Path(out))
+    out = Path(out)
     seeds = range(first_seed, first_seed + N_SEEDS)
-    counts = long_tail_counts()
-    say(f"Handwritten digits, training images per class: {', '.join(map(str, counts))}.")
-    rows: list[dict[str, Any]] = []
-    manifests = []
-    for number, seed in enumerate(seeds, start=1):
-        data = load_long_tail(seed)
-        manifests.append(data.manifest)
-        say(f"Seed {seed} ({number} of {N_SEEDS}, manifest {data.manifest['sha256'][:12]}): training and aligning.")
-        rows += run_seed(data, seed)
-    columns, lines = summary.table(rows, counts)
-    measured = summary.measured(seeds, counts)
-    with atomic_write(folder / "rows.jsonl") as stream:
-        stream.writelines(json.dumps(row) + "\n" for row in rows)
-    with atomic_write(folder / "manifest.json") as stream:
-        json.dump(manifests, stream)
-    picture = _draw(folder / "energies.png", rows, counts, say)
-    _write_page(folder / "report.html", columns, lines, measured, picture)
-    names = ("report.html", "energies.png", "rows.jsonl", "manifest.json")
-    files = tuple(folder / name for name in names if name != "energies.png" or picture is not None)
-    return DemoResult(columns, lines, measured, files)
+    rows: dict[Path, list[Row]] = {}
+    n_test = 0
+    with _one_thread():
+        for head in HEADS:
+            for seed in seeds:
+                config = LongTailConfig.from_preset(replace(PRESET, head=head), seed=seed)
+                experiment = LongTailExperiment(config)
+                folder = _made(out / head / f"seed-{seed}")
+                if not rows:
+                    _introduce(experiment, say)
+                rows[folder] = experiment.run(folder, list(CORRECTORS), EvidencePlan())
+                n_test = len(experiment.data.test)
+                say(f"{head} head, seed {seed}: {_accuracies(rows[folder])}")
+    return _write(out, rows, n_test, say)
 
 
-def _make_folder(folder: Path) -> Path:
+def _made(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -64,31 +70,58 @@ def _make_folder(folder: Path) -> Path:
     return folder
 
 
-def _draw(path: Path, rows: list[dict[str, Any]], counts: Any, say: Callable[[str], None]) -> Path | None:
+def _introduce(experiment: LongTailExperiment, say: Callable[[str], None]) -> None:
+    data, recipe = experiment.data, experiment.config.recipe
+    say(
+        f"Handwritten digits, training images per class: {', '.join(map(str, data.counts))} (manifest "
+        f"{data.manifest.short_hash}). A small CNN, {recipe.epochs} epochs, {len(HEADS)} heads x {N_SEEDS} seeds."
+    )
+
+
+def _accuracies(rows: list[Row]) -> str:
+    return ", ".join(f"{row['corrector']} {100 * row['overall']:.1f}" for row in rows)
+
+
+def _write(out: Path, rows: dict[Path, list[Row]], n_test: int, say: Callable[[str], None]) -> DemoResult:
+    together = [row for of_run in rows.values() for row in of_run]
+    columns, lines = summary.table(together)
+    measured = summary.measured(together, n_test)
+    with atomic_write(out / "rows.jsonl") as stream:
+        stream.writelines(json.dumps(row, sort_keys=True) + "\n" for row in together)
+    picture = _draw(out / "energies.png", rows, say)
+    _write_page(out / "report.html", columns, lines, measured, picture)
+    names = ["report.html", *([] if picture is None else ["energies.png"]), "rows.jsonl"]
+    return DemoResult(columns, lines, measured, tuple(out / name for name in names))
+
+
+def _draw(path: Path, rows: dict[Path, list[Row]], say: Callable[[str], None]) -> Path | None:
     try:
         from energyalign.report.energies_figure import draw_energies
     except ModuleNotFoundError:
         say("No picture: it needs matplotlib (pip install 'energyalign[report]').")
         return None
+    of_cosine = {folder: of_run for folder, of_run in rows.items() if of_run[0]["config"]["head"] == HEADS[0]}
+    chosen = {
+        name: [row for of_run in of_cosine.values() for row in of_run if row["corrector"] == name]
+        for name in (_BEFORE, _AFTER)
+    }
     draw_energies(
         path,
-        counts=counts,
-        before=summary.energies(rows, _BEFORE),
-        after=summary.energies(rows, _AFTER),
+        counts=chosen[_BEFORE][0]["counts"],
+        before=summary.energies(list(of_cosine), chosen[_BEFORE]),
+        after=summary.energies(list(of_cosine), chosen[_AFTER]),
         title="Free energies follow the training counts; aligning brings them together",
     )
     return path
 
 
 def _write_page(path: Path, columns: list[str], rows: list[list[str]], measured: str, picture: Path | None) -> None:
-    from energyalign.report.page import Figure, write_page
-
     figures = []
     if picture is not None:
         caption = (
-            "Training images per class (bars) and negative free energy per class on the balanced held-out images "
-            "(points; error bars are one standard deviation over seeds; each seed centred on its mean), for the raw "
-            "network and after energy aligning with the paper's estimator, whose shifts come from the training images."
+            "Training images per class (bars) and negative free energy per class on the balanced test images (points; "
+            "error bars are one standard deviation over seeds; each seed centred on its mean), for the raw network "
+            "with a cosine head and after energy aligning as in the paper, whose shifts come from the training images."
         )
         figures.append(Figure(picture, caption))
     write_page(
@@ -100,3 +133,14 @@ def _write_page(path: Path, columns: list[str], rows: list[list[str]], measured:
         rows=rows,
         figures=figures,
     )
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """A network this small gains nothing from more threads, and they would fight over a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -3,53 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from energyalign.core.free_energy import FreeEnergy
 from energyalign.core.metrics import shot_groups
-from energyalign.demo.digits import HELD_OUT_PER_CLASS
-from energyalign.demo.experiment import METHODS, N_FOLDS
-
-GROUPS = ("many", "medium", "few")
-
-
-def table(rows: Sequence[dict[str, Any]], counts: NDArray[np.int64]) -> tuple[list[str], list[list[str]]]:
-    """Column heads, and a line per method: mean ± standard deviation over seeds, in percent."""
-    sizes = _sizes(counts)
-    heads = ["accuracy, %", "overall", *(f"{group} ({sizes[group]})" for group in GROUPS)]
-    lines = []
-    for method in METHODS:
-        of_method = [row for row in rows if row["method"] == method]
-        cells = [_mean_and_deviation([row[column] for row in of_method]) for column in ("overall", *GROUPS)]
-        lines.append([method, *cells])
-    return heads, lines
+from energyalign.longtail.rows import Row
+from energyalign.longtail.table import COLUMNS, mean_and_deviation
+from energyalign.train.tensor_file import load_arrays
 
 
-def measured(seeds: Sequence[int], counts: NDArray[np.int64]) -> str:
+def table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Column names, and a line for each head and corrector: mean ± standard deviation over seeds, in per cent."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["config"]["head"], row["corrector"]), []).append(row)
+    lines = [
+        [*names, *(mean_and_deviation([row[c] for row in same]) for c in COLUMNS)] for names, same in groups.items()
+    ]
+    sizes = _sizes(rows[0])
+    return ["head", "accuracy, %", "overall", *(f"{name} ({sizes[name]})" for name in COLUMNS[1:])], lines
+
+
+def measured(rows: Sequence[Row], n_test: int) -> str:
     """What the table shows and what it does not."""
-    sizes = _sizes(counts)
+    seeds = sorted({row["seed"] for row in rows})
+    sizes = _sizes(rows[0])
     return (
-        f"Accuracy on {len(counts) * HELD_OUT_PER_CLASS} balanced held-out images, mean ± standard deviation over "
-        f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]}); each seed draws other training images and another "
-        f"initialisation. Many: {sizes['many']} class with more than 100 training images; medium: {sizes['medium']} "
-        f"with 20 to 100; few: {sizes['few']} with fewer than 20. The shifts were learnt from the training images "
-        f"alone (out-of-fold logits, {N_FOLDS} folds). One small network on small images: it shows how the "
-        "method works, not how well it does elsewhere."
+        f"Accuracy on {n_test} balanced test images, mean ± standard deviation over {len(seeds)} seeds ({seeds[0]} to "
+        f"{seeds[-1]}); the training images are the same {sum(rows[0]['counts'])}, each seed is another "
+        f"initialisation, order and augmentation. Classes with more than 100 training images: {sizes['many']} (many); 20 to 100: "
+        f"{sizes['medium']} (medium); fewer: {sizes['few']} (few). The shifts were learnt from the training images "
+        f"alone, {rows[0]['evidence']['per_class']} draws of each class. One small network on small images: it shows "
+        "how the method works, not how well it does elsewhere."
     )
 
 
-def energies(rows: Sequence[dict[str, Any]], method: str) -> NDArray[np.float64]:
-    """Negative free energies on the held-out images, (seeds, classes), each seed centred on its mean."""
-    values = np.array([row["test_energies"] for row in rows if row["method"] == method])
-    return np.asarray(values - values.mean(axis=1, keepdims=True))
+def energies(folders: Sequence[Path], rows: Sequence[Row]) -> NDArray[np.float64]:
+    """Negative free energies of the test images under these rows, (runs, classes), each run centred on its mean."""
+    values = []
+    for folder, row in zip(folders, rows, strict=True):
+        logits = load_arrays(folder / "test_logits.safetensors")["logits"].astype(np.float64)
+        values.append(FreeEnergy().update(logits + np.array(row["shifts"])).values)
+    stacked = np.array(values)
+    return np.asarray(stacked - stacked.mean(axis=1, keepdims=True))
 
 
-def _sizes(counts: NDArray[np.int64]) -> dict[str, int]:
+def _sizes(row: Row) -> dict[str, int]:
+    counts = np.array(row["counts"])
     return {group: int(members.sum()) for group, members in shot_groups(counts, len(counts)).items()}
-
-
-def _mean_and_deviation(values: Sequence[float]) -> str:
-    percents = 100.0 * np.asarray(values)
-    return f"{percents.mean():.1f} ± {percents.std(ddof=1):.1f}"

@@ -1,4 +1,4 @@
-"""What fixes a long-tailed training run, and what fixes its evidence."""
+"""What fixes a long-tailed training run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from energyalign.longtail.presets import Preset
-from energyalign.pytorch.balanced import DEFAULT_POLICY
 from energyalign.train.describe import described
 from energyalign.train.recipe import Recipe
 
@@ -52,11 +51,3 @@ class LongTailConfig:
         """For config.json: a run directory belongs to one of these."""
         result: dict[str, Any] = described(self)
         return result
-
-
-@dataclass(frozen=True)
-class EvidencePlan:
-    """How evidence is drawn from the training data: images of each class, and the augmentation policy."""
-
-    per_class: int = 50
-    policy: str = DEFAULT_POLICY

@@ -19,6 +19,11 @@ class Corrector(NamedTuple):
     description: str
     reference: str = "Zhao et al. 2021"
 
+    @property
+    def reads_evidence(self) -> bool:
+        """Whether another sample could change the shifts."""
+        return self.estimator not in ("none", "prior")
+
     def fit(self, evidence: Evidence) -> Shifts:
         """The shifts from this evidence."""
         return fit_shifts(evidence, estimator=self.estimator, clusters=self.clusters)

@@ -2,50 +2,86 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 from torchvision.transforms import v2
 
+from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import Evidence
 from energyalign.data.file_images import FileImages
-from energyalign.data.images import ImageSet
-from energyalign.longtail.config import EvidencePlan
+from energyalign.data.images import ImageSet, MemoryImages
 from energyalign.longtail.data import LongTailData
+from energyalign.pytorch.augment import POLICIES
 from energyalign.pytorch.balanced import balanced_evidence
 from energyalign.pytorch.collect import collect_evidence
 from energyalign.train.randomness import derived_seed
 
+AS_IN_TRAINING = "training"
 
-class _Prepared:
-    """An image set as `balanced_evidence` wants it: by index, all of one size."""
 
-    def __init__(self, images: ImageSet) -> None:
-        self._images = images
-        # Files are of any size: evidence sees them as evaluation does.
-        self._resized = images.preparation.transformation(augment=False) if isinstance(images, FileImages) else None
+@dataclass(frozen=True)
+class EvidencePlan:
+    """How evidence is drawn from the training data.
 
-    def __len__(self) -> int:
-        return len(self._images)
+    Attributes
+    ----------
+    per_class : int
+        Images of each class.
+    policy : str
+        One of `energyalign.pytorch.augment.POLICIES`, or ``training``, which changes them as training did. The default
+        is the mildest reading of the paper, which lists ten transformations but not how many an image undergoes.
+    """
 
-    def __getitem__(self, index: int) -> torch.Tensor:
-        if self._resized is None or not isinstance(self._images, FileImages):
-            return self._images.read(index)
-        image: torch.Tensor = self._resized(self._images.picture(index))
-        return image
+    per_class: int = 50
+    policy: str = "one"
+
+    def __post_init__(self) -> None:
+        if self.per_class < 1:
+            raise EnergyAlignError(f"evidence of {self.per_class} images of each class: it takes at least 1.")
+        if self.policy not in (AS_IN_TRAINING, *POLICIES):
+            choices = ", ".join([AS_IN_TRAINING, *POLICIES])
+            raise EnergyAlignError(f"unknown augmentation policy {self.policy!r}: choose one of {choices}.")
 
 
 def draw_evidence(
     network: torch.nn.Module, data: LongTailData, plan: EvidencePlan, seed: int, *, workers: int = 0
 ) -> Evidence:
-    """Logits of the network on so many training images of every class, each draw under another transformation."""
+    """Logits of the network on so many training images of every class, each draw augmented anew."""
+    as_in_training = plan.policy == AS_IN_TRAINING
     loader = balanced_evidence(
-        _Prepared(data.train), data.train.labels, plan.per_class, augment=plan.policy,
-        normalize=_from_unit_range(data.train), seed=derived_seed(seed, "evidence"),
-        num_workers=workers if isinstance(data.train, FileImages) else 0,
+        _Prepared(data.train, augment=as_in_training), data.train.labels, plan.per_class,
+        augment="none" if as_in_training else plan.policy, normalize=_from_unit_range(data.train),
+        seed=derived_seed(seed, "evidence"), num_workers=workers if isinstance(data.train, FileImages) else 0,
     )  # fmt: skip
     evidence, _ = collect_evidence(
         network, loader, counts=data.counts, kind="training", class_names=list(data.train.class_names)
     )
     return evidence
+
+
+class _Prepared:
+    """An image set as `balanced_evidence` wants it: by index, all of one size, any draws from torch's generator."""
+
+    def __init__(self, images: ImageSet, *, augment: bool) -> None:
+        self._images, self._augment = images, augment
+        # Files are of any size: evidence sees them as training does, or as evaluation does.
+        self._resized = images.preparation.transformation(augment=augment) if isinstance(images, FileImages) else None
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if isinstance(self._images, FileImages) and self._resized is not None:
+            image: torch.Tensor = self._resized(self._images.picture(index))
+            return image
+        image = self._images.read(index)
+        if self._augment and isinstance(self._images, MemoryImages):
+            preparation = self._images.preparation
+            rng = np.random.default_rng(int(torch.randint(2**62, ())))
+            image = preparation.augment(image[None], preparation.draw(1, rng))[0]
+        return image
 
 
 def _from_unit_range(images: ImageSet) -> v2.Normalize:

@@ -16,13 +16,12 @@ from torch.nn import functional as F
 from energyalign.core.errors import UntrustedEstimateWarning
 from energyalign.data.loader import evaluation_batches, make_loader
 from energyalign.data.verify import verify_images
-from energyalign.longtail.config import EvidencePlan, LongTailConfig
+from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.correctors import find_corrector
 from energyalign.longtail.data import load_data
-from energyalign.longtail.evidence import draw_evidence
+from energyalign.longtail.evidence import EvidencePlan, draw_evidence
 from energyalign.longtail.rows import Row, make_row
 from energyalign.nets.network import Network, make_network
-from energyalign.pytorch.augment import make_policy
 from energyalign.train.loop import Training
 from energyalign.train.randomness import derived_seed, seed_torch
 from energyalign.train.reporter import Reporter
@@ -59,12 +58,12 @@ class LongTailExperiment:
         self.reporter = Reporter() if reporter is None else reporter
         self.data = load_data(config, data_root)
 
-    def run(self, folder: Path, correctors: Sequence[str], plan: EvidencePlan) -> list[Row]:
+    def run(self, folder: Path, correctors: Sequence[str], *plans: EvidencePlan) -> list[Row]:
         """Train, or go on with, the run in this folder and measure it under every corrector.
 
-        Returns the rows of these correctors; those of others that the folder has already stay in it.
+        With several plans, a corrector that looks at the evidence has a row for each of them. Returns the rows of
+        these correctors; those of others that the folder has already stay in it.
         """
-        make_policy(plan.policy)  # a wrong name is refused before hours of training
         for name in correctors:
             find_corrector(name)
         with opened(folder, self.config.to_json()) as run:
@@ -78,7 +77,7 @@ class LongTailExperiment:
                 verify_images(self.data.train)
                 verify_images(self.data.test)
             network = self._trained(run)
-            rows = self._measured(network, run, correctors, plan)
+            rows = self._measured(network, run, correctors, plans or (EvidencePlan(),))
             new = {_key(row) for row in rows}
             run.write_rows(sorted([*rows, *(row for row in run.read_rows() if _key(row) not in new)], key=_key))
         return rows
@@ -103,18 +102,22 @@ class LongTailExperiment:
         return network
 
     def _measured(
-        self, network: Network, run: RunDirectory, correctors: Sequence[str], plan: EvidencePlan
+        self, network: Network, run: RunDirectory, correctors: Sequence[str], plans: Sequence[EvidencePlan]
     ) -> list[Row]:
         test = self._test_logits(network)
         save_arrays(run.path / "test_logits.safetensors", {"logits": test, "labels": self.data.test.labels})
-        evidence = draw_evidence(network, self.data, plan, self.config.seed, workers=self.workers)
         rows = []
-        for name in correctors:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UntrustedEstimateWarning)  # they are in the row, and in the table
-                shifts = find_corrector(name).fit(evidence)
-            about = {"corrector": name, "evidence": {"per_class": plan.per_class, "policy": plan.policy}}
-            rows.append(about | make_row(self.config, self.data, shifts, test))
+        for plan in plans:
+            evidence = draw_evidence(network, self.data, plan, self.config.seed, workers=self.workers)
+            for name in correctors:
+                corrector = find_corrector(name)
+                if plan is not plans[0] and not corrector.reads_evidence:
+                    continue  # it would only repeat itself
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UntrustedEstimateWarning)  # they are in the row, and in the table
+                    shifts = corrector.fit(evidence)
+                about = {"corrector": name, "evidence": {"per_class": plan.per_class, "policy": plan.policy}}
+                rows.append(about | make_row(self.config, self.data, shifts, test))
         return rows
 
     def _test_logits(self, network: Network) -> npt.NDArray[np.float32]:

@@ -51,7 +51,7 @@ class Preset:
 _CIFAR = Recipe(200, 128, SGD(0.1), Steps((120, 160), 0.01, 200, WarmUp(5, 1 / 3)))
 _IMAGENET = Recipe(90, 512, SGD(0.2), Cosine())
 _INATURALIST = Recipe(90, 512, SGD(0.1), Cosine())
-_DIGITS = Recipe(20, 32, SGD(0.05), Cosine())
+_DIGITS = Recipe(60, 32, SGD(0.05), Cosine())
 
 _CELLS = (
     *(
@@ -63,7 +63,7 @@ _CELLS = (
     Preset("imagenet-lt-resnext50", "imagenet-lt", None, "resnext50", _IMAGENET, 22.0, 2, "resnet18"),
     Preset("inaturalist-90", "inaturalist18", None, "resnet50", _INATURALIST, 60.0, 1, "resnet18"),
     Preset("inaturalist-200", "inaturalist18", None, "resnet50", _INATURALIST.lasting(200), 130.0, 1, "resnet18"),
-    Preset("digits-lt-50", "digits", 50, "small-cnn", _DIGITS, 0.01, 20, "small-cnn"),
+    Preset("digits-lt-50", "digits", 50, "small-cnn", _DIGITS, 0.01, 60, "small-cnn"),
     Preset("fashion-lt-100", "fashion-mnist", 100, "resnet8", _CIFAR.lasting(30), 0.05, 8, "resnet8"),
 )
 _OWN_IMAGES = Preset("", "", None, "resnet18", _IMAGENET.lasting(60), 0.0, 10, "resnet18")
