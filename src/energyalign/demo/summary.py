@@ -35,9 +35,9 @@ def measured(rows: Sequence[Row], n_test: int) -> str:
         f"Accuracy on {n_test} balanced test images, mean ± standard deviation over {len(seeds)} seeds ({seeds[0]} to "
         f"{seeds[-1]}); the training images are the same {sum(rows[0]['counts'])}, each seed is another "
         f"initialisation, order and augmentation. Classes with more than 100 training images: {sizes['many']} "
-        f"(many); 20 to 100: {sizes['medium']} (medium); fewer: {sizes['few']} (few). The shifts were learnt from the training images "
-        f"alone, {rows[0]['evidence']['per_class']} draws of each class. One small network on small images: it shows "
-        "how the method works, not how well it does elsewhere."
+        f"(many); 20 to 100: {sizes['medium']} (medium); fewer: {sizes['few']} (few). The shifts were learnt from the "
+        f"training images alone, {rows[0]['evidence']['per_class']} draws of each class. One small network on small "
+        "images: it shows how the method works, not how well it does elsewhere."
     )
 
 
