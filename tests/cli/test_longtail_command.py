@@ -23,7 +23,7 @@ def longtail(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path: Path) -> None:
-    options = ["digits", "--epochs", "6", "--corrector", "raw", "ea-marginal", "--evidence-size", "10", "--out"]
+    options = ["digits", "--epochs", "40", "--corrector", "raw", "ea-marginal", "--evidence-size", "10", "--out"]
     whole = longtail(tmp_path, *options, "whole")
     assert whole.returncode == 0, whole.stderr
     assert "ea-marginal" in whole.stdout
@@ -36,17 +36,18 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
         stdout=subprocess.PIPE,
         text=True,
     )
-    while not list((tmp_path / "cut").glob("seed-0/checkpoints/*")):
+    while not list((tmp_path / "cut").glob("ce/seed-0/checkpoints/*")):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
-    if process.returncode != 0:  # it may have finished just before
-        assert process.returncode == 128 + signal.SIGINT
-        assert "Stopped and saved. To go on:\n  energyalign longtail digits --epochs 6" in told
-        assert longtail(tmp_path, *options, "cut").returncode == 0
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Stopped and saved. To go on:\n  energyalign longtail digits --epochs 40" in told
+    assert longtail(tmp_path, *options, "cut").returncode == 0
     for name in ("rows.jsonl", "test_logits.safetensors"):
-        assert (tmp_path / "cut" / "seed-0" / name).read_bytes() == (tmp_path / "whole" / "seed-0" / name).read_bytes()
+        assert (tmp_path / "cut" / "ce" / "seed-0" / name).read_bytes() == (
+            tmp_path / "whole" / "ce" / "seed-0" / name
+        ).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,15 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
         (["cifar100", "--data-root", "nowhere"], "cifar100 needs"),
         (["digits", "--evidence-policy", "lots"], "unknown augmentation policy 'lots'"),
         (["digits", "--evidence-size", "0"], "it takes at least 1"),
+        (["digits", "--seed", "-1"], "the seed is -1"),
+        (["digits", "--scale", "nan"], "the scale is nan"),
+        (["digits", "--imbalance", "0"], "the imbalance is 0"),
+        (["digits-lt-50", "--imbalance", "10"], "leave --imbalance out"),
+        (["digits", "--precision", "lots"], "--precision lots"),
+        (["digits", "--accelerator", "abacus"], "--accelerator abacus"),
+        (["digits", "--profile", "counts.json"], "cannot read the counts of counts.json"),
+        (["digits", "--method", "magic"], "unknown method 'magic'"),
+        (["digits", "--from", "nowhere"], "nowhere is no run directory"),
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
@@ -85,8 +95,45 @@ def test_options_reach_the_config(tmp_path: Path) -> None:
     result = longtail(tmp_path, *arguments, "--corrector", "raw")
     assert result.returncode == 0, result.stderr
     # Another training goes to another folder, without being told.
-    folder = tmp_path / "runs" / "digits-lt-10-epochs-1-head-linear-optimizer-adam"
-    stored = json.loads((folder / "seed-3" / "config.json").read_text())
+    folder = tmp_path / "runs" / "digits-lt-10-epochs-1-optimizer-adam"
+    stored = json.loads((folder / "ce-linear" / "seed-3" / "config.json").read_text())
     assert (stored["imbalance"], stored["head"], stored["seed"]) == (10.0, "linear", 3)
     assert stored["recipe"]["optimizer"]["kind"] == "Adam"
     assert stored["name"] == "digits-lt-10"
+
+
+def test_seeds_and_correctors_asked_for_twice_count_once(tmp_path: Path) -> None:
+    result = longtail(tmp_path, "digits", "--epochs", "1", "--seed", "0", "0", "--corrector", "raw", "raw")
+    assert result.returncode == 0, result.stderr
+    (line,) = [line for line in result.stdout.splitlines() if line.strip().startswith("raw")]
+    assert "±" not in line
+
+
+def test_counts_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "counts.json").write_text(json.dumps({str(k): 20 - k for k in range(10)}))
+    arguments = ["digits", "--epochs", "1", "--corrector", "raw", "--profile", "counts.json", "--out", "run"]
+    result = longtail(tmp_path, *arguments)
+    assert result.returncode == 0, result.stderr
+    row = json.loads((tmp_path / "run" / "ce" / "seed-0" / "rows.jsonl").read_text())
+    assert row["counts"] == [20 - k for k in range(10)]
+
+
+def test_methods_share_one_training_and_can_be_added_to_it_later(tmp_path: Path) -> None:
+    options = ["--evidence-size", "5"]
+    result = longtail(tmp_path, "digits", "--epochs", "2", "--method", "ce", "ea", *options, "--out", "run")
+    assert result.returncode == 0, result.stderr
+    run = tmp_path / "run" / "ce" / "seed-0"
+    weights = sorted((run / "checkpoints").iterdir())[-1].read_bytes()
+    later = longtail(tmp_path, "digits", "--method", "la-post-hoc", *options, "--from", str(run))
+    assert later.returncode == 0, later.stderr
+    rows = [json.loads(line)["corrector"] for line in (run / "rows.jsonl").read_text().splitlines()]
+    assert sorted(rows) == ["ea", "la-post-hoc", "raw"]
+    assert sorted((run / "checkpoints").iterdir())[-1].read_bytes() == weights
+    for wrong, message in (
+        (["digits", "--method", "focal"], "was trained by ce; focal needs a training of its own"),
+        (["digits", "--epochs", "3"], "leave out --epochs"),
+        (["fashion-mnist"], "is a run on digits, not on fashion-mnist"),
+    ):
+        refused = longtail(tmp_path, *wrong, "--from", str(run))
+        assert refused.returncode == 2
+        assert message in refused.stderr

@@ -115,6 +115,17 @@ def test_make_loader_takes_file_images(images):
     assert same(list(made.epoch(0)), list(loader(images).epoch(0)))
 
 
+def test_a_negative_number_of_workers(images, small):
+    for make in (
+        lambda: loader(images, workers=-1),
+        lambda: make_loader(images, batch_size=4, seed=0, workers=-1),
+        lambda: make_loader(small(), batch_size=4, seed=0, workers=-1),
+        lambda: evaluation_batches(small(), batch_size=4, workers=-1),
+    ):
+        with pytest.raises(EnergyAlignError, match=r"the number of workers is -1; it must be 0, .* or more"):
+            make()
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_file_that_breaks_during_training_is_named(images, tmp_path, workers):
     (tmp_path / "6.png").write_bytes(b"no image")

@@ -118,6 +118,43 @@ def test_folders_that_will_not_do(tree, tmp_path, trees, split, message):
         open_source(f"folder:{tmp_path}/set").load(split)
 
 
+@pytest.mark.parametrize("names", [("test", "val"), ("training", "testing"), ("Train", "Test"), ("train_", "val")])
+def test_splits_of_other_names_are_no_classes(tree, names):
+    for name in names:
+        root = tree(name, {"a": 5, "b": 5})
+    if names[0] == "train_":  # not the name of a split: who knows what it is
+        assert open_source(f"folder:{root}").load("train").class_names == ("train_", "val")
+        return
+    with pytest.raises(
+        EnergyAlignError,
+        match=rf"\({', '.join(sorted(names))}\) are named as splits, .* Name the folder of the training",
+    ):
+        open_source(f"folder:{root}").load("train")
+
+
+def test_classes_may_be_named_as_splits_are(tree):
+    assert open_source(f"folder:{tree('.', {'test': 3, 'train': 3})}").load("train").class_names == ("test", "train")
+
+
+def test_links_are_followed_once(tree, tmp_path):
+    root = tree("train", {"a/own": 2, "b/own": 1})
+    tree("more/of_a", {"deep": 3})
+    (root / "train" / "a" / "more").symlink_to(root / "more" / "of_a")
+    (root / "train" / "a" / "more_again").symlink_to(root / "more" / "of_a")  # the same images once more
+    (root / "train" / "a" / "own" / "self").symlink_to(root / "train" / "a")
+    (root / "train" / "a" / "up").symlink_to(root / "train")  # where the images of b are, too
+    (root / "train" / "c").symlink_to(root / "more")
+    (root / "more" / "back").symlink_to(root / "train")
+    train = open_source(f"folder:{root}").load("train")
+    files = [train.file_name(k).removeprefix(f"{root}/train/") for k in range(len(train))]
+    assert files == [
+        "a/more/deep/00.png", "a/more/deep/01.png", "a/more/deep/02.png", "a/own/00.png", "a/own/01.png",
+        "b/own/00.png",
+        "c/of_a/deep/00.png", "c/of_a/deep/01.png", "c/of_a/deep/02.png",
+    ]  # fmt: skip
+    assert train.labels.tolist() == [0, 0, 0, 0, 0, 1, 2, 2, 2]
+
+
 def test_an_empty_class(tree):
     root = tree("train", {"a": 1, "b": 1})
     (root / "train" / "c").mkdir()

@@ -131,6 +131,23 @@ def test_a_test_class_without_training_images(imagenet):
         open_source("imagenet-lt", imagenet).load("test")
 
 
+def test_a_single_class_is_refused(tmp_path, write_image):
+    for split in ("train", "test"):
+        write_image(tmp_path / f"{split}.jpg")
+        (tmp_path / f"{split}.txt").write_text(f"{split}.jpg 0\n")
+    with pytest.raises(
+        EnergyAlignError, match=r"train\.txt has images of one class, but a classifier needs at least 2"
+    ):
+        open_source(f"lists:{tmp_path}").load("train")
+
+
+@pytest.mark.parametrize("line", ["a b.jpg\t3", "a b.jpg \t 3 ", " a b.jpg  3"])
+def test_a_mark_at_the_beginning_and_tabs(tmp_path, line):
+    (tmp_path / "list.txt").write_text(f"{line}\nc.jpg 4\n", encoding="utf-8-sig")
+    paths, labels = read_list(tmp_path / "list.txt")
+    assert (paths, labels.tolist()) == (("a b.jpg", "c.jpg"), [3, 4])
+
+
 def test_names_with_spaces_and_bytes_that_are_no_text(tmp_path):
     (tmp_path / "list.txt").write_text("a b/c d.jpg 3\r\n")
     paths, labels = read_list(tmp_path / "list.txt")

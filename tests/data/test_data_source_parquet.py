@@ -97,6 +97,47 @@ def test_files_that_will_not_do(write, labels, options, message):
         source.load("train")
 
 
+def test_images_are_told_apart_by_row_and_size(write):
+    source = write("train-0.parquet", [0, 1, 0], size=(80, 70))
+    before = source.load("train")
+    assert before.digest() == source.load("train").digest() != before.subset([1, 0, 2]).digest()
+    images = [{"bytes": png(k, (80, 71 if k == 2 else 70)), "path": None} for k in range(3)]
+    assert write("train-0.parquet", [0, 1, 0], images=images).load("train").digest() != before.digest()
+
+
+@pytest.mark.parametrize("kinds", [(pa.binary(), pa.large_binary()), (pa.large_binary(), pa.binary())])
+def test_shards_may_differ_in_how_they_keep_bytes(tmp_path, kinds):
+    for number, kind in enumerate(kinds):
+        images = pa.array([{"bytes": png(10 * number + k, (80, 70))} for k in range(2)], pa.struct([("bytes", kind)]))
+        parquet.write_table(pa.table({"image": images, "label": [0, 1]}), tmp_path / f"train-{number}.parquet")
+    train = open_source(f"parquet:{tmp_path}").load("train")
+    pixels = np.random.default_rng(11).integers(0, 256, (70, 80, 3), dtype=np.uint8)
+    assert (train.read(3).permute(1, 2, 0).numpy() == pixels).all()
+    verify_images(train)
+
+
+@pytest.mark.parametrize("names", [None, ["a", "b"]])
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_a_split_without_rows(tmp_path, write, split, names):
+    for name in ("train", "test"):
+        source = write(f"{name}-0.parquet", [0, 1], names=names)
+    path = tmp_path / f"{split}-0.parquet"
+    parquet.write_table(parquet.read_table(path).slice(0, 0), path)
+    with pytest.raises(
+        EnergyAlignError, match=rf"{split} has no images: there are no rows in \S+{split}-0\.parquet\. Put"
+    ):
+        source.load(split)
+
+
+def test_an_empty_shard_among_others(tmp_path, write):
+    write("train-0.parquet", [0, 1])
+    source = write("train-1.parquet", [0, 1])
+    path = tmp_path / "train-0.parquet"
+    parquet.write_table(parquet.read_table(path).slice(0, 0), path)
+    assert open_source(f"parquet:{tmp_path}").load("train").labels.tolist() == [0, 1]
+    assert len(source.load("train")) == 2
+
+
 def test_rows_without_bytes(write):
     images = [{"bytes": png(0, (80, 70)), "path": None}, {"bytes": None, "path": "elsewhere.png"}]
     source = write("train-0.parquet", [0, 1], images=images)

@@ -202,6 +202,16 @@ def test_cifar_in_png_folders_of_other_classes(png_folders):
         open_source("cifar10", png_folders).load("train")
 
 
+def test_imagenet_in_the_same_data_root_is_not_taken_for_cifar(png_folders, tmp_path, write_image):
+    write_image(tmp_path / "all" / "train" / "n01440764" / "0.png")
+    with pytest.raises(
+        EnergyAlignError, match=r"cifar10 needs \S+data_batch_1\.bin.* which is not there\. Get cifar-10-bin"
+    ):
+        open_source("cifar10", tmp_path / "all").load("train")
+    (tmp_path / "all" / "cifar10").symlink_to(png_folders)
+    assert len(open_source("cifar10", tmp_path / "all").load("train")) == 20
+
+
 def test_cifar_in_png_folders_of_another_size(png_folders, write_image):
     odd = write_image(png_folders / "test" / "cat" / "1.png", size=(33, 32))
     with pytest.raises(EnergyAlignError, match=f"{odd} has 33 x 32 pixels, but .* 32 x 32"):

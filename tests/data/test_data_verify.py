@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.data import BadFilesError, FileImages, verify_images
+from energyalign.data import BadFilesError, FileImages, open_source, verify_images
+from energyalign.data.check import check_source
 from energyalign.data.file_images import DiskFiles
 from energyalign.data.preparation import LargePreparation, Normalisation
 from energyalign.data.threads import map_in_threads
@@ -35,10 +37,21 @@ def test_missing_files_are_named_with_their_number(images, tmp_path):
     for k in range(20, 30):
         (tmp_path / f"{k:03}.jpg").unlink()
     with pytest.raises(
-        BadFilesError, match=r"photos train: 10 of 150 files are missing: \S+020\.jpg, .* and 2 more"
+        BadFilesError,
+        match=r"photos train: 10 of 150 files are missing: \S+020\.jpg, (\S+, ){8}\S+029\.jpg\. Check that",
     ) as info:
         verify_images(images)
     assert info.value.files == tuple(str(tmp_path / f"{k:03}.jpg") for k in range(20, 30))
+
+
+def test_a_message_of_more_than_fifty_files_says_where_to_see_them_all(images, tmp_path):
+    for k in range(60):
+        (tmp_path / f"{k:03}.jpg").unlink()
+    with pytest.raises(
+        BadFilesError, match=r"60 of 150 .*007\.jpg and 52 more \(`energyalign data check photos`, with the --data-root"
+    ) as info:
+        verify_images(images)
+    assert len(info.value.files) == 60
 
 
 def test_damaged_files_are_named_with_their_number(images, tmp_path):
@@ -49,6 +62,29 @@ def test_damaged_files_are_named_with_their_number(images, tmp_path):
     with pytest.raises(BadFilesError, match=r"3 of 150 files are no images that can be decoded: .*007.jpg") as info:
         verify_images(images)
     assert [name[-7:] for name in info.value.files] == ["007.jpg", "100.jpg", "149.jpg"]
+    assert "The first of them: cannot read the image" in str(info.value)
+
+
+def test_pictures_of_an_unknown_range_are_listed_with_their_remedy(images, tmp_path):
+    for k in (3, 5):
+        Image.fromarray(np.zeros((30, 40), dtype=np.float32)).save(tmp_path / f"{k:03}.jpg", "TIFF")
+    with pytest.raises(BadFilesError, match=r"2 of 150 .*003\.jpg, .*005\.jpg\. .*convert it to 8 bits per channel"):
+        verify_images(images)
+
+
+def test_a_check_lists_the_bad_files_of_a_set_that_is_kept_in_memory(tmp_path, write_image):
+    for split in ("train", "test"):
+        for name in ("a/0.png", "a/1.png", "b/0.png", "b/1.png"):
+            write_image(tmp_path / split / name, size=(16, 12))
+    for name in ("a/1.png", "b/0.png"):
+        path = tmp_path / "train" / name
+        path.write_bytes(path.read_bytes()[:-120])
+    said = []
+    with pytest.raises(BadFilesError, match="2 of 4 files"):
+        check_source(open_source(f"folder:{tmp_path}"), said.append)
+    assert [line for line in said if line.startswith("BAD")] == [
+        f"BAD      {tmp_path}/train/{name}" for name in ("a/1.png", "b/0.png")
+    ]
 
 
 def test_only_the_images_of_the_set_are_looked_at(images, tmp_path):

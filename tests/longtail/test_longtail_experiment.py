@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from PIL import Image
 
 from energyalign import EnergyAlignError
 from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.correctors import CORRECTORS, find_corrector
+from energyalign.longtail.correctors import STANDARD, find_corrector
+from energyalign.longtail.correctors.shifts import ShiftCorrector
 from energyalign.longtail.evidence import EvidencePlan
 from energyalign.longtail.experiment import LongTailExperiment
 from energyalign.longtail.presets import preset_for
@@ -31,13 +33,13 @@ def config(seed: int = 0) -> LongTailConfig:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Row]]:
     folder = tmp_path_factory.mktemp("runs") / "seed-0"
-    return folder, LongTailExperiment(config()).run(folder, list(CORRECTORS), EvidencePlan(20))
+    return folder, LongTailExperiment(config()).run(folder, list(STANDARD), EvidencePlan(20))
 
 
 def test_correction_helps_the_tail_more_than_it_costs_the_head(finished: tuple[Path, list[Row]]) -> None:
     rows = {row["corrector"]: row for row in finished[1]}
     raw = rows["raw"]
-    for name in ("la-post-hoc", "ea-marginal", "ea-auto"):
+    for name in ("la-post-hoc", "ea", "ea-marginal", "ea-auto"):
         assert rows[name]["overall"] > raw["overall"] + 0.03
         assert rows[name]["few"] - raw["few"] > raw["many"] - rows[name]["many"]
 
@@ -64,14 +66,14 @@ def test_rows_hold_what_is_needed_to_check_them(finished: tuple[Path, list[Row]]
 def test_files_of_a_run(finished: tuple[Path, list[Row]]) -> None:
     folder, rows = finished
     lines = (folder / "rows.jsonl").read_text().splitlines()
-    assert sorted(json.loads(line)["corrector"] for line in lines) == sorted(CORRECTORS)
+    assert sorted(json.loads(line)["corrector"] for line in lines) == sorted(STANDARD)
     assert json.loads((folder / "config.json").read_text())["recipe"]["optimizer"]["kind"] == "SGD"
     assert json.loads((folder / "manifest.json").read_text())["sha256"] == rows[0]["manifest"]
 
 
 def test_the_same_command_gives_the_same_bytes(finished: tuple[Path, list[Row]], tmp_path: Path) -> None:
     folder, _ = finished
-    LongTailExperiment(config()).run(tmp_path / "again", list(CORRECTORS), EvidencePlan(20))
+    LongTailExperiment(config()).run(tmp_path / "again", list(STANDARD), EvidencePlan(20))
     for name in ("rows.jsonl", "manifest.json", "config.json", "test_logits.safetensors"):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
@@ -82,7 +84,7 @@ def test_other_correctors_join_the_rows_of_a_finished_run(finished: tuple[Path, 
     assert new[0]["n_clusters"] == 2
     assert new[0]["clusters"] == "jenks-2"
     stored = [json.loads(line)["corrector"] for line in (folder / "rows.jsonl").read_text().splitlines()]
-    assert sorted(stored) == sorted([*CORRECTORS, "ea-M2"])
+    assert sorted(stored) == sorted([*STANDARD, "ea-M2"])
 
 
 def test_several_kinds_of_evidence_are_several_rows_of_what_looks_at_it(finished: tuple[Path, list[Row]]) -> None:
@@ -125,16 +127,82 @@ def test_an_unknown_corrector_is_refused_before_training(tmp_path: Path) -> None
 
 
 def test_a_number_of_clusters_is_a_corrector() -> None:
-    assert find_corrector("ea-M8").clusters == 8
+    assert find_corrector("ea-M8") == ShiftCorrector("lse", 8)
     with pytest.raises(EnergyAlignError, match="unknown corrector 'ea-M0'"):
         find_corrector("ea-M0")
 
 
-def test_the_table_stands_beside_the_paper() -> None:
-    about = {"cell": "cifar100-lt-100", "evidence": {"policy": "one", "per_class": 50}}
-    rows = [
-        about | {"corrector": "ea", "overall": value, "many": 0.6, "medium": None, "few": 0.1} for value in (0.44, 0.46)
-    ]
-    columns, lines = table_of(rows)
-    assert columns == ["accuracy, %", "overall", "many", "medium", "few", "seeds", "paper", "difference"]
-    assert lines == [["ea", "45.0 ± 1.4", "60.0 ± 0.0", "-", "10.0 ± 0.0", "2", "45.3", "-0.3"]]
+def test_what_cannot_be_leaves_no_run_directory(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    for wrong, message in (
+        ({"backbone": "alexnet"}, "unknown backbone 'alexnet'"),
+        ({"head": "round"}, "unknown head 'round'"),
+    ):
+        with pytest.raises(EnergyAlignError, match=message):
+            LongTailExperiment(replace(config(), **wrong)).run(folder, ["raw"])
+    with pytest.raises(EnergyAlignError, match="11 clusters: the classes have only 10 different training counts"):
+        LongTailExperiment(config()).run(folder, ["raw", "ea-M11"])
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"seed": -1}, "the seed is -1"),
+        ({"imbalance": 0.0}, "the imbalance is 0"),
+        ({"imbalance": float("nan")}, "the imbalance is nan"),
+        ({"scale": float("nan")}, "the scale is nan"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(wrong: dict[str, float], message: str) -> None:
+    with pytest.raises(EnergyAlignError, match=message):
+        replace(config(), **wrong)
+
+
+def test_a_profile_needs_an_imbalance() -> None:
+    own = preset_for("folder:somewhere", None)
+    assert LongTailConfig.from_preset(own, seed=0).profile == "natural"
+    with pytest.raises(EnergyAlignError, match="a profile needs an imbalance too"):
+        LongTailConfig.from_preset(own, seed=0, profile="step")
+
+
+def write_images(folder: Path, sizes: dict[str, int]) -> None:
+    rng = np.random.default_rng(0)
+    for name, n in sizes.items():
+        (folder / name).mkdir(parents=True)
+        for i in range(n):
+            Image.fromarray(rng.integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(folder / name / f"{i}.png")
+
+
+def of_own_images(folder: Path) -> LongTailConfig:
+    preset = preset_for(f"folder:{folder}", None)
+    recipe = replace(preset.recipe.lasting(1), batch_size=8)
+    return LongTailConfig.from_preset(replace(preset, backbone="small-cnn", recipe=recipe), seed=0)
+
+
+def test_a_class_without_test_images_is_missing_and_the_rest_is_measured(tmp_path: Path) -> None:
+    write_images(tmp_path / "images" / "train", {"a": 6, "b": 4, "c": 3})
+    write_images(tmp_path / "images" / "test", {"a": 2, "c": 2})
+    (row,) = LongTailExperiment(of_own_images(tmp_path / "images")).run(tmp_path / "run", ["raw"], EvidencePlan(2))
+    assert row["per_class"][1] is None
+    assert row["few"] == pytest.approx((row["per_class"][0] + row["per_class"][2]) / 2)
+
+
+def test_a_run_is_not_continued_on_other_data(tmp_path: Path) -> None:
+    write_images(tmp_path / "images" / "train", {"a": 6, "b": 4})
+    write_images(tmp_path / "images" / "test", {"a": 2, "b": 2})
+    settings = of_own_images(tmp_path / "images")
+    LongTailExperiment(settings).run(tmp_path / "run", ["raw"], EvidencePlan(2))
+    before = (tmp_path / "run" / "manifest.json").read_bytes()
+    shutil.copy(tmp_path / "images/train/b/0.png", tmp_path / "images/train/b/more.png")
+    with pytest.raises(EnergyAlignError, match="have changed since the run"):
+        LongTailExperiment(settings).run(tmp_path / "run", ["raw", "la-post-hoc"], EvidencePlan(2))
+    assert (tmp_path / "run" / "manifest.json").read_bytes() == before
+
+
+def test_half_precision_trains_and_is_measured(tmp_path: Path) -> None:
+    settings = replace(config(), recipe=config().recipe.lasting(1), precision="bf16-true")
+    (row,) = LongTailExperiment(settings).run(tmp_path / "run", ["raw"], EvidencePlan(2))
+    assert row["config"]["precision"] == "bf16-true"
+    with pytest.raises(EnergyAlignError, match="precision is"):
+        LongTailExperiment(replace(settings, precision="32-true")).run(tmp_path / "run", ["raw"], EvidencePlan(2))

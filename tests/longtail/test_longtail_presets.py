@@ -47,6 +47,36 @@ def test_the_recipe_of_cifar() -> None:
     assert [recipe.lr(epoch) for epoch in (5, 119, 120, 160)] == pytest.approx([0.1, 0.1, 1e-3, 1e-5])
 
 
+@pytest.mark.parametrize(
+    ("cell", "epochs", "lr"),
+    [
+        ("imagenet-lt-resnet50", 90, 0.2),
+        ("imagenet-lt-resnext50", 90, 0.2),
+        ("inaturalist-90", 90, 0.1),
+        ("inaturalist-200", 200, 0.1),
+    ],
+)
+def test_the_recipes_of_the_large_sets(cell: str, epochs: int, lr: float) -> None:
+    recipe = PRESETS[cell].recipe
+    assert (recipe.epochs, recipe.batch_size) == (epochs, 512)
+    assert recipe.lr(1) == lr
+    assert recipe.lr(epochs // 2 + 1) == pytest.approx(lr / 2)
+    assert recipe.lr(epochs) < 1e-3
+
+
+def test_all_cells_of_the_paper_have_its_optimiser_and_head() -> None:
+    for cell in PAPER:
+        optimizer = PRESETS[cell].recipe.optimizer
+        assert (optimizer.momentum, optimizer.weight_decay, optimizer.nesterov) == (0.9, 5e-4, False)  # type: ignore[attr-defined]
+        assert PRESETS[cell].head == "cosine"
+
+
+def test_a_cell_by_name_keeps_its_imbalance() -> None:
+    assert preset_for("digits-lt-50", 50) is PRESETS["digits-lt-50"]
+    with pytest.raises(EnergyAlignError, match="digits-lt-50 has an imbalance of its own"):
+        preset_for("digits-lt-50", 10)
+
+
 def test_by_dataset_by_name_and_at_another_imbalance() -> None:
     assert preset_for("cifar100", 50) is PRESETS["cifar100-lt-50"]
     assert preset_for("inaturalist-200", None) is PRESETS["inaturalist-200"]

@@ -26,6 +26,8 @@ KINDS = {
     "linear without bias": lambda: nn.Linear(6, N_OLD, bias=False),
     "cosine": lambda: make_head("cosine", 6, N_OLD, scale=3.0),
     "cosine with bias and learned scale": cosine_with_bias,
+    "capsule": lambda: make_head("capsule", 6, N_OLD, scale=3.0),
+    "causal-norm": lambda: make_head("causal-norm", 6, N_OLD, scale=3.0),
 }
 
 

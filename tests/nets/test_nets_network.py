@@ -100,8 +100,8 @@ def test_options_reach_the_head() -> None:
 
 
 def test_unknown_names_list_the_known_ones() -> None:
-    known = "resnet32, resnet32-bbn, resnet8, resnet18, resnet50, resnext50, small-cnn"
+    known = "resnet32, resnet8, resnet18, resnet50, resnext50, small-cnn, or one of these with -bbn after it"
     with pytest.raises(EnergyAlignError, match=f"unknown backbone 'resnet-32': choose {known}"):
         make_network("resnet-32", N_CLASSES)
-    with pytest.raises(EnergyAlignError, match="unknown head 'dot': choose linear, cosine"):
+    with pytest.raises(EnergyAlignError, match="unknown head 'dot': choose linear, cosine, capsule, causal-norm"):
         make_network("resnet8", N_CLASSES, head="dot")

@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import io
+import itertools
+import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import nn
 from toy_training import RECIPE, ToyBatches, bytes_of, toy_loss, toy_network, train_toy
 
 from energyalign.train.interruption import Interrupted
 from energyalign.train.loop import NotFinite
+from energyalign.train.position import Position
 from energyalign.train.recipe import SGD, Adam, Recipe
-from energyalign.train.reporter import Narrator, Reporter
+from energyalign.train.reporter import Narrator, Pace, Reporter
 from energyalign.train.schedule import Constant
 
 HELPERS = str(Path(__file__).parents[1] / "helpers")
+
+
+class OneBatch(ToyBatches):
+    """An epoch of a single batch."""
+
+    n_batches = 1
+
+    def epoch(self, number: int, *, start: int = 0, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
+        return itertools.islice(super().epoch(number, rank=rank, world_size=world_size), start, 1)
 
 
 class StopAfter(Reporter):
@@ -60,6 +76,21 @@ def test_a_signal_finishes_the_batch_and_the_rest_follows(whole: Path, tmp_path:
     network = train_toy(tmp_path / "cut")
     assert bytes_of(tmp_path / "cut") == bytes_of(whole)
     assert network.training
+
+
+class StopAtTheEnd(Reporter):
+    """Sends this process a signal when the last epoch is over, after which no batch would look for it."""
+
+    def epoch_done(self, position: Any, lr: float) -> None:  # noqa: ARG002
+        if position.epoch == RECIPE.epochs:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_signal_after_the_last_batch_is_not_lost(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted) as caught:
+        train_toy(tmp_path / "cut", reporter=StopAtTheEnd())
+    assert caught.value.signal_number == signal.SIGINT
+    assert bytes_of(tmp_path / "cut") == bytes_of(whole)
 
 
 @pytest.mark.parametrize("optimizer", [SGD(0.1, momentum=0.0), SGD(0.1, nesterov=True), Adam(0.01)])
@@ -138,31 +169,87 @@ def test_plain_lines_where_nobody_watches(tmp_path: Path) -> None:
     assert len(lines) == RECIPE.epochs
     assert lines[0].startswith("toy: epoch 1/4  loss ")
     assert "lr 0.05" in lines[0]
-    assert "images/s" in lines[0]
+    assert all(re.search(r"  [\d,]+ images/s  \d:\d\d:\d\d left$", line) for line in lines)
+    assert lines[-1].endswith("  0:00:00 left")
     assert any((tmp_path / "scalars").iterdir())
 
 
-def test_two_processes_see_each_sample_once_and_agree(tmp_path: Path) -> None:
-    """Ranks of a real process group: parts of every batch, one checkpoint, the same loss as alone."""
+def test_a_training_that_is_finished_already_leaves_no_file(tmp_path: Path) -> None:
+    def narrator() -> Narrator:
+        return Narrator("toy", scalars=tmp_path / "scalars", stream=io.StringIO())
+
+    train_toy(tmp_path / "run", reporter=narrator())
+    before = list((tmp_path / "scalars").iterdir())
+    assert len(before) == 1
+    train_toy(tmp_path / "run", reporter=narrator())
+    assert list((tmp_path / "scalars").iterdir()) == before
+
+
+def test_an_epoch_of_one_batch_has_a_speed(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    narrator = Narrator("toy", scalars=tmp_path / "scalars", stream=stream)
+    train_toy(tmp_path / "run", batches=OneBatch(), reporter=narrator)
+    assert "nan" not in stream.getvalue()
+    assert stream.getvalue().count(" images/s  ") == RECIPE.epochs
+    events = EventAccumulator(str(tmp_path / "scalars")).Reload()
+    for name in ("loss", "lr", "images per second"):
+        assert [event.step for event in events.Scalars(name)] == [1, 2, 3, 4]
+        assert all(math.isfinite(event.value) and event.value > 0 for event in events.Scalars(name))
+
+
+def test_speed_and_time_left_are_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of four epochs of ten batches are done already; from then on a batch of 8 takes two seconds."""
+    now = [100.0]
+    monkeypatch.setattr("energyalign.train.reporter.time.monotonic", lambda: now[0])
+    pace = Pace(4, 10, Position(3, 5, 1.0, 40))
+    assert (pace.batches_done, pace.speed, pace.seconds_left) == (25, None, None)
+    now[0] += 2.0
+    pace.batch_done(Position(3, 6, 1.0, 48))
+    assert (pace.batches_done, pace.speed, pace.seconds_left) == (26, 4.0, 28.0)
+    pace.epoch_done()
+    now[0] += 4.0
+    pace.batch_done(Position(4, 1, 1.0, 8))
+    assert pace.speed == 2.0
+
+
+def test_interrupted_at_the_end_of_an_epoch_there_is_no_speed_to_tell(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        train_toy(tmp_path / "run", reporter=StopAfter(4))
+    stream = io.StringIO()
+    train_toy(tmp_path / "run", reporter=Narrator("toy", scalars=tmp_path / "scalars", stream=stream))
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "Going on from epoch 1, batch 4."
+    assert re.fullmatch(r"toy: epoch 1/4  loss \d\.\d+  lr 0\.05", lines[1])
+    assert "images/s" in lines[2]
+
+
+def test_two_processes_train_as_one_would(tmp_path: Path) -> None:
+    """Ranks of a real process group: parts of every batch, one checkpoint, the losses and weights of one process.
+
+    Of a batch of three, one rank has two samples and the other one; each must count as much as the others.
+    """
     script = f"""
 import sys; sys.path.insert(0, {HELPERS!r})
 from pathlib import Path
-import torch, torch.nn as nn
+import torch.nn as nn
 from lightning.fabric import Fabric
 from toy_training import ToyBatches, RECIPE, toy_loss
 from energyalign.train.loop import Training
 from energyalign.train.randomness import seed_torch
 from energyalign.train.reporter import Narrator
-from energyalign.train.run_directory import RunDirectory
+from energyalign.train.run_directory import opened
+
+class Uneven(ToyBatches):
+    def epoch(self, number, *, start=0, rank=0, world_size=1):
+        for batch in super().epoch(number, start=start):
+            yield tuple(part[:3][rank::world_size] for part in batch)
 
 def work(fabric, folder):
     seed_torch(0, "network")
-    network = nn.Linear(5, 3)
-    run = RunDirectory(Path(folder)); run.path.mkdir(exist_ok=True)
-    stream = open(Path(folder) / f"told{{fabric.global_rank}}.txt", "w")
-    Training(fabric, network, batches=ToyBatches(), loss=toy_loss, recipe=RECIPE, run=run, seed=3,
-             reporter=Narrator("toy", stream=stream)).finish()
-    stream.close()
+    with opened(Path(folder) / "run", {{"what": "toy"}}, fabric) as run:
+        with open(Path(folder) / f"told{{fabric.global_rank}}.txt", "w") as stream:
+            Training(fabric, nn.Linear(5, 3), batches=Uneven(), loss=toy_loss, recipe=RECIPE, run=run, seed=3,
+                     reporter=Narrator("toy", stream=stream)).finish()
 
 if __name__ == "__main__":
     devices, folder = int(sys.argv[1]), sys.argv[2]
@@ -171,14 +258,18 @@ if __name__ == "__main__":
 """
     (tmp_path / "script.py").write_text(script)
     for devices in (1, 2):
-        command = [sys.executable, str(tmp_path / "script.py"), str(devices), str(tmp_path / f"run{devices}")]
+        (tmp_path / f"with{devices}").mkdir()
+        command = [sys.executable, str(tmp_path / "script.py"), str(devices), str(tmp_path / f"with{devices}")]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stderr
-    told = [(tmp_path / "run2" / f"told{rank}.txt").read_text() for rank in (0, 1)]
-    alone = (tmp_path / "run1" / "told0.txt").read_text()
+    told = [(tmp_path / "with2" / f"told{rank}.txt").read_text() for rank in (0, 1)]
+    alone = (tmp_path / "with1" / "told0.txt").read_text()
 
     def losses(text: str) -> list[str]:
         return [line.split("loss ")[1].split()[0] for line in text.splitlines()]
 
     assert losses(told[0]) == losses(told[1])
     assert [float(a) for a in losses(told[0])] == pytest.approx([float(a) for a in losses(alone)], abs=2e-4)
+    one, two = (load_file(max((tmp_path / f"with{n}" / "run" / "checkpoints").iterdir())) for n in (1, 2))
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=0, atol=1e-6)

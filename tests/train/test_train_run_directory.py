@@ -66,6 +66,53 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("line", ["7", "null", '["a"]', '"raw"'])
+def test_a_row_that_is_no_object_is_named(tmp_path: Path, line: str) -> None:
+    with opened(tmp_path / "run", CONFIG) as run:
+        (run.path / "rows.jsonl").write_text(f'{{"accuracy": 0.5}}\n{line}\n')
+        with pytest.raises(
+            EnergyAlignError, match=r"rows\.jsonl, line 2, does not hold a JSON object\. Remove the file"
+        ):
+            run.read_rows()
+
+
+def test_of_two_ranks_the_first_opens_it_and_both_hear_of_a_refusal(tmp_path: Path) -> None:
+    """Ranks of a real process group."""
+    script = """
+import sys
+from pathlib import Path
+from lightning.fabric import Fabric
+from energyalign import EnergyAlignError
+from energyalign.train.run_directory import opened
+
+def work(fabric, folder):
+    rank = fabric.global_rank
+    with opened(folder / "run", {"seed": 0}, fabric) as run:
+        assert (folder / "run" / "config.json").exists()
+        run.write_json("answer.json", {"rank": rank})
+        run.write_rows([{"rank": rank}])
+        fabric.barrier()
+        assert run.read_json("answer.json") == {"rank": 0}
+        assert run.read_rows() == [{"rank": 0}]
+    try:
+        with opened(folder / "run", {"seed": 1}, fabric):
+            told = "opened"
+    except EnergyAlignError as error:
+        told = str(error)
+    (folder / f"told{rank}.txt").write_text(told)
+
+if __name__ == "__main__":
+    Fabric(accelerator="cpu", devices=2, strategy="ddp_fork").launch(work, Path(sys.argv[1]))
+"""
+    (tmp_path / "script.py").write_text(script)
+    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    told = [(tmp_path / f"told{rank}.txt").read_text() for rank in (0, 1)]
+    assert told[0] == told[1]
+    assert "holds a run with another config: seed is 0 there and 1 here" in told[0]
+
+
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EnergyAlignError, match=r"cannot use .* as a run directory"), opened(tmp_path / "file", CONFIG):

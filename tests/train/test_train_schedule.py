@@ -42,8 +42,9 @@ def test_a_shorter_run_has_its_steps_at_the_same_parts_of_the_way() -> None:
     short = BBN.lasting(20)
     rates = [short.lr(epoch) for epoch in range(1, 21)]
     assert rates[0] == pytest.approx(0.1)  # half an epoch of warm-up is none
-    assert [epoch for epoch, lr in enumerate(rates, 1) if lr == pytest.approx(1e-3)] == [12, 13, 14, 15]
-    assert rates[15:] == pytest.approx([1e-5] * 5)
+    assert [epoch for epoch, lr in enumerate(rates, 1) if lr == pytest.approx(1e-3)] == [13, 14, 15, 16]
+    assert rates[16:] == pytest.approx([1e-5] * 4)
+    assert BBN.lasting(1).lr(1) == pytest.approx(0.1)
 
 
 def test_constant() -> None:

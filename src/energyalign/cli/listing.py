@@ -37,10 +37,12 @@ def run(arguments: argparse.Namespace) -> None:
 def _methods() -> tuple[list[str], list[list[str]]]:
     from energyalign.core.estimators import ESTIMATORS
     from energyalign.longtail.correctors import CORRECTORS
+    from energyalign.longtail.methods import METHODS
 
     rows = [[name, "estimator", entry.description, entry.reference] for name, entry in ESTIMATORS.items()]
     rows.append(["auto", "estimator", "chooses among them and the ways of sharing, on the evidence", "energyalign"])
-    rows += [[name, "longtail", entry.description, entry.reference] for name, entry in CORRECTORS.items()]
+    rows += [[name, "long tail", entry.description, entry.reference] for name, entry in METHODS.items()]
+    rows += [[name, "corrector", entry.description, entry.reference] for name, entry in CORRECTORS.items()]
     return ["method", "of", "what it does", "reference"], rows
 
 

@@ -32,6 +32,9 @@ class BatchPlan:
 
     Rank r of w takes rows r, r + w, r + 2w, ... of every batch, so that the processes together have exactly the
     batch that one process would have had.
+
+    The last batch has what is left over; a single image that is left over joins the batch before it. Alone it would
+    stop networks with batch normalisation, which has no variance over one value, at the end of the first epoch.
     """
 
     def __init__(self, order: Order, batch_size: int, *, drop_last: bool = False) -> None:
@@ -43,8 +46,12 @@ class BatchPlan:
         if self._length < 1:
             raise EnergyAlignError("there are no images to make batches of.")
         whole, rest = divmod(self._length, batch_size)
-        self.n_batches = whole if drop_last or rest == 0 else whole + 1
-        self._last = rest if self.n_batches > whole else batch_size
+        if drop_last or rest == 0:
+            self.n_batches, self._last = whole, batch_size
+        elif rest == 1 and whole > 0:
+            self.n_batches, self._last = whole, batch_size + 1
+        else:
+            self.n_batches, self._last = whole + 1, rest
         if self.n_batches == 0:
             raise EnergyAlignError(
                 f"{self._length} images do not fill one batch of {batch_size}, and incomplete batches are dropped: "
@@ -57,10 +64,11 @@ class BatchPlan:
             raise EnergyAlignError(f"rank {rank} is not one of 0..{world_size - 1}.")
         if not 0 <= start <= self.n_batches:
             raise EnergyAlignError(f"an epoch of {self.n_batches} batches cannot start at batch {start}.")
-        if self._last < world_size:
+        smallest = self._last if self.n_batches == 1 else min(self._batch_size, self._last)
+        if smallest < world_size:
             # A process without images would wait for the others in every collective operation, or fail in batch norm.
             raise EnergyAlignError(
-                f"the smallest batch has {self._last} images, too few for {world_size} processes: "
+                f"the smallest batch has {smallest} images, too few for {world_size} processes: "
                 "use fewer processes, larger batches or drop_last=True."
             )
         indices = np.asarray(self._order(epoch), dtype=np.int64)
@@ -74,6 +82,6 @@ class BatchPlan:
     def _parts(self, indices: Ints, start: int, rank: int, world_size: int) -> Iterator[Part]:
         for number in range(start, self.n_batches):
             first = number * self._batch_size
-            size = min(self._batch_size, self._length - first)
+            size = self._last if number == self.n_batches - 1 else self._batch_size
             rows = np.arange(rank, size, world_size)
             yield Part(number, size, rows, indices[first + rows], first + rows)

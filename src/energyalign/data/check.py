@@ -35,8 +35,8 @@ def check_source(source: Source, say: Callable[[str], None], *, progress: Progre
     if missing:
         raise EnergyAlignError(f"{source.name}: {len(missing)} of {len(paths)} are missing. {source.how_to_get}")
     for split in source.splits:
-        images = source.load(split)
         try:
+            images = source.load(split)  # which decodes small images
             verify_images(images, progress=progress)
         except BadFilesError as error:
             for file in error.files:

@@ -96,5 +96,6 @@ def cut_long_tail(
         class_names=train.class_names,
         counts=tuple(int(count) for count in counts),
         labels_sha256=labels_digest(train.labels),
+        images_sha256=train.subset(indices).digest(),
         indices=indices,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.data.images import check_label_range
 from energyalign.data.preparation import LargePreparation
+from energyalign.data.rgb import UnknownRangeError, as_rgb
+from energyalign.data.threads import map_in_threads
 
 
 class Encoded(Protocol):
@@ -30,6 +33,9 @@ class Encoded(Protocol):
 
     def open(self, index: int) -> BinaryIO:
         """A stream of its bytes."""
+
+    def mark(self, index: int) -> str:
+        """What tells it from another image without reading it, wherever the set lies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +60,18 @@ class DiskFiles:
         """The file, for reading."""
         return (self.root / self.names[index]).open("rb")
 
+    def mark(self, index: int) -> str:
+        """Size and path below the folder."""
+        try:
+            size = str((self.root / self.names[index]).stat().st_size)
+        except OSError:
+            size = "missing"  # which is for `verify_images` to report, with all others that are
+        return f"{size} {self.names[index]}"
+
 
 @dataclass(frozen=True, eq=False)
 class FileImages:
-    """Images of any size, decoded when they are read, always as RGB.
+    """Images of any size, decoded when they are read, always as RGB; what is transparent in them is white.
 
     Parameters
     ----------
@@ -102,6 +116,17 @@ class FileImages:
         """Whether the file of an image is there."""
         return self.encoded.exists(int(self.positions[index]))
 
+    def digest(self) -> str:
+        """SHA-256 of the names and sizes of the files, in their order.
+
+        Not of their contents: to read half a million photographs would take longer than an epoch of training.
+        """
+        total = hashlib.sha256()
+        for mark in map_in_threads(lambda index: self.encoded.mark(int(self.positions[index])), len(self)):
+            # Names on disk are bytes and need not be text; the only one that none of them has ends each.
+            total.update(mark.encode(errors="surrogateescape") + b"\0")
+        return total.hexdigest()
+
     def size(self, index: int) -> tuple[int, int]:
         """Width and height by the header of the file; (0, 0) if it has none that can be read."""
         try:
@@ -114,7 +139,12 @@ class FileImages:
         """One image, decoded whole."""
         try:
             with self.encoded.open(int(self.positions[index])) as stream, Image.open(stream) as image:
-                return image.convert("RGB")
+                return as_rgb(image)
+        except UnknownRangeError as error:
+            raise EnergyAlignError(
+                f"the image {self.file_name(index)} {error}: convert it to 8 bits per channel, or take it out of the "
+                "set."
+            ) from error
         except Exception as error:
             # Pillow raises about ten types on damaged files; whichever it is, this image cannot be used.
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -44,6 +44,7 @@ class FileLoader:
         self._images = images
         self._decoded = _Decoded(images, seed, augment)
         self._plan = BatchPlan(order or shuffled(len(images), seed), batch_size, drop_last=drop_last)
+        check_workers(workers)
         self._workers = workers
         self._device = torch.device(device)
 
@@ -77,6 +78,14 @@ class FileLoader:
         except EnergyAlignError as error:
             # A worker sends its whole traceback as the message; its last line is the one that was written to be read.
             raise EnergyAlignError(str(error).strip().rpartition("EnergyAlignError: ")[2]) from error
+
+
+def check_workers(workers: int) -> None:
+    """For every kind of loader, those that need no workers included."""
+    if workers < 0:
+        raise EnergyAlignError(
+            f"the number of workers is {workers}; it must be 0, to load images in this process, or more."
+        )
 
 
 class _Decoded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
@@ -44,6 +45,9 @@ class ImageSet(Protocol):
 
     def read(self, index: int) -> torch.Tensor:
         """One image as uint8 of shape (channels, height, width)."""
+
+    def digest(self) -> str:
+        """SHA-256 that changes with the images; labels do not matter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +96,12 @@ class MemoryImages:
     def read(self, index: int) -> torch.Tensor:
         """One image as uint8 of shape (channels, height, width)."""
         return self.images[index]
+
+    def digest(self) -> str:
+        """SHA-256 of the pixels, in their order."""
+        total = hashlib.sha256(f"{tuple(self.images.shape)}\n".encode())
+        total.update(self.images.cpu().contiguous().numpy().data)
+        return total.hexdigest()
 
     def to(self, device: torch.device | str) -> Self:
         """The same with the images on a device; small sets fit on a GPU, which then augments them too."""

@@ -15,7 +15,7 @@ import torch
 from energyalign.core.errors import EnergyAlignError
 from energyalign.data.batch import Batch
 from energyalign.data.file_images import FileImages
-from energyalign.data.file_loader import FileLoader
+from energyalign.data.file_loader import FileLoader, check_workers
 from energyalign.data.images import ImageSet, MemoryImages
 from energyalign.data.memory_loader import MemoryLoader
 from energyalign.data.order import Order, as_stored
@@ -44,6 +44,7 @@ def make_loader(
     device: torch.device | str = "cpu",
 ) -> Loader:
     """The loader for these images: small ones are moved to the device whole, large ones go through workers."""
+    check_workers(workers)
     if isinstance(images, MemoryImages):
         return MemoryLoader(
             images.to(device), batch_size=batch_size, seed=seed, augment=augment, drop_last=drop_last, order=order

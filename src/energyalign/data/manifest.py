@@ -18,7 +18,7 @@ from energyalign.core.strict_json import parse_json
 from energyalign.data.images import ImageSet
 
 SCHEMA = "energyalign.manifest"
-VERSION = 1
+VERSION = 2  # 1 had no images_sha256
 
 _Images = TypeVar("_Images", bound=ImageSet)
 
@@ -41,6 +41,8 @@ class Manifest:
         Images kept of every class.
     labels_sha256 : str
         Of all labels before the cut: the same indices into other files would be other images.
+    images_sha256 : str
+        Of the images that are kept: their pixels if they are in memory, the names and sizes of their files if not.
     indices : array
         Which images are kept.
     """
@@ -53,6 +55,7 @@ class Manifest:
     class_names: tuple[str, ...]
     counts: tuple[int, ...]
     labels_sha256: str
+    images_sha256: str
     indices: Ints
 
     @property
@@ -73,7 +76,13 @@ class Manifest:
                 f"the manifest {self.short_hash} was made from another copy or another order of {self.dataset}: its "
                 "labels differ from these. Point the data root to that copy, or make a new manifest."
             )
-        return train.subset(self.indices)
+        chosen = train.subset(self.indices)
+        if chosen.digest() != self.images_sha256:
+            raise EnergyAlignError(
+                f"the manifest {self.short_hash} was made from other images of {self.dataset}: only the labels are the "
+                "same. Point the data root to that copy, or make a new manifest."
+            )
+        return chosen
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON; an existing file is replaced whole or not at all."""
@@ -81,6 +90,24 @@ class Manifest:
         lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
         with atomic_write(path) as stream:
             stream.write(f"{{\n{lines}\n}}\n")
+
+    def keep(self, path: str | os.PathLike[str]) -> None:
+        """Save it, or refuse if another one is there: a run must go on with the data that it began with.
+
+        Call it once all files are known to be good: to get a damaged one again is to change the data.
+        """
+        if not Path(path).exists():
+            self.save(path)
+            return
+        before = type(self).load(path)
+        if before.sha256 != self.sha256:
+            there, here = before._content(), self._content()
+            differing = ", ".join(name for name in here if here[name] != there[name])
+            raise EnergyAlignError(
+                f"the data of {self.dataset} have changed since the run in {Path(path).parent} began: its manifest is "
+                f"{before.short_hash}, that of the data now is {self.short_hash} (what differs: {differing}). Get the "
+                "data of then back, or give another --out."
+            )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -14,15 +14,34 @@ from energyalign.data.file_images import FileImages
 from energyalign.data.images import ImageSet
 from energyalign.data.threads import map_in_threads
 
+MOST_FILES_NAMED = 50
+
 Progress: TypeAlias = Callable[[int, int], None]
 
 
 class BadFilesError(EnergyAlignError):
-    """Files of a set that are missing or cannot be decoded; `files` are all of them, the message names a few."""
+    """Files of a set that are missing or cannot be decoded.
 
-    def __init__(self, message: str, files: Iterable[str]) -> None:
-        super().__init__(message)
+    Parameters
+    ----------
+    images : FileImages
+    problem : str
+        What is wrong with them, as in "4 of 100 files `problem`".
+    files : iterable of str
+        All of them; the message names them all if they are up to 50, and otherwise says where to see them all.
+    remedy : str
+    """
+
+    def __init__(self, images: FileImages, problem: str, files: Iterable[str], remedy: str) -> None:
         self.files = tuple(files)
+        named = ", ".join(self.files)
+        if len(self.files) > MOST_FILES_NAMED:
+            # A set is named after its source and its split.
+            command = f"energyalign data check {images.name.rpartition(' ')[0] or images.name}"
+            named = f"{some_of(self.files)} (`{command}`, with the --data-root of this run, lists all)"
+        super().__init__(
+            f"{images.name}: {len(self.files):,} of {len(images):,} files {problem}: {named}. {remedy}",
+        )
 
 
 def verify_images(images: ImageSet, *, progress: Progress | None = None) -> None:
@@ -40,11 +59,8 @@ def verify_images(images: ImageSet, *, progress: Progress | None = None) -> None
     # First whether all are there: that takes seconds where decoding takes minutes.
     missing = [images.file_name(i) for i, there in enumerate(map_in_threads(images.exists, len(images))) if not there]
     if missing:
-        raise BadFilesError(
-            f"{images.name}: {len(missing):,} of {len(images):,} files are missing: {some_of(missing)}. "
-            "Check that the archive was unpacked whole, and that the data root is the folder the paths start from.",
-            missing,
-        )
+        remedy = "Check that the archive was unpacked whole, and that the data root is the folder the paths start from."
+        raise BadFilesError(images, "are missing", missing, remedy)
     decode_all(images, lambda _index, _picture: None, progress=progress)
 
 
@@ -56,26 +72,23 @@ def decode_all(
 ) -> None:
     """Hand every decoded image to `use`, from several threads; then raise if any could not be decoded."""
 
-    def decoded(index: int) -> bool:
+    def problem_with(index: int) -> str | None:
         try:
             picture = images.picture(index)
-        except EnergyAlignError:
-            return False
+        except EnergyAlignError as error:
+            return str(error)
         use(index, picture)
-        return True
+        return None
 
-    corrupt = []
-    for index, fine in enumerate(map_in_threads(decoded, len(images))):
-        if not fine:
-            corrupt.append(images.file_name(index))
+    bad, reason = [], ""
+    for index, problem in enumerate(map_in_threads(problem_with, len(images))):
+        if problem is not None:
+            bad.append(images.file_name(index))
+            reason = reason or problem
         if progress is not None:
             progress(index + 1, len(images))
-    if corrupt:
-        raise BadFilesError(
-            f"{images.name}: {len(corrupt):,} of {len(images):,} files are no images that can be decoded: "
-            f"{some_of(corrupt)}. Get these files again, or take them out of the set.",
-            corrupt,
-        )
+    if bad:
+        raise BadFilesError(images, "are no images that can be decoded", bad, f"The first of them: {reason}")
 
 
 def check_no_gap(labels: Ints, what: str) -> int:

@@ -14,7 +14,7 @@ from energyalign.core.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
 from energyalign.demo import summary
 from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.correctors import CORRECTORS
+from energyalign.longtail.correctors import STANDARD
 from energyalign.longtail.evidence import EvidencePlan
 from energyalign.longtail.experiment import LongTailExperiment
 from energyalign.longtail.presets import PRESETS
@@ -56,7 +56,7 @@ def run_demo(out: str | Path, *, first_seed: int, say: Callable[[str], None]) ->
                 folder = _made(out / head / f"seed-{seed}")
                 if not rows:
                     _introduce(experiment, say)
-                rows[folder] = experiment.run(folder, list(CORRECTORS), EvidencePlan())
+                rows[folder] = experiment.run(folder, list(STANDARD), EvidencePlan())
                 n_test = len(experiment.data.test)
                 say(f"{head} head, seed {seed}: {_accuracies(rows[folder])}")
     return _write(out, rows, n_test, say)

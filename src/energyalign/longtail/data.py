@@ -33,7 +33,8 @@ def load_data(config: LongTailConfig, data_root: str | Path | None = None) -> Lo
     source = open_source(config.dataset, data_root)
     train, test = source.load("train"), source.load("test")
     manifest = cut_long_tail(
-        train, dataset=config.dataset, profile=config.profile, imbalance=config.imbalance or 1.0,
+        train, dataset=config.dataset, profile=config.profile,
+        imbalance=1.0 if config.imbalance is None else config.imbalance,
         seed=config.split_seed, sizes={"train": len(train), "test": len(test)},
     )  # fmt: skip
     return LongTailData(manifest.select(train), test, manifest)

@@ -73,6 +73,8 @@ PRESETS: dict[str, Preset] = {preset.name: preset for preset in _CELLS}
 def preset_for(dataset: str, imbalance: float | None) -> Preset:
     """The cell of a dataset at an imbalance, or its nearest relative at that imbalance; by its own name too."""
     if dataset in PRESETS:
+        if imbalance not in (None, PRESETS[dataset].imbalance):
+            raise EnergyAlignError(f"{dataset} has an imbalance of its own: leave --imbalance out.")
         return PRESETS[dataset]
     if ":" in dataset:  # a user's own images
         return replace(_OWN_IMAGES, name=_short_name(dataset), dataset=dataset, imbalance=imbalance)

@@ -4,33 +4,75 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
-from energyalign.longtail.correctors import find_corrector
+from energyalign.longtail.config import LongTailConfig
+from energyalign.longtail.learners import LEARNERS
+from energyalign.longtail.methods import name_of
 from energyalign.longtail.paper import PAPER
+from energyalign.longtail.presets import PRESETS
 from energyalign.longtail.rows import Row
 
 COLUMNS = ("overall", "many", "medium", "few")
 
 
 def table_of(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Column names and lines: a line for each corrector and kind of evidence, in the order in which they came.
+    """Column names and lines: a line for each method and kind of evidence, in the order in which they came.
 
-    Ours is mean and standard deviation over seeds, in per cent; the difference is ours minus the paper's.
+    Ours is mean and standard deviation over seeds, in per cent. The difference is ours minus the paper's; it is left
+    out where ours is another network, schedule or cut than the paper's.
     """
-    one_plan = len({str(row["evidence"]) for row in rows}) == 1
-    groups: dict[str, list[Row]] = {}
+    one_training = len({(row["learner"], row["config"]["head"]) for row in rows}) == 1
+    one_plan = len({str(row["evidence"]) for row in rows if row["evidence"]}) <= 1
+    groups: dict[str, dict[int, Row]] = {}
     for row in rows:
-        name = row["corrector"]
-        label = name if one_plan or not find_corrector(name).reads_evidence else f"{name}, {_plan(row)}"
-        groups.setdefault(label, []).append(row)
+        label = row["corrector"] if one_training else method_of(row)
+        if row["evidence"] and not one_plan:
+            label += f", {row['evidence']['policy']} x {row['evidence']['per_class']}"
+        groups.setdefault(label, {})[row["seed"]] = row
     lines = []
-    for label, same in groups.items():
-        paper = PAPER.get(same[0]["cell"], {}).get(same[0]["corrector"])
+    for label, by_seed in groups.items():
+        same = list(by_seed.values())
+        paper = PAPER.get(same[0]["cell"], {}).get(method_of(same[0]))
         ours = [mean_and_deviation([row[column] for row in same]) for column in COLUMNS]
-        theirs = "" if paper is None else f"{paper.overall:.1f}"
-        difference = "" if paper is None else f"{_mean(same) - paper.overall:+.1f}"
+        theirs, difference = "", ""
+        if paper is not None:
+            theirs = f"{paper.overall:.1f}"
+            difference = f"{_mean(same) - paper.overall:+.1f}" if all(map(as_in_the_paper, same)) else ""
         lines.append([label, *ours, str(len(same)), theirs, difference])
     return ["accuracy, %", *COLUMNS, "seeds", "paper", "difference"], lines
+
+
+def matrix_of(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Overall accuracy of every training (lines) under every corrector (columns); a dash where there is no row.
+
+    A corrector that was given several kinds of evidence stands there with the first of them.
+    """
+    correctors = list(dict.fromkeys(row["corrector"] for row in rows))
+    cells: dict[str, dict[str, dict[int, float]]] = {}
+    for row in rows:
+        cell = cells.setdefault(_training_of(row), {}).setdefault(row["corrector"], {})
+        cell.setdefault(row["seed"], row["overall"])
+    lines = [
+        [training, *(mean_and_deviation(list(of_training.get(name, {}).values())) for name in correctors)]
+        for training, of_training in cells.items()
+    ]
+    return ["overall, %", *correctors], lines
+
+
+def method_of(row: Row) -> str:
+    """The paper's name of the row."""
+    return name_of(row["learner"], row["config"]["head"], row["corrector"])
+
+
+def as_in_the_paper(row: Row) -> bool:
+    """Whether network, schedule and cut are those of the paper's cell."""
+    preset, learner = PRESETS.get(row["cell"]), LEARNERS.get(row["learner"])
+    if preset is None or learner is None:
+        return False
+    head = row["config"]["head"] if learner.head is None and method_of(row) in PAPER[row["cell"]] else preset.head
+    expected = LongTailConfig.from_preset(replace(preset, head=head), learner, seed=row["seed"])
+    return bool(expected.to_json() == row["config"])
 
 
 def mean_and_deviation(values: Sequence[float | None]) -> str:
@@ -43,8 +85,9 @@ def mean_and_deviation(values: Sequence[float | None]) -> str:
     return f"{statistics.mean(known):.1f} ± {statistics.stdev(known):.1f}"
 
 
-def _plan(row: Row) -> str:
-    return f"{row['evidence']['policy']} x {row['evidence']['per_class']}"
+def _training_of(row: Row) -> str:
+    head = row["config"]["head"]
+    return row["learner"] if LEARNERS[row["learner"]].head == head else f"{row['learner']}, {head}"
 
 
 def _mean(rows: Sequence[Row]) -> float:

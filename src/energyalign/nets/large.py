@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from torch import nn
 
 from energyalign.core.errors import EnergyAlignError
@@ -29,3 +31,10 @@ def torchvision_resnet(name: str, in_channels: int = 3) -> nn.Module:
     net.n_features = net.fc.in_features
     net.fc = nn.Identity()
     return net
+
+
+def split_resnet(net: nn.Module) -> tuple[nn.Module, nn.Module]:
+    """All before the last block of such a network, and that block, which is then missing in it: for `TwoBranches`."""
+    last = net.layer4.pop(-1)
+    before = OrderedDict((name, part) for name, part in net.named_children() if name not in ("avgpool", "fc"))
+    return nn.Sequential(before), last

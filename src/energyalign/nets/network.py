@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.nets.bbn import BbnResNet32
-from energyalign.nets.heads import DEFAULT_SCALE, make_head
-from energyalign.nets.large import torchvision_resnet
+from energyalign.nets.bbn import Split, TwoBranches
+from energyalign.nets.heads import make_head
+from energyalign.nets.large import split_resnet, torchvision_resnet
+from energyalign.nets.normalised import DEFAULT_SCALE
 from energyalign.nets.resnet32 import CifarResNet
 from energyalign.nets.small_cnn import SmallCnn
 
@@ -43,29 +44,50 @@ class Network(nn.Module):  # type: ignore[misc]
 
 
 class BackboneEntry(NamedTuple):
-    """A row of the registry. The factory takes ``in_channels``."""
+    """A row of the registry.
+
+    Attributes
+    ----------
+    factory : callable
+        Takes ``in_channels``.
+    split : callable or None
+        Takes such a backbone apart into all but its last block, and that block; None if there are two of it.
+    """
 
     factory: Callable[..., nn.Module]
     description: str
     reference: str
+    split: Split | None = None
 
 
 BACKBONES: dict[str, BackboneEntry] = {
-    "resnet32": BackboneEntry(CifarResNet, "for 32x32 pixels, 64 features", "He et al. 2016; Cao et al. 2019"),
-    "resnet32-bbn": BackboneEntry(BbnResNet32, "ResNet-32 with two last blocks, 128 features", "Zhou et al. 2020"),
+    "resnet32": BackboneEntry(
+        CifarResNet, "for 32x32 pixels, 64 features", "He et al. 2016; Cao et al. 2019", CifarResNet.split
+    ),
     "resnet8": BackboneEntry(
-        partial(CifarResNet, blocks_per_stage=1), "ResNet-32 with one block a stage, for quick runs", "He et al. 2016"
+        partial(CifarResNet, blocks_per_stage=1), "ResNet-32 with one block a stage, for quick runs", "He et al. 2016",
+        CifarResNet.split,
     ),
     "resnet18": BackboneEntry(
-        partial(torchvision_resnet, "resnet18"), "for photographs, 512 features", "He et al. 2016"
+        partial(torchvision_resnet, "resnet18"), "for photographs, 512 features", "He et al. 2016", split_resnet
     ),
     "resnet50": BackboneEntry(
-        partial(torchvision_resnet, "resnet50"), "for photographs, 2,048 features", "He et al. 2016"
+        partial(torchvision_resnet, "resnet50"), "for photographs, 2,048 features", "He et al. 2016", split_resnet
     ),
     "resnext50": BackboneEntry(
-        partial(torchvision_resnet, "resnext50_32x4d"), "32x4d, for photographs, 2,048 features", "Xie et al. 2017"
+        partial(torchvision_resnet, "resnext50_32x4d"), "32x4d, for photographs, 2,048 features", "Xie et al. 2017",
+        split_resnet,
     ),
-    "small-cnn": BackboneEntry(SmallCnn, "three convolutions for 8x8 to 32x32 pixels, 64 features", "energyalign"),
+    "small-cnn": BackboneEntry(
+        SmallCnn, "three convolutions for 8x8 to 32x32 pixels, 64 features", "energyalign", SmallCnn.split
+    ),
+}  # fmt: skip
+BACKBONES |= {
+    f"{name}-bbn": BackboneEntry(
+        partial(TwoBranches, entry.factory, entry.split), f"{name} with two last blocks", "Zhou et al. 2020"
+    )
+    for name, entry in BACKBONES.items()
+    if entry.split is not None
 }
 
 
@@ -88,11 +110,14 @@ def make_network(
     head : str
         A name of `HEADS`.
     scale, learned_scale
-        Of the cosine head.
+        Of a head that normalises: any but the linear one.
     in_channels : int
         3 for colour images, 1 for grey ones.
     """
     if backbone not in BACKBONES:
-        raise EnergyAlignError(f"unknown backbone {backbone!r}: choose {', '.join(BACKBONES)}.")
+        known = ", ".join(name for name, entry in BACKBONES.items() if entry.split is not None)
+        raise EnergyAlignError(
+            f"unknown backbone {backbone!r}: choose {known}, or one of these with -bbn after it, for two last blocks."
+        )
     body = BACKBONES[backbone].factory(in_channels=in_channels)
     return Network(body, make_head(head, body.n_features, n_classes, scale=scale, learned_scale=learned_scale))

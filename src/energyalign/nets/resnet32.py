@@ -37,3 +37,7 @@ class CifarResNet(nn.Module):  # type: ignore[misc]
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Features of shape (n, 64)."""
         return average_over_pixels(self.trunk(images))
+
+    def split(self) -> tuple[nn.Module, nn.Module]:
+        """All before the last block, and that block, which is then missing here: for `TwoBranches`."""
+        return self.trunk, self.trunk.stage3.pop(-1)

@@ -27,6 +27,10 @@ class SmallCnn(nn.Module):  # type: ignore[misc]
         """Features of shape (n, 64), not negative."""
         return average_over_pixels(self.layers(images))
 
+    def split(self) -> tuple[nn.Module, nn.Module]:
+        """The first two convolutions and the third, each with what follows it: for `TwoBranches`."""
+        return self.layers[:-3], self.layers[-3:]
+
 
 def _layer(n_channels_in: int, n_channels_out: int, *, stride: int = 1) -> list[nn.Module]:
     return [conv3x3(n_channels_in, n_channels_out, stride=stride), nn.BatchNorm2d(n_channels_out), nn.ReLU()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 import torch
@@ -48,6 +48,9 @@ class Training:
         Device, precision and processes; launched.
     network : torch.nn.Module
         Trained in place.
+    parameters : iterable
+        What the optimiser gets, parameters or groups of them; all of the network unless given. A group that learns
+        slower or faster than the recipe says has an ``lr_factor``.
     batches : EpochBatches
     loss : callable
         ``loss(model, batch, epoch)``, the mean over the samples of the batch; epochs count from 1.
@@ -63,6 +66,7 @@ class Training:
         fabric: Fabric,
         network: torch.nn.Module,
         *,
+        parameters: Iterable[Any] | None = None,
         batches: EpochBatches,
         loss: Loss,
         recipe: Recipe,
@@ -72,7 +76,8 @@ class Training:
     ) -> None:
         self._fabric, self._network, self._batches, self._loss = fabric, network, batches, loss
         self._recipe, self._run, self._seed, self._reporter = recipe, run, seed, reporter
-        self._model, self._optimizer = fabric.setup(network, recipe.optimizer.make(network.parameters()))
+        chosen = network.parameters() if parameters is None else parameters
+        self._model, self._optimizer = fabric.setup(network, recipe.optimizer.make(chosen))
         self._position = self._resumed()
 
     def finish(self) -> None:
@@ -81,26 +86,31 @@ class Training:
         Raises
         ------
         Interrupted
-            On Ctrl-C or SIGTERM, after the batch was finished and saved.
+            On Ctrl-C or SIGTERM, after the batch was finished and saved. If it came after the last batch, the training
+            is finished; what would have followed it is not begun.
         NotFinite
             If the loss is NaN or infinite; the last good checkpoint is kept.
         """
-        with Interruption() as interruption, self._reporter.training(self._recipe, self._batches.n_batches):
+        telling = self._reporter.training(self._recipe, self._batches.n_batches, self._position)
+        with Interruption() as interruption, telling:
             while self._position.epoch <= self._recipe.epochs:
                 self._epoch(interruption)
+        # Here and not inside: from now on signals do again what they did before, so that none goes unheard.
+        if self._asked_to_stop(interruption):
+            raise Interrupted(interruption.signal_number or signal.SIGTERM)
 
     def _epoch(self, interruption: Interruption) -> None:
         epoch, start = self._position.epoch, self._position.batch
         lr = self._recipe.lr(epoch)
         for group in self._optimizer.param_groups:
-            group["lr"] = lr
+            group["lr"] = lr * group.get("lr_factor", 1.0)
         self._model.train()
         ranks = {"rank": self._fabric.global_rank, "world_size": self._fabric.world_size}
         for batch in self._batches.epoch(epoch, start=start, **ranks):
             loss, n_samples = self._step(batch)
             self._position = self._position.after_batch(loss, n_samples)
             self._reporter.batch_done(self._position, lr)
-            if self._any_rank(interruption.signal_number is not None):
+            if self._asked_to_stop(interruption):
                 self._save()
                 raise Interrupted(interruption.signal_number or signal.SIGTERM)
         self._reporter.epoch_done(self._position, lr)
@@ -115,10 +125,12 @@ class Training:
         loss = self._loss(self._model, moved, at.epoch)
         n_samples = len(moved[-1])
         if self._fabric.world_size > 1:
-            sums = self._fabric.all_reduce(
-                torch.stack([loss.detach() * n_samples, loss.new_tensor(n_samples)]), reduce_op="sum"
-            )
+            own = loss.detach().float()  # in half precision 257 samples would be 256
+            sums = self._fabric.all_reduce(torch.stack([own * n_samples, own.new_tensor(n_samples)]), reduce_op="sum")
             value, total = float(sums[0] / sums[1]), int(sums[1])
+            # Gradients are averaged over ranks, each counting alike. Where a rank has fewer samples than another, each
+            # of its samples would count for more than in one process.
+            loss = loss * (n_samples * self._fabric.world_size / total)
         else:
             value, total = float(loss.detach()), n_samples
         if not math.isfinite(value):
@@ -147,8 +159,9 @@ class Training:
             save_checkpoint(self._run.checkpoints, self._position, self._network, self._optimizer)
         self._fabric.barrier()
 
-    def _any_rank(self, wanted: bool) -> bool:
-        """Ranks must stop after the same batch, or those that go on would wait for the others."""
+    def _asked_to_stop(self, interruption: Interruption) -> bool:
+        """On any rank: all must stop after the same batch, or those that go on would wait for the others."""
+        asked = interruption.signal_number is not None
         if self._fabric.world_size == 1:
-            return wanted
-        return bool(self._fabric.all_reduce(torch.tensor(float(wanted)), reduce_op="sum"))
+            return asked
+        return bool(self._fabric.all_reduce(torch.tensor(float(asked)), reduce_op="sum"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import torch
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.train.schedule import Schedule
+from energyalign.train.schedule import Constant, Cosine, Schedule, Steps, WarmUp
 
 
 class OptimizerRecipe(Protocol):
@@ -18,8 +18,8 @@ class OptimizerRecipe(Protocol):
     @property
     def lr(self) -> float: ...
 
-    def make(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
-        """The optimiser of these parameters."""
+    def make(self, parameters: Iterable[Any]) -> torch.optim.Optimizer:
+        """The optimiser of these parameters, or groups of them."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class SGD:
     weight_decay: float = 5e-4
     nesterov: bool = False
 
-    def make(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
-        """The optimiser of these parameters."""
+    def make(self, parameters: Iterable[Any]) -> torch.optim.Optimizer:
+        """The optimiser of these parameters, or groups of them."""
         return torch.optim.SGD(
             parameters, self.lr, momentum=self.momentum, weight_decay=self.weight_decay, nesterov=self.nesterov
         )
@@ -45,8 +45,8 @@ class Adam:
     lr: float = 1e-3
     weight_decay: float = 5e-4
 
-    def make(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
-        """The optimiser of these parameters."""
+    def make(self, parameters: Iterable[Any]) -> torch.optim.Optimizer:
+        """The optimiser of these parameters, or groups of them."""
         return torch.optim.Adam(parameters, self.lr, weight_decay=self.weight_decay)
 
 
@@ -70,3 +70,7 @@ class Recipe:
     def lasting(self, epochs: int) -> Self:
         """The same recipe over another number of epochs, its schedule stretched accordingly."""
         return replace(self, epochs=epochs)
+
+
+SETTINGS: tuple[type, ...] = (Recipe, SGD, Adam, Steps, Cosine, Constant, WarmUp)
+"""All that a recipe may be made of, for reading it back from JSON."""

@@ -6,11 +6,14 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
 from energyalign.train.position import Position
 from energyalign.train.recipe import Recipe
+
+_TICK = 1e-6  # seconds; a clock may show the same time twice
 
 
 class Reporter:
@@ -20,8 +23,8 @@ class Reporter:
         """Something worth a line."""
 
     @contextlib.contextmanager
-    def training(self, recipe: Recipe, n_batches: int) -> Iterator[None]:  # noqa: ARG002
-        """Around a training."""
+    def training(self, recipe: Recipe, n_batches: int, start: Position) -> Iterator[None]:  # noqa: ARG002
+        """Around a training, which begins or goes on at `start`."""
         yield
 
     def batch_done(self, position: Position, lr: float) -> None:
@@ -50,10 +53,7 @@ class Narrator(Reporter):
         self._bar: Any = None
         self._task: Any = None
         self._writer: Any = None
-        self._recipe: Recipe | None = None
-        self._n_batches = 0
-        self._started: tuple[float, int] | None = None
-        self._speed = float("nan")
+        self._pace: Pace | None = None
 
     def note(self, message: str) -> None:
         """A line of its own, above the bar if there is one."""
@@ -63,47 +63,98 @@ class Narrator(Reporter):
             print(message, file=self._stream, flush=True)
 
     @contextlib.contextmanager
-    def training(self, recipe: Recipe, n_batches: int) -> Iterator[None]:
-        """Show the bar and open the TensorBoard file."""
-        self._recipe, self._n_batches, self._started = recipe, n_batches, None
+    def training(self, recipe: Recipe, n_batches: int, start: Position) -> Iterator[None]:
+        """Show the bar and start the clock."""
+        self._pace = Pace(recipe.epochs, n_batches, start)
         with contextlib.ExitStack() as stack:
             if self._stream.isatty():
                 self._bar = stack.enter_context(_bar(self._stream))
-                self._task = self._bar.add_task(self._title, total=recipe.epochs * n_batches, what="")
+                total, done = recipe.epochs * n_batches, self._pace.batches_done
+                self._task = self._bar.add_task(self._title, total=total, completed=done, what="")
                 stack.callback(setattr, self, "_bar", None)
-            if self._scalars is not None:
-                from torch.utils.tensorboard import SummaryWriter
-
-                self._writer = SummaryWriter(str(self._scalars))
-                stack.callback(self._writer.close)
+            stack.callback(self._close_writer)
             yield
 
     def batch_done(self, position: Position, lr: float) -> None:
         """Move the bar."""
-        now = time.monotonic()
-        if self._started is None:
-            self._started = (now, position.n_samples)
-        elif now > self._started[0]:
-            self._speed = (position.n_samples - self._started[1]) / (now - self._started[0])
+        pace = self._running()
+        pace.batch_done(position)
         if self._bar is not None:
-            done = (position.epoch - 1) * self._n_batches + position.batch
-            self._bar.update(self._task, completed=done, what=self._line(position, lr))
+            self._bar.update(self._task, completed=pace.batches_done, what=self._line(position, lr))
 
     def epoch_done(self, position: Position, lr: float) -> None:
         """A line where nobody watches a bar, and a point of each curve."""
+        pace = self._running()
         if self._bar is None:
-            print(f"{self._title}: {self._line(position, lr)}", file=self._stream, flush=True)
-        if self._writer is not None:
-            for name, value in (("loss", position.mean_loss), ("lr", lr), ("images per second", self._speed)):
-                self._writer.add_scalar(name, value, position.epoch)
-        self._started = None
+            left = "" if pace.seconds_left is None else f"  {timedelta(seconds=round(pace.seconds_left))} left"
+            print(f"{self._title}: {self._line(position, lr)}{left}", file=self._stream, flush=True)
+        if self._scalars is not None:
+            self._write(position, lr, pace.speed)
+        pace.epoch_done()
+
+    def _running(self) -> Pace:
+        assert self._pace is not None, "batches and epochs are done inside `training`"
+        return self._pace
 
     def _line(self, position: Position, lr: float) -> str:
-        assert self._recipe is not None
-        return (
-            f"epoch {position.epoch}/{self._recipe.epochs}  loss {position.mean_loss:.4f}  lr {lr:.5g}  "
-            f"{self._speed:,.0f} images/s"
-        )
+        pace = self._running()
+        speed = "" if pace.speed is None else f"  {pace.speed:,.0f} images/s"
+        return f"epoch {position.epoch}/{pace.n_epochs}  loss {position.mean_loss:.4f}  lr {lr:.5g}{speed}"
+
+    def _write(self, position: Position, lr: float, speed: float | None) -> None:
+        if self._writer is None:  # not sooner: a finished run that is started again has nothing to write
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(str(self._scalars))
+        for name, value in (("loss", position.mean_loss), ("lr", lr), ("images per second", speed)):
+            if value is not None:
+                self._writer.add_scalar(name, value, position.epoch)
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+class Pace:
+    """How fast a training goes, and how long it will still take.
+
+    The clock starts when this is made: what an earlier process did of the run took none of this one's time.
+
+    Parameters
+    ----------
+    n_epochs, n_batches : int
+        Of the run, and of each epoch.
+    start : Position
+        Where the training begins or goes on.
+    """
+
+    def __init__(self, n_epochs: int, n_batches: int, start: Position) -> None:
+        self.n_epochs = n_epochs
+        self.batches_done = self._first = (start.epoch - 1) * n_batches + start.batch
+        self._n_batches = n_batches
+        self._began = self._epoch_began = time.monotonic()
+        self._seen_before = start.n_samples
+        self.speed: float | None = None
+        """Samples per second in this epoch so far; None before the first batch."""
+
+    def batch_done(self, position: Position) -> None:
+        """After each batch."""
+        self.batches_done = (position.epoch - 1) * self._n_batches + position.batch
+        elapsed = max(time.monotonic() - self._epoch_began, _TICK)
+        self.speed = (position.n_samples - self._seen_before) / elapsed
+
+    def epoch_done(self) -> None:
+        """After each epoch."""
+        self._epoch_began, self._seen_before = time.monotonic(), 0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """To the end of the run, at the pace since the clock started; None before the first batch."""
+        done = self.batches_done - self._first
+        if done == 0:
+            return None
+        return (time.monotonic() - self._began) / done * (self.n_epochs * self._n_batches - self.batches_done)
 
 
 def _bar(stream: TextIO) -> Any:

@@ -7,11 +7,14 @@ import fcntl
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from energyalign.core.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.core.strict_json import parse_json
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
 
 Json = dict[str, Any]
 
@@ -20,10 +23,16 @@ class RunDirectory:
     """config.json, checkpoints/, rows.jsonl and whatever else belongs to one run.
 
     Use `opened`, which also keeps other processes out.
+
+    Parameters
+    ----------
+    path : Path
+    writes : bool
+        Whether `write_json` and `write_rows` write: of the ranks of a distributed run, the first alone does.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, writes: bool = True) -> None:
+        self.path, self.writes = path, writes
 
     @property
     def checkpoints(self) -> Path:
@@ -32,6 +41,8 @@ class RunDirectory:
 
     def write_json(self, name: str, value: Json) -> None:
         """Write a file that a person can read, atomically."""
+        if not self.writes:
+            return
         with atomic_write(self.path / name) as stream:
             stream.write(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n")
 
@@ -50,6 +61,8 @@ class RunDirectory:
 
     def write_rows(self, rows: Sequence[Json]) -> None:
         """All result rows, one a line; the file is replaced as a whole."""
+        if not self.writes:
+            return
         with atomic_write(self.path / "rows.jsonl") as stream:
             stream.writelines(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in rows)
 
@@ -58,17 +71,53 @@ class RunDirectory:
         path = self.path / "rows.jsonl"
         try:
             lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-            return [parse_json(line) for line in lines]
+            rows = [parse_json(line) for line in lines]
         except (OSError, ValueError) as error:
             raise EnergyAlignError(f"{path} cannot be read: {error}. Remove it to compute the rows again.") from error
+        for number, row in enumerate(rows, 1):
+            if not isinstance(row, dict):
+                raise EnergyAlignError(
+                    f"{path}, line {number}, does not hold a JSON object. Remove the file to compute the rows again."
+                )
+        return rows
 
 
 @contextlib.contextmanager
-def opened(path: Path, config: Json) -> Iterator[RunDirectory]:
+def opened(path: Path, config: Json, fabric: Fabric | None = None) -> Iterator[RunDirectory]:
     """A new run directory, or the one of an unfinished or finished run with the same config.
 
     Another process that has it open is refused, however that process ended before: the lock dies with its holder.
+
+    Parameters
+    ----------
+    path : Path
+    config : dict
+        What the run is of, as JSON.
+    fabric : lightning.fabric.Fabric, optional
+        Of a run in several processes, launched. The first rank takes the lock, checks and writes for all; the others
+        wait until it has, and are refused if it is.
     """
+    first = fabric is None or fabric.is_global_zero
+    with contextlib.ExitStack() as stack:
+        problem: Exception | None = None
+        if first:
+            try:
+                stack.enter_context(_locked(path))
+                _claim(RunDirectory(path), config)
+            except Exception as error:  # whatever it is, the others are waiting to hear of it
+                problem = error
+        told = None if problem is None else str(problem)
+        if fabric is not None:
+            told = fabric.broadcast(told)
+        if problem is not None:
+            raise problem
+        if told is not None:
+            raise EnergyAlignError(told)
+        yield RunDirectory(path, writes=first)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock = (path / ".lock").open("a")
@@ -81,17 +130,20 @@ def opened(path: Path, config: Json) -> Iterator[RunDirectory]:
             raise EnergyAlignError(
                 f"{path} is in use by another process: wait for it, or give another --out."
             ) from error
-        run = RunDirectory(path)
-        known = run.read_json("config.json")
-        if known is None:
-            _refuse_strangers(path)
-            run.write_json("config.json", config)
-        elif known != config:
-            raise EnergyAlignError(
-                f"{path} holds a run with another config: {_difference(known, config)}. Give another --out, or the "
-                "same settings to go on with it."
-            )
-        yield run
+        yield
+
+
+def _claim(run: RunDirectory, config: Json) -> None:
+    """Write the config, or refuse a folder that is of another config or of something else."""
+    known = run.read_json("config.json")
+    if known is None:
+        _refuse_strangers(run.path)
+        run.write_json("config.json", config)
+    elif known != config:
+        raise EnergyAlignError(
+            f"{run.path} holds a run with another config: {_difference(known, config)}. Give another --out, or the "
+            "same settings to go on with it."
+        )
 
 
 def _refuse_strangers(path: Path) -> None:

@@ -43,7 +43,7 @@ class Steps:
 
     def factor(self, epoch: int, n_epochs: int) -> float:
         """The product of the steps taken so far, and of the warm-up."""
-        rescaled = epoch if n_epochs == self.of else epoch * self.of / n_epochs
+        rescaled = (epoch - 1) * self.of / n_epochs + 1  # the first epoch is the first, however short the run
         value: float = self.by ** sum(rescaled >= milestone for milestone in self.at)
         return value if self.warm_up is None else value * _warm(self.warm_up, epoch, n_epochs, self.of)
 

@@ -16,7 +16,7 @@ from energyalign.data.in_memory import into_memory
 from energyalign.data.preparation import Normalisation, SmallPreparation
 from energyalign.data.sources.base import Source, first_with
 from energyalign.data.sources.cifar_names import CIFAR10_NAMES, CIFAR100_NAMES
-from energyalign.data.sources.class_folders import read_class_folders
+from energyalign.data.sources.class_folders import class_folders_in, read_class_folders
 
 _SITE = "https://www.cs.toronto.edu/~kriz"
 _PIXELS = 3 * 32 * 32
@@ -75,7 +75,8 @@ class Cifar(Source):
         self._layout = layout
         self._root = data_root
         self._binary = first_with([data_root / layout.folder, data_root], layout.files["train"][0])
-        self._folders = first_with([data_root, data_root / layout.name], "train")
+        places = [data_root, data_root / layout.name]
+        self._folders = next((place for place in places if self._has_classes(place)), data_root)
         self.how_to_get = (
             f"Get {layout.published.file_name} from its author's page, {_SITE}/cifar.html, and unpack it into "
             f"{data_root}, where it makes the folder {layout.folder} (the Python version is a set of pickles, which "
@@ -96,7 +97,11 @@ class Cifar(Source):
         unpack(archive, [f"{self._layout.folder}/{name}" for name in names], self._root)
 
     def _has_folders(self) -> bool:
-        return not (self._binary / self._layout.files["train"][0]).exists() and (self._folders / "train").is_dir()
+        return not (self._binary / self._layout.files["train"][0]).exists() and self._has_classes(self._folders)
+
+    def _has_classes(self, place: Path) -> bool:
+        """By a class and not by the folder train, which ImageNet has too, often in the same data root."""
+        return any(name in self._layout.class_names for name in class_folders_in(place / "train"))
 
     def _load(self, split: str) -> ImageSet:
         return self._load_folders(split) if self._has_folders() else self._load_binary(split)

@@ -66,9 +66,25 @@ def class_folders_in(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != "."))
 
 
+def _identity(folder: str | Path) -> tuple[int, int]:
+    """The same for a folder and for all links to it."""
+    status = os.stat(folder)
+    return status.st_dev, status.st_ino
+
+
 def _images_below(folder: Path, class_name: str) -> list[str]:
     paths = []
-    for where, _, names in os.walk(folder / class_name):
+    top = folder / class_name
+    # Folders that were seen, and those that this one is in: a link to one of these would lead round in circles, and on
+    # the way to the images of the other classes.
+    outside = [*top.resolve().parents, folder.resolve(), *folder.resolve().parents]
+    seen = {_identity(one) for one in outside}
+    for where, folders, names in os.walk(top, followlinks=True):
+        if _identity(where) in seen:
+            folders.clear()
+            continue
+        seen.add(_identity(where))
+        folders.sort()  # so that of two links to one folder the same one is followed everywhere
         # Hidden files are notes of a file system (._a.jpg, .DS_Store), not images.
         paths += [Path(where, name) for name in names if name[0] != "." and name.lower().endswith(EXTENSIONS)]
     return sorted(str(path.relative_to(folder)) for path in paths)

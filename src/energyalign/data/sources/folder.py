@@ -14,6 +14,7 @@ from energyalign.data.in_memory import into_memory_if_small
 from energyalign.data.sources.base import Source
 from energyalign.data.sources.class_folders import class_folders_in, read_class_folders
 
+_SPLIT_NAMES = ("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval")
 _SPLIT_SEED = 0  # of the split alone: every run on this folder has the same test images
 
 
@@ -49,12 +50,23 @@ class Folder(Source):
         return [self._path / split]
 
     def _load(self, split: str) -> ImageSet:
+        self._refuse_splits_of_other_names()
         train = self._read("train")
         return into_memory_if_small(train if split == "train" else self._read(split, train.class_names), train)
 
     def _read(self, split: str, class_names: tuple[str, ...] | None = None) -> FileImages:
         images = read_class_folders(self.files(split)[0], f"{self.name} {split}", class_names)
         return images if self._is_split else _part(images, split)
+
+    def _refuse_splits_of_other_names(self) -> None:
+        """The images in val/ and test/ are not two classes, though a classifier might well learn to tell them apart."""
+        found = () if self._is_split else class_folders_in(self._path)
+        if found and all(name.lower() in _SPLIT_NAMES and class_folders_in(self._path / name) for name in found):
+            raise EnergyAlignError(
+                f"{self.name}: the folders in {self._path} ({', '.join(found)}) are named as splits, and there are "
+                "folders in them, so they are not classes. Name the folder of the training images train, and that of "
+                "the test images test."
+            )
 
 
 def _part(images: FileImages, split: str) -> FileImages:

@@ -72,6 +72,8 @@ class HuggingFaceParquet(Source):
         arrow = import_pyarrow(name)
         parts = [_read_shard(arrow, path) for path in shards]
         labels = np.concatenate([part.labels for part in parts])
+        if len(labels) == 0:
+            raise EnergyAlignError(f"{name} has no images: there are no rows in {some_of(shards)}. {self.how_to_get}")
         names = class_names or parts[0].names or tuple(str(k) for k in range(check_no_gap(labels, name)))
         return FileImages(
             name,
@@ -105,6 +107,11 @@ class ParquetBytes:
         """The bytes as a stream."""
         return io.BytesIO(self.column[index].as_buffer())
 
+    def mark(self, index: int) -> str:
+        """Size and row: rows have no names, and their bytes may be gigabytes."""
+        value = self.column[index]
+        return f"{value.as_buffer().size if value.is_valid else 'missing'} {index}"
+
 
 @dataclass(frozen=True, eq=False)
 class _Shard:
@@ -132,6 +139,8 @@ def _read_shard(arrow: Any, path: Path) -> _Shard:
         if column.null_count or not arrow.types.is_integer(column.type):
             raise EnergyAlignError(f"{path}: the column {labels[0]} must hold a class number in every row.")
         encoded = arrow.compute.struct_field(table[pictures[0]], "bytes")
+        if encoded.type != arrow.large_binary():
+            encoded = encoded.cast(arrow.large_binary())  # shards of one set may differ in this, and columns must not
         return _Shard(encoded, column.to_numpy().astype(np.int64), _names_in(schema, labels[0]))
 
 

@@ -48,6 +48,10 @@ class ListFiles(Source):
             raise EnergyAlignError(f"{self.name} needs {train_list}, which is not there. {self.how_to_get}")
         train = read_list(train_list)
         n_classes = check_no_gap(train[1], str(train_list))
+        if n_classes < 2:
+            raise EnergyAlignError(
+                f"{train_list} has images of one class, but a classifier needs at least 2: list those of others too."
+            )
         paths, labels = train if split == "train" else read_list(this_list)
         if len(labels) == 0 or labels.max() >= n_classes:
             raise EnergyAlignError(
@@ -72,13 +76,14 @@ def read_list(path: Path) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dt
     """
     paths, labels = [], []
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()  # editors on Windows begin a file with a mark
     except (OSError, UnicodeDecodeError) as error:
         raise EnergyAlignError(f"cannot read the list {path} ({error}). Get it again.") from error
     for number, line in enumerate(lines, 1):
-        image, _, label = line.strip().rpartition(" ")
-        if not image or not (label.isascii() and label.isdigit()):
+        words = line.rsplit(None, 1)  # a path may have spaces in it
+        if len(words) != 2 or not (words[1].isascii() and words[1].isdigit()):
             raise EnergyAlignError(f"{path}, line {number}: {line[:80]!r} is not `path label` with a class number.")
+        image, label = words[0].lstrip(), words[1]
         place = PurePosixPath(image)
         if place.is_absolute() or ".." in place.parts:
             raise EnergyAlignError(

@@ -1,0 +1,43 @@
+"""CE-DRW: re-weights classes late in training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch.nn import functional as F
+
+from energyalign.longtail.learners.deferred import Deferred
+from energyalign.losses.class_balanced import class_balanced_weights
+from energyalign.train.loop import Loss
+
+if TYPE_CHECKING:
+    from energyalign.longtail.setting import Setting
+
+
+@dataclass(frozen=True)
+class DeferredReweighting(Deferred):
+    """Plain cross-entropy, then cross-entropy with class-balanced weights ``w_j ~ (1 - beta) / (1 - beta^n_j)``.
+
+    ``L = sum_s w_(y_s) CE_s / sum_s w_(y_s)``: the mean divides by the sum of the weights in the batch, as torch's
+    weighted cross-entropy does and LDAM uses it. The weights begin in the 161st of 200 epochs.
+
+    References
+    ----------
+    Cao et al. 2019, Learning Imbalanced Datasets with Label-Distribution-Aware Margin Loss.
+    Cui et al. 2019, Class-Balanced Loss Based on Effective Number of Samples.
+    """
+
+    name: ClassVar[str] = "ce-drw"
+    beta: float = 0.9999
+
+    def loss(self, setting: Setting) -> Loss:
+        """Cross-entropy, weighted when it is late."""
+        weights = class_balanced_weights(setting.counts, self.beta)
+
+        def loss(model: torch.nn.Module, batch: Any, epoch: int) -> torch.Tensor:
+            weight = weights if self.is_late(epoch, setting.n_epochs) else None
+            return F.cross_entropy(model(batch.images), batch.labels, weight=weight)
+
+        return loss

@@ -1,0 +1,32 @@
+"""The first stage of OLTR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from energyalign.longtail.learners.cross_entropy import CrossEntropy
+from energyalign.train.recipe import Recipe
+from energyalign.train.schedule import Steps
+
+
+@dataclass(frozen=True)
+class OltrStage1(CrossEntropy):
+    """Cross-entropy on a linear head for a third of the cell's epochs; the corrector ``oltr`` has the other two.
+
+    The original trains for 30 epochs, ten at each rate: x 0.1 after 10 and after 20 of them; then for 60 epochs in the
+    second stage.
+
+    References
+    ----------
+    Liu et al. 2019, Large-Scale Long-Tailed Recognition in an Open World.
+    """
+
+    name: ClassVar[str] = "oltr-stage-1"
+    head: ClassVar[str | None] = "linear"
+    shorter: ClassVar[int] = 3
+    """By this factor than other trainings of the cell."""
+
+    def recipe(self, recipe: Recipe) -> Recipe:
+        """A third of the epochs, by steps."""
+        return replace(recipe, epochs=max(1, round(recipe.epochs / self.shorter)), schedule=Steps((11, 21), 0.1, 30))

@@ -1,0 +1,76 @@
+"""The rows of the paper's long-tailed tables: each a learner with a corrector behind it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from energyalign.core.errors import EnergyAlignError
+
+
+class Method(NamedTuple):
+    """A named row.
+
+    Attributes
+    ----------
+    learner, corrector : str
+        Names of `energyalign.longtail.learners.LEARNERS` and `energyalign.longtail.correctors.CORRECTORS`.
+    head : str or None
+        The head that belongs to the row; None for that of the cell, cosine as in the paper.
+    """
+
+    learner: str
+    corrector: str
+    description: str
+    reference: str
+    head: str | None = None
+
+
+METHODS: dict[str, Method] = {
+    "ce": Method("ce", "raw", "cross-entropy, nothing done about the imbalance", ""),
+    "focal": Method("focal", "raw", "less weight on what is easy already", "Lin et al. 2017"),
+    "mixup": Method("mixup", "raw", "trains on mixtures of two images", "Zhang et al. 2018"),
+    "manifold-mixup": Method("manifold-mixup", "raw", "trains on mixtures of two features", "Verma et al. 2019"),
+    "ce-drw": Method("ce-drw", "raw", "re-weights classes late in training", "Cao et al. 2019"),
+    "ce-drs": Method("ce-drs", "raw", "re-samples classes late in training", "Cao et al. 2019"),
+    "cb-focal": Method("cb-focal", "raw", "focal loss weighted by the effective number of images", "Cui et al. 2019"),
+    "ldam-drw": Method("ldam-drw", "raw", "larger margins for rarer classes, re-weighted late", "Cao et al. 2019"),
+    "bbn": Method("bbn", "raw", "two branches, one of them on reversed sampling", "Zhou et al. 2020"),
+    "oltr": Method("oltr-stage-1", "oltr", "features enriched from class centroids", "Liu et al. 2019", "linear"),
+    "decouple-oltr": Method("ce", "oltr", "OLTR's second stage behind a full first one", "Kang et al. 2020", "linear"),
+    "ncm": Method("ce", "ncm", "nearest class mean of the features", "Kang et al. 2020", "linear"),
+    "crt": Method("ce", "crt", "the head trained again on balanced classes", "Kang et al. 2020", "linear"),
+    "tau-norm": Method("ce", "tau-norm", "weights divided by a power of their norm", "Kang et al. 2020", "linear"),
+    "lws": Method("ce", "lws", "a learned scale for each class", "Kang et al. 2020", "linear"),
+    "capsule": Method("ce", "raw", "cosine head with squashed features", "Liu et al. 2019", "capsule"),
+    "de-confound": Method("ce", "raw", "multi-head normalised classifier", "Tang et al. 2020", "causal-norm"),
+    "de-confound-tde": Method(
+        "ce", "tde", "the same, less the effect of the mean feature's direction", "Tang et al. 2020", "causal-norm"
+    ),
+    "cosine-tde": Method("ce", "tde", "cosine head, less that effect", "Tang et al. 2020", "cosine"),
+    "capsule-tde": Method("ce", "tde", "capsule head, less that effect", "Tang et al. 2020", "capsule"),
+    "la-post-hoc": Method("ce", "la-post-hoc", "logits minus the log prior", "Menon et al. 2021"),
+    "la-loss": Method("la-loss", "raw", "log prior added to the logits in training", "Menon et al. 2021"),
+    "la-loss-ldam": Method("la-loss-ldam", "raw", "the same with LDAM's margins", "Menon et al. 2021"),
+    "ea": Method("ce", "ea", "energy aligning as in the paper", "Zhao et al. 2021"),
+}  # fmt: skip
+
+
+def find_method(name: str) -> Method:
+    """By name."""
+    if name not in METHODS:
+        raise EnergyAlignError(f"unknown method {name!r}: choose one of {', '.join(METHODS)}.")
+    return METHODS[name]
+
+
+def name_of(learner: str, head: str, corrector: str) -> str:
+    """The row of this combination, or ``learner + corrector`` if the paper has none."""
+    named = [
+        (method.head == head, name)
+        for name, method in METHODS.items()
+        if (method.learner, method.corrector) == (learner, corrector)
+        and (method.head == head or (method.head is None and head in ("cosine", "linear")))
+    ]
+    if named:
+        return max(named)[1]
+    variant = "" if head in ("cosine", "linear") else f" ({head})"
+    return f"{learner}{variant} + {corrector}"

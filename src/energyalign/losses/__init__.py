@@ -1,0 +1,1 @@
+"""Losses, one a file: functions of logits and labels, and of the training counts where they need them."""

@@ -1,0 +1,49 @@
+"""A learner's surroundings without data sets and run directories: a few random images and a config."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from energyalign.data.images import MemoryImages
+from energyalign.data.preparation import Normalisation, SmallPreparation
+from energyalign.longtail.config import LongTailConfig
+from energyalign.longtail.learners import Learner
+from energyalign.longtail.presets import PRESETS
+from energyalign.longtail.setting import Setting
+
+torch.set_num_threads(1)
+
+
+class TinyBatch(NamedTuple):
+    """What the loaders give."""
+
+    images: torch.Tensor
+    labels: torch.Tensor
+
+
+def tiny_setting(
+    learner: Learner, counts: tuple[int, ...] = (16, 4, 1), *, channels: int = 3, epochs: int = 200,
+    preset: str = "cifar10-lt-100", backbone: str = "small-cnn", batch_size: int = 8,
+) -> Setting:  # fmt: skip
+    """Random images of 8 x 8 pixels, so many of each class, in a cell of this preset."""
+    cell = PRESETS[preset]
+    recipe = replace(cell.recipe.lasting(epochs), batch_size=batch_size)
+    config = LongTailConfig.from_preset(replace(cell, backbone=backbone, recipe=recipe), learner, seed=0)
+    labels = np.repeat(np.arange(len(counts)), counts)
+    pixels = np.random.default_rng(0).integers(0, 256, (len(labels), channels, 8, 8), dtype=np.uint8)
+    images = MemoryImages(
+        "tiny train", torch.from_numpy(pixels), labels, tuple(f"class {k}" for k in range(len(counts))),
+        SmallPreparation(Normalisation((0.5,) * channels, (0.25,) * channels)),
+    )  # fmt: skip
+    return Setting(config, images, torch.tensor(counts, dtype=torch.float32), 0, torch.device("cpu"))
+
+
+def says(logits: torch.Tensor) -> torch.nn.Module:
+    """A network that gives these logits whatever it is shown."""
+    answer = torch.nn.Module()
+    answer.forward = lambda *_: logits  # type: ignore[method-assign]
+    return answer

@@ -1,0 +1,78 @@
+"""Weights divided by a power of their length, which is chosen on evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from untrained_run import untrained_run
+
+from energyalign.longtail.correctors.tau_norm import TauNorm, rescaled
+from energyalign.longtail.evidence import EvidencePlan
+from energyalign.nets.heads import make_head
+from energyalign.nets.network import Network
+
+
+@pytest.mark.parametrize(
+    ("tau", "expected"), [(0.0, [7, 2]), (0.5, [7 / 5**0.5, 2**0.5]), (1, [1.4, 1]), (2, [0.28, 0.5])]
+)
+def test_by_hand(tau: float, expected: list[float]) -> None:
+    """Weights of length 5 and 2, and a bias that must not count."""
+    head = nn.Linear(2, 2)
+    with torch.no_grad():
+        head.weight.copy_(torch.tensor([[3.0, 4.0], [0.0, 2.0]]))
+        head.bias.copy_(torch.tensor([-50.0, 50.0]))
+    logits = rescaled(head, tau)(torch.ones(1, 2))
+    np.testing.assert_allclose(logits.detach().numpy(), [expected], rtol=1e-6)
+    np.testing.assert_array_equal(head.weight.detach(), [[3, 4], [0, 2]])
+    assert head.bias is not None
+
+
+def test_weights_of_length_zero_stay() -> None:
+    head = nn.Linear(3, 2)
+    nn.init.zeros_(head.weight)
+    assert torch.equal(rescaled(head, 1.5)(torch.ones(1, 3)), torch.zeros(1, 2))
+
+
+@pytest.mark.parametrize("kind", ["cosine", "capsule"])
+def test_it_does_nothing_to_a_head_that_normalises_its_weights(kind: str) -> None:
+    head = make_head(kind, 8, 5)
+    features = torch.randn(20, 8)
+    for tau in TauNorm().grid:
+        torch.testing.assert_close(rescaled(head, tau)(features), head(features))
+
+
+def test_ties_go_to_the_larger_tau(tmp_path: Path) -> None:
+    """On a cosine head all are as good."""
+    trained = untrained_run(tmp_path, head="cosine")
+    corrected = TauNorm().correct(trained, EvidencePlan(2))
+    assert corrected.details["tau"] == 2.0
+    assert corrected.shifts is None
+    np.testing.assert_allclose(corrected.logits, trained.test_logits, atol=1e-4)
+
+
+def test_tau_is_the_best_on_the_evidence(tmp_path: Path) -> None:
+    """By a pass over the evidence for each, where the corrector makes one for all."""
+    trained, plan, taus = untrained_run(tmp_path), EvidencePlan(5), (0.0, 1.0, 8.0)
+    with torch.no_grad():  # classes of very different lengths, so that it matters
+        trained.network.head.weight *= torch.linspace(3.0, 0.3, 10)[:, None]
+    accuracies = []
+    for tau in taus:
+        evidence = trained.fresh_evidence(Network(trained.network.backbone, rescaled(trained.network.head, tau)), plan)
+        logits = np.concatenate([np.asarray(block) for block in evidence.read()])
+        accuracies.append(float(np.mean(logits.argmax(1) == evidence.labels)))
+    assert len(set(accuracies)) == 3
+    corrected = TauNorm(grid=taus).correct(trained, plan)
+    best = int(np.argmax(accuracies))
+    assert corrected.details == {"tau": taus[best], "accuracy_on_evidence": accuracies[best]}
+    weight = trained.network.head.weight.detach().numpy()
+    scaled = weight / np.linalg.norm(weight, axis=1, keepdims=True) ** taus[best]
+    np.testing.assert_allclose(corrected.logits, trained.test_features @ scaled.T, rtol=1e-3, atol=1e-4)
+    assert TauNorm().reads_evidence
+
+
+def test_the_grid_of_the_original() -> None:
+    np.testing.assert_allclose(TauNorm().grid, np.linspace(0, 2, 21))

@@ -1,0 +1,85 @@
+"""Tables: mean and deviation over seeds, beside the paper's number, with a difference only between equals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from energyalign.longtail.config import LongTailConfig
+from energyalign.longtail.learners import find_learner
+from energyalign.longtail.methods import METHODS, name_of
+from energyalign.longtail.presets import PRESETS
+from energyalign.longtail.table import matrix_of, table_of
+
+PRESET = PRESETS["cifar100-lt-100"]
+
+
+def row(corrector: str, overall: float, seed: int = 0, config: LongTailConfig | None = None, **more: Any) -> Any:
+    config = config or LongTailConfig.from_preset(PRESET, seed=seed)
+    return {
+        "corrector": corrector,
+        "learner": config.learner.name,
+        "cell": config.name,
+        "seed": seed,
+        "evidence": {"kind": "EvidencePlan", "policy": "one", "per_class": 50} if corrector.startswith("ea") else None,
+        "overall": overall,
+        "many": 0.6,
+        "medium": None,
+        "few": 0.1,
+        "config": config.to_json(),
+    } | more
+
+
+def test_mean_and_deviation_over_seeds_beside_the_paper() -> None:
+    columns, lines = table_of([row("ea", 0.44, 0), row("ea", 0.46, 1)])
+    assert columns == ["accuracy, %", "overall", "many", "medium", "few", "seeds", "paper", "difference"]
+    assert lines == [["ea", "45.0 ± 1.4", "60.0 ± 0.0", "-", "10.0 ± 0.0", "2", "45.3", "-0.3"]]
+
+
+def test_a_seed_counts_once() -> None:
+    _, lines = table_of([row("raw", 0.4), row("raw", 0.4)])
+    assert lines[0][1:6] == ["40.0", "60.0", "-", "10.0", "1"]
+
+
+@pytest.mark.parametrize("change", [{"backbone": "resnet8"}, {"recipe": PRESET.recipe.lasting(30)}, {"head": "linear"}])
+def test_another_network_or_schedule_has_no_difference_to_the_paper(change: dict[str, Any]) -> None:
+    config = LongTailConfig.from_preset(replace(PRESET, **change), seed=0)
+    _, lines = table_of([row("ea", 0.44, config=config)])
+    assert lines[0][-2:] == ["45.3", ""]
+
+
+def test_several_trainings_are_told_apart_by_the_names_of_the_methods() -> None:
+    linear = LongTailConfig.from_preset(replace(PRESET, head="linear"), seed=0)
+    _, lines = table_of([row("raw", 0.4), row("ea", 0.45), row("tau-norm", 0.42, config=linear)])
+    assert [line[0] for line in lines] == ["ce", "ea", "tau-norm"]
+
+
+def test_kinds_of_evidence_are_told_apart() -> None:
+    other = {"evidence": {"kind": "EvidencePlan", "policy": "none", "per_class": 5}}
+    _, lines = table_of([row("raw", 0.4), row("ea", 0.45), row("ea", 0.44, **other)])
+    assert [line[0] for line in lines] == ["raw", "ea, one x 50", "ea, none x 5"]
+
+
+def test_trainings_and_correctors_as_a_matrix() -> None:
+    linear = LongTailConfig.from_preset(replace(PRESET, head="linear"), seed=0)
+    rows = [row("raw", 0.4), row("raw", 0.42, 1), row("ea", 0.45), row("raw", 0.39, config=linear)]
+    columns, lines = matrix_of(rows)
+    assert columns == ["overall, %", "raw", "ea"]
+    assert lines == [["ce, cosine", "41.0 ± 1.4", "45.0"], ["ce, linear", "39.0", "-"]]
+
+
+def test_every_method_is_found_by_its_parts() -> None:
+    for name, method in METHODS.items():
+        head = method.head or find_learner(method.learner).head or "cosine"
+        assert name_of(method.learner, head, method.corrector) == name
+    assert name_of("ldam-drw", "cosine", "ea") == "ldam-drw + ea"
+    assert name_of("ce", "capsule", "ea") == "ce (capsule) + ea"
+
+
+def test_every_learner_comes_back_from_the_json_of_its_run() -> None:
+    for preset in PRESETS.values():
+        for method in METHODS.values():
+            config = LongTailConfig.from_preset(preset, find_learner(method.learner), seed=3)
+            assert LongTailConfig.from_json(config.to_json()) == config
