@@ -24,6 +24,7 @@ from energyalign.report.page import Figure, write_page
 PRESET = PRESETS["digits-lt-50"]
 HEADS = ("cosine", "linear")
 N_SEEDS = 3
+_EVIDENCE = EvidencePlan()
 _BEFORE, _AFTER = "raw", "ea"
 
 
@@ -56,7 +57,7 @@ def run_demo(out: str | Path, *, first_seed: int, say: Callable[[str], None]) ->
                 folder = _made(out / head / f"seed-{seed}")
                 if not rows:
                     _introduce(experiment, say)
-                rows[folder] = experiment.run(folder, list(STANDARD), EvidencePlan())
+                rows[folder] = experiment.run(folder, list(STANDARD), _EVIDENCE)
                 n_test = len(experiment.data.test)
                 say(f"{head} head, seed {seed}: {_accuracies(rows[folder])}")
     return _write(out, rows, n_test, say)
@@ -85,7 +86,7 @@ def _accuracies(rows: list[Row]) -> str:
 def _write(out: Path, rows: dict[Path, list[Row]], n_test: int, say: Callable[[str], None]) -> DemoResult:
     together = [row for of_run in rows.values() for row in of_run]
     columns, lines = summary.table(together)
-    measured = summary.measured(together, n_test)
+    measured = summary.measured(together, n_test=n_test, per_class=_EVIDENCE.per_class)
     with atomic_write(out / "rows.jsonl") as stream:
         stream.writelines(json.dumps(row, sort_keys=True) + "\n" for row in together)
     picture = _draw(out / "energies.png", rows, say)

@@ -27,7 +27,7 @@ def table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     return ["head", "accuracy, %", "overall", *(f"{name} ({sizes[name]})" for name in COLUMNS[1:])], lines
 
 
-def measured(rows: Sequence[Row], n_test: int) -> str:
+def measured(rows: Sequence[Row], *, n_test: int, per_class: int) -> str:
     """What the table shows and what it does not."""
     seeds = sorted({row["seed"] for row in rows})
     sizes = _sizes(rows[0])
@@ -36,7 +36,7 @@ def measured(rows: Sequence[Row], n_test: int) -> str:
         f"{seeds[-1]}); the training images are the same {sum(rows[0]['counts'])}, each seed is another "
         f"initialisation, order and augmentation. Classes with more than 100 training images: {sizes['many']} "
         f"(many); 20 to 100: {sizes['medium']} (medium); fewer: {sizes['few']} (few). The shifts were learnt from the "
-        f"training images alone, {rows[0]['evidence']['per_class']} draws of each class. One small network on small "
+        f"training images alone, {per_class} draws of each class. One small network on small "
         "images: it shows how the method works, not how well it does elsewhere."
     )
 

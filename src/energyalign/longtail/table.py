@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.learners import LEARNERS
-from energyalign.longtail.methods import name_of
+from energyalign.longtail.methods import METHODS, name_of
 from energyalign.longtail.paper import PAPER
 from energyalign.longtail.presets import PRESETS
 from energyalign.longtail.rows import Row
@@ -67,11 +67,11 @@ def method_of(row: Row) -> str:
 
 def as_in_the_paper(row: Row) -> bool:
     """Whether network, schedule and cut are those of the paper's cell."""
-    preset, learner = PRESETS.get(row["cell"]), LEARNERS.get(row["learner"])
-    if preset is None or learner is None:
+    preset, method = PRESETS.get(row["cell"]), METHODS.get(method_of(row))
+    if preset is None or method is None:
         return False
-    head = row["config"]["head"] if learner.head is None and method_of(row) in PAPER[row["cell"]] else preset.head
-    expected = LongTailConfig.from_preset(replace(preset, head=head), learner, seed=row["seed"])
+    cell = replace(preset, head=method.head or preset.head)
+    expected = LongTailConfig.from_preset(cell, LEARNERS[method.learner], seed=row["seed"])
     return bool(expected.to_json() == row["config"])
 
 
