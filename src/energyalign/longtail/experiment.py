@@ -13,7 +13,7 @@ from lightning.fabric import Fabric
 from energyalign.data.verify import verify_images
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.correctors import Corrector, find_corrector
-from energyalign.longtail.data import load_data
+from energyalign.longtail.data import LongTailData, load_data
 from energyalign.longtail.evidence import EvidencePlan
 from energyalign.longtail.rows import Row, make_row
 from energyalign.longtail.setting import Setting
@@ -35,6 +35,8 @@ class LongTailExperiment:
     config : LongTailConfig
     data_root : path, optional
         Where the data set is.
+    data : LongTailData, optional
+        What `load_data` gave for a config with the same data, to read them once for many runs.
     fabric : Fabric, optional
         Device, precision, processes; by default this process on the CPU.
     reporter : Reporter, optional
@@ -47,6 +49,7 @@ class LongTailExperiment:
         config: LongTailConfig,
         *,
         data_root: str | Path | None = None,
+        data: LongTailData | None = None,
         fabric: Fabric | None = None,
         reporter: Reporter | None = None,
         workers: int = 0,
@@ -54,7 +57,7 @@ class LongTailExperiment:
         self.config, self.workers = config, workers
         self.fabric = Fabric(accelerator="cpu", devices=1, precision=config.precision) if fabric is None else fabric
         self.reporter = Reporter() if reporter is None else reporter
-        self.data = load_data(config, data_root)
+        self.data = load_data(config, data_root) if data is None else data
 
     def run(self, folder: Path, correctors: Sequence[str], *plans: EvidencePlan) -> list[Row]:
         """Train, or go on with, the run in this folder and measure it under every corrector.
