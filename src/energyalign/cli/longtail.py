@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from energyalign.longtail.config import LongTailConfig
+    from energyalign.longtail.data import LongTailData
     from energyalign.longtail.evidence import EvidencePlan
     from energyalign.longtail.experiment import LongTailExperiment
     from energyalign.longtail.learners import Learner
@@ -126,17 +127,22 @@ class _Training(NamedTuple):
 
 
 def _all_rows(arguments: argparse.Namespace) -> tuple[list[Row], str]:
+    from energyalign.longtail.data import load_data
+
     if arguments.source is not None:
         return _rows_of_one_run(arguments)
     preset = _preset(arguments)
     fabric = _fabric(arguments.accelerator, arguments.precision or "32-true")
     plans = _plans(arguments)
     out = Path(arguments.out or f"runs/{_folder_name(arguments, preset)}")
-    rows = []
+    rows: list[Row] = []
+    data = None  # all trainings and seeds have the same
     for training in _trainings(arguments):
         for seed in dict.fromkeys(arguments.seed):
             folder = out / training.folder(preset.head) / f"seed-{seed}"
-            experiment = _experiment(arguments, _config(arguments, preset, training, seed), fabric, folder)
+            config = _config(arguments, preset, training, seed)
+            data = data or load_data(config, arguments.data_root)
+            experiment = _experiment(config, data, arguments.workers, fabric, folder)
             rows += experiment.run(folder, training.correctors, *plans)
     return rows, f"{preset.name}, {preset.backbone}, {preset.recipe.epochs} epochs"
 
@@ -145,6 +151,7 @@ def _rows_of_one_run(arguments: argparse.Namespace) -> tuple[list[Row], str]:
     """Rows of methods that share the training of a run that is there already."""
     from energyalign.core.errors import EnergyAlignError
     from energyalign.longtail.config import LongTailConfig
+    from energyalign.longtail.data import load_data
     from energyalign.train.run_directory import RunDirectory
 
     folder = Path(arguments.source)
@@ -170,7 +177,8 @@ def _rows_of_one_run(arguments: argparse.Namespace) -> tuple[list[Row], str]:
                 "leave out --from, or that method."
             )
         correctors += training.correctors
-    experiment = _experiment(arguments, config, _fabric(arguments.accelerator, config.precision), folder)
+    data, fabric = load_data(config, arguments.data_root), _fabric(arguments.accelerator, config.precision)
+    experiment = _experiment(config, data, arguments.workers, fabric, folder)
     rows = experiment.run(folder, list(dict.fromkeys(correctors)), *_plans(arguments))
     return rows, f"{config.name}, {config.backbone}, {config.head} head, {config.recipe.epochs} epochs"
 
@@ -212,13 +220,15 @@ def _config(arguments: argparse.Namespace, preset: Preset, training: _Training, 
     )  # fmt: skip
 
 
-def _experiment(arguments: argparse.Namespace, config: LongTailConfig, fabric: Any, folder: Path) -> LongTailExperiment:
+def _experiment(
+    config: LongTailConfig, data: LongTailData, workers: int, fabric: Any, folder: Path
+) -> LongTailExperiment:
     from energyalign.longtail.experiment import LongTailExperiment
     from energyalign.train.reporter import Narrator
 
     title = f"{config.name} {config.learner.name} seed {config.seed}"
     return LongTailExperiment(
-        config, data_root=arguments.data_root, fabric=fabric, workers=arguments.workers,
+        config, data=data, fabric=fabric, workers=workers,
         reporter=Narrator(title, scalars=folder / "tensorboard"),
     )  # fmt: skip
 
