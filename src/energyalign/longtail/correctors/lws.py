@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import nn
 
 from energyalign.longtail.correctors.base import Corrected
-from energyalign.longtail.learners.cross_entropy import CrossEntropy
-from energyalign.longtail.second_stage import epochs_of_cell, train_second_stage
-from energyalign.nets.frozen_backbone import FrozenBackbone
-from energyalign.train.schedule import Cosine
+from energyalign.longtail.correctors.head_stage import HeadStage
 
 if TYPE_CHECKING:
     from energyalign.longtail.evidence import EvidencePlan
-    from energyalign.longtail.setting import Setting
     from energyalign.longtail.trained import Trained
 
 
 @dataclass(frozen=True)
-class LearnableWeightScaling:
+class LearnableWeightScaling(HeadStage):
     """``z_i = s_i (w_i . x + b_i)``, where only the scales s are learned, from 1, by cross-entropy.
 
     With class-aware sampling and the learning rates of cRT, for 5 epochs after 90 in the original: an eighteenth of
     the epochs of the cell. Backbone and head stay as they are.
-
-    Attributes
-    ----------
-    part : float
-        Of the epochs of the cell.
 
     References
     ----------
@@ -40,31 +31,11 @@ class LearnableWeightScaling:
 
     part: float = 1 / 18
 
-    @property
-    def reads_evidence(self) -> bool:
-        """It looks at training batches."""
-        return False
-
-    def check(self, setting: Setting) -> None:
-        """Every head has logits."""
-
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """The test images under the scaled head."""
-        config = trained.setting.config
         head = ScaledHead(copy.deepcopy(trained.network.head), trained.data.train.n_classes)
-        network = FrozenBackbone(copy.deepcopy(trained.network.backbone), head)
-        recipe = replace(config.recipe, epochs=epochs_of_cell(config, self.part), schedule=Cosine())
-        train_second_stage(
-            trained,
-            network,
-            self,
-            name="lws",
-            recipe=recipe,
-            parameters=[head.scales],
-            loss=CrossEntropy().loss(trained.setting),
-        )
-        details = {"epochs": recipe.epochs, "scales": head.scales.tolist()}
-        return Corrected(trained.outputs(network, trained.data.test), details=details)
+        corrected = self.trained(trained, head, [head.scales], name="lws")
+        return corrected._replace(details={**corrected.details, "scales": head.scales.tolist()})
 
 
 class ScaledHead(nn.Module):  # type: ignore[misc]

@@ -1,0 +1,38 @@
+"""Rows of the paper's tables on digits, and a Ctrl-C in the middle of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+from energyalign.longtail.config import LongTailConfig
+from energyalign.longtail.evidence import EvidencePlan
+from energyalign.longtail.experiment import LongTailExperiment
+from energyalign.longtail.learners import find_learner
+from energyalign.longtail.methods import METHODS
+from energyalign.longtail.presets import preset_for
+from energyalign.longtail.rows import Row
+from energyalign.train.position import Position
+from energyalign.train.reporter import Reporter
+
+
+class StopIn(Reporter):
+    """Ctrl-C in the middle of this epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def batch_done(self, position: Position, lr: float) -> None:  # noqa: ARG002
+        if (position.epoch, position.batch) == (self.epoch, 5):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def run_rows(names: list[str], folder: Path, *, epochs: int, reporter: Reporter | None = None) -> list[Row]:
+    """These rows, which share a training, with so many epochs."""
+    methods, preset = [METHODS[name] for name in names], preset_for("digits", 50)
+    preset = replace(preset, head=methods[0].head or preset.head, recipe=preset.recipe.lasting(epochs))
+    config = LongTailConfig.from_preset(preset, find_learner(methods[0].learner), seed=0)
+    correctors = [method.corrector for method in methods]
+    return LongTailExperiment(config, reporter=reporter).run(folder, correctors, EvidencePlan(2))
