@@ -169,6 +169,20 @@ class TestTrainingEvidence:
         slopes = [c.slope for c in shifts.selection.candidates if c.estimator in ("lse", "marginal")]
         assert all(abs(slope) < 0.3 for slope in slopes)  # of the energies on log counts: theory says 1
 
+    def test_a_model_that_was_balanced_in_training_is_not_given_its_counts(self) -> None:
+        """It is right about nearly every sample, by margins that the counts would take away."""
+        rng = np.random.default_rng(0)
+        labels = np.repeat(np.arange(5), 40)
+        logits = 4 * np.eye(5)[labels] + rng.normal(size=(200, 5))
+        shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=COUNTS, kind="training"))
+        assert shifts.estimator == "marginal"
+        assert "the training counts would cost even that" in shifts.selection.reason
+        assert not shifts.selection.doubtful
+        assert np.ptp(shifts.values) < 1.0
+        scores = {c.estimator: c.score for c in shifts.selection.candidates}
+        assert scores["none"] > 0.9
+        assert scores["prior"] < scores["none"] - 0.08
+
     def test_training_samples_that_are_not_memorised_are_measured(self, simulate: Callable[..., Any]) -> None:
         logits, labels = simulate(COUNTS, 200, seed=2, separation=1.0)
         shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=COUNTS, kind="training"))

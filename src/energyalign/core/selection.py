@@ -26,6 +26,9 @@ CLOSE = 2.0  # standard errors of a difference within which two scores count as 
 # Theory says that energies follow the log counts with slope 1. A slope far from it, on training samples that the
 # model may have memorised, tells of that and not of a model without bias.
 TRUSTED_SLOPES = (0.8, 1.25)
+# Accuracy that the counts may cost on training samples. A model trained with plain cross-entropy loses next to nothing
+# there (0.03 at the most on digits-LT, docs/results.md); one that was balanced in training loses 0.1 and more.
+HARMFUL = 0.08
 MEMORISED = 0.7  # class-averaged accuracy of the raw model from which its training samples may be memorised
 
 _PREFERENCE = ("marginal", "lse", "prior", "none")
@@ -131,10 +134,17 @@ def _by_diagnostics(candidates: list[Candidate], standing: list[int], evidence: 
     Only that sharing: among many numbers of clusters one would look right by chance. Those `standing` have an
     estimate from the whole evidence; that a part of it was too little for one does not count here.
     """
-    raw = [c.score for c in candidates if c.estimator == "none" and c.score is not None]
-    memorised = evidence.kind == "training" and (not raw or raw[0] >= MEMORISED)
+    raw, prior = (
+        next((c.score for c in candidates if c.estimator == name and c.score is not None), None)
+        for name in ("none", "prior")
+    )
+    # Samples that a model was trained on flatter it as it is, but not by as much as this: it was balanced in training.
+    counts_harm = raw is not None and prior is not None and prior < raw - HARMFUL
+    memorised = evidence.kind == "training" and (raw is None or raw >= MEMORISED) and not counts_harm
     # The raw model has no diagnostics that could fail: it is not a last resort here.
-    alive = [i for i in standing if candidates[i].estimator != "none"]
+    alive = [i for i in standing if candidates[i].estimator not in ("none", *(["prior"] if counts_harm else []))]
+    if counts_harm:
+        why += ", and the training counts would cost even that"
     # Where the counts do not explain the energies, monotone sharing gives way to the next.
     alive = [i for i in alive if (candidates[i].strain or 0.0) <= LARGEST_STRAIN] or alive
     if len({candidates[i].estimator for i in alive}) == 1:
