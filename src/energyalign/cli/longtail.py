@@ -117,12 +117,12 @@ class _Training(NamedTuple):
     """A training, and what is to be done to the network that comes of it."""
 
     learner: Learner
-    head: str | None
+    head: str
     correctors: list[str]
 
     def folder(self, cell_head: str) -> str:
         """Its folder below --out: the learner, and the head if it is not that of the cell."""
-        own = self.learner.head is not None or self.head in (None, cell_head)
+        own = self.learner.head is not None or self.head == cell_head
         return self.learner.name if own else f"{self.learner.name}-{self.head}"
 
 
@@ -137,7 +137,7 @@ def _all_rows(arguments: argparse.Namespace) -> tuple[list[Row], str]:
     out = Path(arguments.out or f"runs/{_folder_name(arguments, preset)}")
     rows: list[Row] = []
     data = None  # all trainings and seeds have the same
-    for training in _trainings(arguments):
+    for training in _trainings(arguments, preset.head):
         for seed in dict.fromkeys(arguments.seed):
             folder = out / training.folder(preset.head) / f"seed-{seed}"
             config = _config(arguments, preset, training, seed)
@@ -170,7 +170,7 @@ def _rows_of_one_run(arguments: argparse.Namespace) -> tuple[list[Row], str]:
         options = ", ".join("--" + name.replace("_", "-") for name in asked)
         raise EnergyAlignError(f"the training of {folder} is done: leave out {options}.")
     correctors = []
-    for training in _trainings(arguments):
+    for training in _trainings(arguments, config.head):
         if training.learner != config.learner:
             raise EnergyAlignError(
                 f"{folder} was trained by {config.learner.name}; {training.learner.name} needs a training of its own: "
@@ -183,7 +183,7 @@ def _rows_of_one_run(arguments: argparse.Namespace) -> tuple[list[Row], str]:
     return rows, f"{config.name}, {config.backbone}, {config.head} head, {config.recipe.epochs} epochs"
 
 
-def _trainings(arguments: argparse.Namespace) -> Iterator[_Training]:
+def _trainings(arguments: argparse.Namespace, cell_head: str) -> Iterator[_Training]:
     """Each training once, whatever the number of rows that share it."""
     from energyalign.longtail.correctors import STANDARD
     from energyalign.longtail.learners import find_learner
@@ -191,11 +191,12 @@ def _trainings(arguments: argparse.Namespace) -> Iterator[_Training]:
 
     extra = [*arguments.corrector, *(f"ea-M{m}" for m in arguments.clusters)]
     names = list(METHODS) if arguments.method == ["all"] else arguments.method
-    groups: dict[tuple[str, str | None], list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for method in map(find_method, names):
-        groups.setdefault((method.learner, arguments.head or method.head), []).append(method.corrector)
+        head = arguments.head or method.head or cell_head
+        groups.setdefault((method.learner, head), []).append(method.corrector)
     if not groups:
-        groups["ce", arguments.head] = [] if arguments.corrector else list(STANDARD)
+        groups["ce", arguments.head or cell_head] = [] if arguments.corrector else list(STANDARD)
     for (learner, head), correctors in groups.items():
         yield _Training(find_learner(learner), head, list(dict.fromkeys([*correctors, *extra])))
 
@@ -215,7 +216,7 @@ def _config(arguments: argparse.Namespace, preset: Preset, training: _Training, 
     given = {name: getattr(arguments, name) for name in ("split_seed", "scale", "learned_scale", "precision")}
     given["profile"] = _profile(arguments.profile)
     return LongTailConfig.from_preset(
-        replace(preset, head=training.head or preset.head), training.learner, seed=seed,
+        replace(preset, head=training.head), training.learner, seed=seed,
         **{name: value for name, value in given.items() if value is not None},
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.longtail.learners import find_learner
 
 
 class Method(NamedTuple):
@@ -62,15 +63,15 @@ def find_method(name: str) -> Method:
     return METHODS[name]
 
 
+def head_of(learner: str) -> str:
+    """The head of a learner's rows: its own, or cosine as in the paper."""
+    return find_learner(learner).head or "cosine"
+
+
 def name_of(learner: str, head: str, corrector: str) -> str:
     """The row of this combination, or ``learner + corrector`` if the paper has none."""
-    named = [
-        (method.head == head, name)
-        for name, method in METHODS.items()
-        if (method.learner, method.corrector) == (learner, corrector)
-        and (method.head == head or (method.head is None and head in ("cosine", "linear")))
-    ]
-    if named:
-        return max(named)[1]
-    variant = "" if head in ("cosine", "linear") else f" ({head})"
+    for name, method in METHODS.items():
+        if (method.learner, method.head or head_of(learner), method.corrector) == (learner, head, corrector):
+            return name
+    variant = "" if head == head_of(learner) else f" ({head})"
     return f"{learner}{variant} + {corrector}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.learners import LEARNERS
-from energyalign.longtail.methods import METHODS, name_of
+from energyalign.longtail.methods import METHODS, head_of, name_of
 from energyalign.longtail.paper import PAPER
 from energyalign.longtail.presets import PRESETS
 from energyalign.longtail.rows import Row
@@ -86,8 +86,8 @@ def mean_and_deviation(values: Sequence[float | None]) -> str:
 
 
 def _training_of(row: Row) -> str:
-    head = row["config"]["head"]
-    return row["learner"] if LEARNERS[row["learner"]].head == head else f"{row['learner']}, {head}"
+    learner, head = row["learner"], row["config"]["head"]
+    return learner if head == head_of(learner) else f"{learner} ({head})"
 
 
 def _mean(rows: Sequence[Row]) -> float:
