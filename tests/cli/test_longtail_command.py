@@ -10,7 +10,9 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 COMMAND = [sys.executable, "-m", "energyalign.cli.main", "longtail"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -102,11 +104,61 @@ def test_options_reach_the_config(tmp_path: Path) -> None:
     assert stored["name"] == "digits-lt-10"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_whole_group_leaves_the_readers_of_images_alive(number: int, tmp_path: Path) -> None:
+    """As a terminal, `timeout` and schedulers send it: to the workers that read images, too."""
+    rng = np.random.default_rng(0)
+    for split, sizes in (("train", (40, 20)), ("test", (2, 2))):
+        for label, n in enumerate(sizes):
+            folder = tmp_path / "images" / split / f"class{label}"
+            folder.mkdir(parents=True)
+            for i in range(n):  # too large for memory's liking
+                Image.fromarray(rng.integers(0, 255, (80, 90, 3), dtype=np.uint8)).save(folder / f"{i}.jpg")
+    command = [*COMMAND, "folder:images", "--backbone", "small-cnn", "--epochs", "500", "--batch-size", "4"]
+    process = subprocess.Popen(
+        [*command, "--out", "run"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not list((tmp_path / "run").glob("ce/seed-0/checkpoints/*")):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+    os.killpg(process.pid, number)
+    _, told = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, told
+    assert "Stopped and saved" in told
+    assert "Traceback" not in told
+
+
 def test_seeds_and_correctors_asked_for_twice_count_once(tmp_path: Path) -> None:
     result = longtail(tmp_path, "digits", "--epochs", "1", "--seed", "0", "0", "--corrector", "raw", "raw")
     assert result.returncode == 0, result.stderr
     (line,) = [line for line in result.stdout.splitlines() if line.strip().startswith("raw")]
     assert "±" not in line
+
+
+def test_what_no_training_could_serve_is_refused_before_the_first(tmp_path: Path) -> None:
+    result = longtail(tmp_path, "digits", "--method", "ce", "cb-focal", "--corrector", "tde", "--out", "run")
+    assert result.returncode == 2
+    assert "TDE" in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_corrector_joins_a_finished_run_of_any_learner_and_no_unfinished_one(tmp_path: Path) -> None:
+    quick = ["--epochs", "2", "--evidence-size", "2", "--out", "run"]
+    assert longtail(tmp_path, "digits", "--method", "focal", *quick).returncode == 0
+    run = tmp_path / "run" / "focal" / "seed-0"
+    result = longtail(tmp_path, "digits", "--corrector", "la-post-hoc", "--from", str(run))
+    assert result.returncode == 0, result.stderr
+    for checkpoint in (run / "checkpoints").glob("epoch-00003-*"):
+        checkpoint.unlink()
+    result = longtail(tmp_path, "digits", "--corrector", "raw", "--from", str(run))
+    assert result.returncode == 2
+    assert "is not finished" in result.stderr
 
 
 def test_counts_from_a_file(tmp_path: Path) -> None:
@@ -132,6 +184,7 @@ def test_methods_share_one_training_and_can_be_added_to_it_later(tmp_path: Path)
     for wrong, message in (
         (["digits", "--method", "focal"], "was trained by ce; focal needs a training of its own"),
         (["digits", "--epochs", "3"], "leave out --epochs"),
+        (["digits", "--seed", "4"], "leave out --seed"),
         (["fashion-mnist"], "is a run on digits, not on fashion-mnist"),
     ):
         refused = longtail(tmp_path, *wrong, "--from", str(run))

@@ -76,7 +76,7 @@ def test_a_seed_that_numpy_does_not_have():
 
 def test_cut_of_an_image_set(small):
     train = small(300)
-    manifest = cut_long_tail(train, imbalance=10, seed=4, sizes={"train": 300, "test": 60})
+    manifest = cut_long_tail(train, imbalance=10, seed=4, test=train.subset(range(60)))
     assert manifest.counts == (100, 31, 10)
     assert (manifest.profile, manifest.imbalance, manifest.seed) == ("exponential", 10.0, 4)
     assert manifest.dataset == "small train"

@@ -16,7 +16,7 @@ from energyalign.data.sources import open_source
 
 @pytest.fixture
 def manifest(small):
-    return cut_long_tail(small(60), dataset="sïx", imbalance=4, sizes={"train": 60, "test": 9})
+    return cut_long_tail(small(60), dataset="sïx", imbalance=4, test=small(9))
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_indices_into_other_data_are_refused(manifest, small):
 def test_other_pixels_are_another_manifest(manifest, small):
     train = small(60)
     train.images[int(manifest.indices[3])] ^= 1
-    other = cut_long_tail(train, dataset="sïx", imbalance=4, sizes={"train": 60, "test": 9})
+    other = cut_long_tail(train, dataset="sïx", imbalance=4, test=small(9))
     assert other.indices.tolist() == manifest.indices.tolist()
     assert other.sha256 != manifest.sha256
     with pytest.raises(EnergyAlignError, match="was made from other images of sïx: only the labels are the same"):
@@ -149,7 +149,7 @@ def test_a_run_keeps_the_manifest_that_it_began_with(manifest, tmp_path, small):
     manifest.keep(path)
     train = small(60)
     train.images[int(manifest.indices[0])] ^= 1
-    other = cut_long_tail(train, dataset="sïx", imbalance=4, sizes={"train": 60, "test": 9})
+    other = cut_long_tail(train, dataset="sïx", imbalance=4, test=small(9))
     with pytest.raises(
         EnergyAlignError,
         match=rf"data of sïx have changed since the run in {tmp_path} began: its manifest is {manifest.short_hash}, "

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.nn.functional import cross_entropy
 
 from energyalign import EnergyAlignError
 from energyalign.longtail.config import LongTailConfig
@@ -18,12 +19,16 @@ from energyalign.longtail.correctors import STANDARD, find_corrector
 from energyalign.longtail.correctors.shifts import ShiftCorrector
 from energyalign.longtail.evidence import EvidencePlan
 from energyalign.longtail.experiment import LongTailExperiment
+from energyalign.longtail.learners import CrossEntropy
 from energyalign.longtail.presets import preset_for
 from energyalign.longtail.rows import Row
-from energyalign.longtail.table import table_of
+from energyalign.longtail.setting import Setting
+from energyalign.longtail.table import matrix_of, table_of
+from energyalign.train.loop import Loss
 from energyalign.train.tensor_file import load_arrays
 
 torch.set_num_threads(1)
+correct = ShiftCorrector.correct
 
 
 def config(seed: int = 0) -> LongTailConfig:
@@ -198,6 +203,46 @@ def test_a_run_is_not_continued_on_other_data(tmp_path: Path) -> None:
     with pytest.raises(EnergyAlignError, match="have changed since the run"):
         LongTailExperiment(settings).run(tmp_path / "run", ["raw", "la-post-hoc"], EvidencePlan(2))
     assert (tmp_path / "run" / "manifest.json").read_bytes() == before
+
+
+def test_nor_measured_on_another_test_set(tmp_path: Path) -> None:
+    write_images(tmp_path / "images" / "train", {"a": 6, "b": 4})
+    write_images(tmp_path / "images" / "test", {"a": 2, "b": 2})
+    settings = of_own_images(tmp_path / "images")
+    LongTailExperiment(settings).run(tmp_path / "run", ["raw"], EvidencePlan(2))
+    shutil.copy(tmp_path / "images/train/b/0.png", tmp_path / "images/test/b/0.png")
+    with pytest.raises(EnergyAlignError, match="have changed since the run"):
+        LongTailExperiment(settings).run(tmp_path / "run", ["la-post-hoc"], EvidencePlan(2))
+
+
+def test_rows_are_stored_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a corrector did before the next one failed, or was stopped, is not lost."""
+    short = replace(config(), recipe=config().recipe.lasting(1))
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ShiftCorrector, "correct", lambda *a: fail() if a[0].estimator == "lse" else correct(*a))
+    with pytest.raises(KeyboardInterrupt):
+        LongTailExperiment(short).run(tmp_path / "run", ["raw", "ea", "la-post-hoc"], EvidencePlan(2))
+    assert [json.loads(line)["corrector"] for line in (tmp_path / "run/rows.jsonl").read_text().splitlines()] == ["raw"]
+
+
+class Smoothed(CrossEntropy):
+    """A learner of the user's own, as docs/long-tail.md shows one."""
+
+    name = "smoothed"
+
+    def loss(self, setting: Setting) -> Loss:  # noqa: ARG002
+        return lambda model, batch, _epoch: cross_entropy(model(batch.images), batch.labels, label_smoothing=0.1)
+
+
+def test_a_learner_of_ones_own_needs_no_registry(tmp_path: Path) -> None:
+    preset = preset_for("digits", 50)
+    settings = LongTailConfig.from_preset(replace(preset, recipe=preset.recipe.lasting(2)), Smoothed(), seed=0)
+    rows = LongTailExperiment(settings).run(tmp_path / "run", ["raw", "ea"], EvidencePlan(5))
+    assert [line[0] for line in table_of(rows)[1]] == ["raw", "ea"]
+    assert [line[0] for line in matrix_of(rows)[1]] == ["smoothed"]
 
 
 def test_half_precision_trains_and_is_measured(tmp_path: Path) -> None:

@@ -26,11 +26,13 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run it, print the table, say where the rest is."""
+    from energyalign.cli.stopping import resumable
     from energyalign.cli.tables import make_console, print_table
     from energyalign.demo.run import run_demo
 
     console = make_console(sys.stdout)
-    result = run_demo(arguments.out, first_seed=arguments.seed, say=lambda text: console.print(text, markup=False))
+    with resumable():
+        result = run_demo(arguments.out, first_seed=arguments.seed, say=lambda text: console.print(text, markup=False))
     print_table(console, result.columns, result.rows)
     console.print(result.measured, markup=False)
     console.print("Wrote " + ", ".join(str(path) for path in result.files) + ".", markup=False)

@@ -55,7 +55,7 @@ def cut_long_tail(
     imbalance: float = 100.0,
     n_max: int | None = None,
     seed: int = 0,
-    sizes: Mapping[str, int] | None = None,
+    test: ImageSet | None = None,
 ) -> Manifest:
     """The manifest of a long-tailed part of a training set; `Manifest.select` then gives the images.
 
@@ -71,8 +71,8 @@ def cut_long_tail(
     n_max : int, optional
         Images of the largest class. Unless given, as many as every class has: 5,000 for CIFAR-10, 500 for CIFAR-100.
     seed : int
-    sizes : dict, optional
-        Images of every split before the cut, for the record.
+    test : ImageSet, optional
+        Also for the record: what the run will be measured on.
     """
     available = np.bincount(train.labels, minlength=train.n_classes)
     if available.min() == 0:
@@ -89,7 +89,7 @@ def cut_long_tail(
         indices = long_tail_indices(train.labels, counts, seed)
     return Manifest(
         dataset=train.name if dataset is None else dataset,
-        sizes=dict(sizes or {"train": len(train)}),
+        sizes={"train": len(train)} | ({} if test is None else {"test": len(test)}),
         profile=name,
         imbalance=float(counts.max() / counts.min()) if name in ("natural", "counts") else float(imbalance),
         seed=seed,
@@ -97,5 +97,6 @@ def cut_long_tail(
         counts=tuple(int(count) for count in counts),
         labels_sha256=labels_digest(train.labels),
         images_sha256=train.subset(indices).digest(),
+        test_sha256="" if test is None else f"{test.digest()}-{labels_digest(test.labels)}",
         indices=indices,
     )

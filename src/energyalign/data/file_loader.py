@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import torch
@@ -66,6 +67,7 @@ class FileLoader:
             self._decoded,
             batch_sampler=requests,
             num_workers=self._workers,
+            worker_init_fn=_leave_signals_to_the_parent,
             pin_memory=self._device.type == "cuda",
             # Without one of its own, DataLoader draws from torch's global generator, which is not ours to advance.
             generator=torch.Generator(),
@@ -78,6 +80,12 @@ class FileLoader:
         except EnergyAlignError as error:
             # A worker sends its whole traceback as the message; its last line is the one that was written to be read.
             raise EnergyAlignError(str(error).strip().rpartition("EnergyAlignError: ")[2]) from error
+
+
+def _leave_signals_to_the_parent(_worker: int) -> None:
+    """Ctrl-C and schedulers signal all processes of a group; workers must live until the batch is finished."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def check_workers(workers: int) -> None:

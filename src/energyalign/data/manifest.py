@@ -18,7 +18,7 @@ from energyalign.core.strict_json import parse_json
 from energyalign.data.images import ImageSet
 
 SCHEMA = "energyalign.manifest"
-VERSION = 2  # 1 had no images_sha256
+VERSION = 3  # 1 had no images_sha256, 2 no test_sha256
 
 _Images = TypeVar("_Images", bound=ImageSet)
 
@@ -43,6 +43,8 @@ class Manifest:
         Of all labels before the cut: the same indices into other files would be other images.
     images_sha256 : str
         Of the images that are kept: their pixels if they are in memory, the names and sizes of their files if not.
+    test_sha256 : str
+        Of the test images, in the same way, and of their labels; empty if there are none.
     indices : array
         Which images are kept.
     """
@@ -56,6 +58,7 @@ class Manifest:
     counts: tuple[int, ...]
     labels_sha256: str
     images_sha256: str
+    test_sha256: str
     indices: Ints
 
     @property

@@ -60,6 +60,9 @@ def run_demo(out: str | Path, *, first_seed: int, say: Callable[[str], None]) ->
                 rows[folder] = experiment.run(folder, list(STANDARD), _EVIDENCE)
                 n_test = len(experiment.data.test)
                 say(f"{head} head, seed {seed}: {_accuracies(rows[folder])}")
+                for row in rows[folder]:
+                    for concern in row["concerns"]:
+                        say(f"  warning, {row['corrector']}: {concern}")
     return _write(out, rows, n_test, say)
 
 

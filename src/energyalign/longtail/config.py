@@ -66,7 +66,8 @@ class LongTailConfig:
         return cls(
             name=preset.name, learner=learner, dataset=preset.dataset, profile=profile, imbalance=preset.imbalance,
             split_seed=split_seed, backbone=learner.backbone(preset.backbone), head=learner.head or preset.head,
-            scale=learner.scale or scale, learned_scale=learned_scale, recipe=learner.recipe(preset.recipe), seed=seed,
+            scale=learner.scale or scale,
+            learned_scale=learned_scale and learner.scale is None, recipe=learner.recipe(preset.recipe), seed=seed,
             precision=precision,
         )  # fmt: skip
 

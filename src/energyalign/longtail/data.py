@@ -35,6 +35,6 @@ def load_data(config: LongTailConfig, data_root: str | Path | None = None) -> Lo
     manifest = cut_long_tail(
         train, dataset=config.dataset, profile=config.profile,
         imbalance=1.0 if config.imbalance is None else config.imbalance,
-        seed=config.split_seed, sizes={"train": len(train), "test": len(test)},
+        seed=config.split_seed, test=test,
     )  # fmt: skip
     return LongTailData(manifest.select(train), test, manifest)

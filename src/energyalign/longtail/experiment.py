@@ -65,17 +65,15 @@ class LongTailExperiment:
         With several plans, a corrector that looks at the evidence has a row for each of them. Returns the rows of
         these correctors; those of others that the folder has already stay in it.
         """
-        chosen = {name: find_corrector(name) for name in correctors}
+        chosen = self.check(correctors)
         setting = self._setting()
-        # What cannot be is refused before there is a run directory, and before hours of training.
         seed_torch(self.config.seed, "network")
         network = self.config.learner.network(setting)
-        for corrector in chosen.values():
-            corrector.check(setting)
         with opened(folder, self.config.to_json(), self.fabric) as run:
             self.reporter.note(
-                f"{self.config.name}, {self.config.learner.name}, seed {self.config.seed}: {len(self.data.train):,} "
-                f"training images of {self.data.train.n_classes} classes, manifest {self.data.manifest.short_hash}."
+                f"{self.config.name}, {self.config.learner.name}, {self.config.head} head, seed {self.config.seed}: "
+                f"{len(self.data.train):,} training images of {self.data.train.n_classes} classes, manifest "
+                f"{self.data.manifest.short_hash}."
             )
             if not (run.path / "rows.jsonl").exists():  # a finished run has read them all
                 verify_images(self.data.train)
@@ -84,10 +82,19 @@ class LongTailExperiment:
                 self.data.manifest.keep(folder / "manifest.json")
             self._train(network, setting, run)
             trained = Trained(network, setting, self.data, run=run, fabric=self.fabric, reporter=self.reporter)
-            rows = self._measured(trained, chosen, plans or (EvidencePlan(),))
-            new = {_key(row) for row in rows}
-            run.write_rows(sorted([*rows, *(row for row in run.read_rows() if _key(row) not in new)], key=_key))
-        return rows
+            return self._measure(trained, chosen, plans or (EvidencePlan(),))
+
+    def check(self, correctors: Sequence[str]) -> dict[str, Corrector]:
+        """The correctors of these names, if they can correct what will be trained.
+
+        What cannot be is refused here, before there is a run directory, and before hours of training.
+        """
+        chosen = {name: find_corrector(name) for name in correctors}
+        setting = self._setting()
+        self.config.learner.network(setting)
+        for corrector in chosen.values():
+            corrector.check(setting)
+        return chosen
 
     def _setting(self) -> Setting:
         counts = torch.tensor(self.data.counts, dtype=torch.float32, device=self.fabric.device)
@@ -103,7 +110,7 @@ class LongTailExperiment:
         training.finish()
         network.float().eval()  # whatever the precision of the training
 
-    def _measured(
+    def _measure(
         self, trained: Trained, correctors: Mapping[str, Corrector], plans: Sequence[EvidencePlan]
     ) -> list[Row]:
         stored: dict[str, Any] = {"logits": trained.test_logits, "labels": self.data.test.labels}
@@ -116,7 +123,14 @@ class LongTailExperiment:
                     continue  # it would only repeat itself
                 about = {"corrector": name, "evidence": described(plan) if corrector.reads_evidence else None}
                 rows.append(about | make_row(self.config, self.data, corrector.correct(trained, plan)))
+                _store(trained.run, rows[-1])  # at once: the next corrector may train for hours
         return rows
+
+
+def _store(run: RunDirectory, row: Row) -> None:
+    """Put the row in the place of the one that the run may have of its kind already."""
+    others = [other for other in run.read_rows() if _key(other) != _key(row)]
+    run.write_rows(sorted([*others, row], key=_key))
 
 
 def _key(row: Row) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.longtail.learners import find_learner
+from energyalign.longtail.learners import LEARNERS
 
 
 class Method(NamedTuple):
@@ -65,7 +65,8 @@ def find_method(name: str) -> Method:
 
 def head_of(learner: str) -> str:
     """The head of a learner's rows: its own, or cosine as in the paper."""
-    return find_learner(learner).head or "cosine"
+    known = LEARNERS.get(learner)  # a learner of the user's own is in no registry
+    return (known.head if known else None) or "cosine"
 
 
 def name_of(learner: str, head: str, corrector: str) -> str:

@@ -66,7 +66,9 @@ _CELLS = (
     Preset("digits-lt-50", "digits", 50, "small-cnn", _DIGITS, 0.01, 60, "small-cnn"),
     Preset("fashion-lt-100", "fashion-mnist", 100, "resnet8", _CIFAR.lasting(30), 0.05, 8, "resnet8"),
 )
-_OWN_IMAGES = Preset("", "", None, "resnet18", _IMAGENET.lasting(60), 0.0, 10, "resnet18")
+# A user's own sets are smaller than ImageNet: smaller batches, so that an epoch has several, and the rate with them.
+_OWN = Recipe(60, 64, SGD(0.025), Cosine())
+_OWN_IMAGES = Preset("", "", None, "resnet18", _OWN, 0.0, 10, "resnet18")
 PRESETS: dict[str, Preset] = {preset.name: preset for preset in _CELLS}
 
 
@@ -81,8 +83,8 @@ def preset_for(dataset: str, imbalance: float | None) -> Preset:
     same = [preset for preset in _CELLS if preset.dataset == dataset]
     if not same:
         raise EnergyAlignError(
-            f"there is no preset for {dataset!r}: choose one of {', '.join(sorted({p.dataset for p in _CELLS}))}, or a "
-            f"preset by name: {', '.join(PRESETS)}."
+            f"there is no preset for {dataset!r}: choose one of {', '.join(sorted({p.dataset for p in _CELLS}))}, "
+            f"folder:PATH, lists:PATH or parquet:PATH for your own images, or a preset by name: {', '.join(PRESETS)}."
         )
     exact = [preset for preset in same if imbalance is None or preset.imbalance == imbalance]
     if exact:

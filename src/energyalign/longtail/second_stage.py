@@ -7,7 +7,6 @@ from typing import Any
 
 from energyalign.data.samplers import class_aware
 from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.learners.oltr_stage_1 import OltrStage1
 from energyalign.longtail.trained import Trained
 from energyalign.nets.network import Network
 from energyalign.train.describe import described
@@ -17,9 +16,8 @@ from energyalign.train.run_directory import opened
 
 
 def epochs_of_cell(config: LongTailConfig, part: float) -> int:
-    """A part of the epochs that the cell has, at least one; the first stage of OLTR lasts for a third of them."""
-    whole = config.recipe.epochs * (OltrStage1.shorter if isinstance(config.learner, OltrStage1) else 1)
-    return max(1, round(part * whole))
+    """A part of the epochs that the cell has, at least one."""
+    return max(1, round(part * config.recipe.epochs / config.learner.part_of_cell))
 
 
 def train_second_stage(
@@ -52,7 +50,7 @@ def train_second_stage(
         trained.reporter.note(f"{name}: a second stage of {recipe.epochs} epochs on balanced classes.")
         training = Training(
             trained.fabric, network, parameters=parameters, batches=setting.loader(order=order, purpose=name),
-            loss=loss, recipe=recipe, run=run, seed=setting.seed(name), reporter=trained.reporter,
+            loss=loss, recipe=recipe, run=run, seed=setting.seed(name), reporter=trained.reporter.stage(name),
         )  # fmt: skip
         training.finish()
     network.float().eval()  # whatever the precision of the training

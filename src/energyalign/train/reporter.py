@@ -27,6 +27,10 @@ class Reporter:
         """Around a training, which begins or goes on at `start`."""
         yield
 
+    def stage(self, name: str) -> Reporter:  # noqa: ARG002
+        """For another training of the same run, under this name."""
+        return self
+
     def batch_done(self, position: Position, lr: float) -> None:
         """After each batch."""
 
@@ -61,6 +65,11 @@ class Narrator(Reporter):
             self._bar.console.print(message, highlight=False)
         else:
             print(message, file=self._stream, flush=True)
+
+    def stage(self, name: str) -> Narrator:
+        """With curves of its own."""
+        scalars = None if self._scalars is None else self._scalars / name
+        return Narrator(f"{self._title} {name}", scalars, self._stream)
 
     @contextlib.contextmanager
     def training(self, recipe: Recipe, n_batches: int, start: Position) -> Iterator[None]:

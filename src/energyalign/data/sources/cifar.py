@@ -80,8 +80,8 @@ class Cifar(Source):
         self.how_to_get = (
             f"Get {layout.published.file_name} from its author's page, {_SITE}/cifar.html, and unpack it into "
             f"{data_root}, where it makes the folder {layout.folder} (the Python version is a set of pickles, which "
-            f"are never loaded); or ask for the download of {layout.published.url} with --download; or put PNG files "
-            f"into {data_root}/train/CLASS and {data_root}/test/CLASS."
+            f"are never loaded); or ask for the download of {layout.published.url} with `energyalign data check ... "
+            f"--download`; or put PNG files into {data_root}/train/CLASS and {data_root}/test/CLASS."
         )
 
     def files(self, split: str) -> Sequence[Path]:

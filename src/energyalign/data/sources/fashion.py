@@ -41,7 +41,7 @@ class FashionMnist(Source):
         "Fashion-MNIST is published by Zalando Research (the repository zalandoresearch/fashion-mnist on GitHub): "
         "put its four files, train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz and "
         "t10k-labels-idx1-ubyte.gz, into the data root; or install Debian's package dataset-fashion-mnist; or ask "
-        f"for the download from {_SITE} with --download."
+        f"for the download from {_SITE} with `energyalign data check ... --download`."
     )
 
     def __init__(self, data_root: Path) -> None:

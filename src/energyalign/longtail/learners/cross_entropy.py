@@ -32,6 +32,9 @@ class CrossEntropy:
     scale: ClassVar[float | None] = None
     """The scale of its cosine head."""
 
+    part_of_cell: ClassVar[float] = 1.0
+    """How much of the cell's epochs it takes; a second stage has the rest."""
+
     def backbone(self, name: str) -> str:
         """The network it needs instead of the cell's."""
         return name

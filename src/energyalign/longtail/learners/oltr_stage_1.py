@@ -24,9 +24,10 @@ class OltrStage1(CrossEntropy):
 
     name: ClassVar[str] = "oltr-stage-1"
     head: ClassVar[str | None] = "linear"
-    shorter: ClassVar[int] = 3
-    """By this factor than other trainings of the cell."""
+    part_of_cell: ClassVar[float] = 1 / 3
 
     def recipe(self, recipe: Recipe) -> Recipe:
         """A third of the epochs, by steps."""
-        return replace(recipe, epochs=max(1, round(recipe.epochs / self.shorter)), schedule=Steps((11, 21), 0.1, 30))
+        return replace(
+            recipe, epochs=max(1, round(recipe.epochs * self.part_of_cell)), schedule=Steps((11, 21), 0.1, 30)
+        )

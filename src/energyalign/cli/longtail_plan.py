@@ -1,0 +1,123 @@
+"""What the options of `energyalign longtail` ask for: cell, trainings, evidence, device."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lightning.fabric import Fabric
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.strict_json import parse_json
+from energyalign.longtail.config import LongTailConfig
+from energyalign.longtail.correctors import STANDARD
+from energyalign.longtail.evidence import EvidencePlan
+from energyalign.longtail.learners import Learner, find_learner
+from energyalign.longtail.methods import METHODS, find_method
+from energyalign.longtail.presets import Preset, preset_for
+from energyalign.train.recipe import SGD, Adam
+
+# Options that make another training; the head has a folder of its own, since methods bring theirs.
+OF_THE_TRAINING = (
+    "quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "batch_size", "profile", "split_seed",
+    "precision",
+)  # fmt: skip
+
+
+class PlannedTraining(NamedTuple):
+    """A training, and what is to be done to the network that comes of it."""
+
+    learner: Learner
+    head: str
+    correctors: list[str]
+
+    def folder(self, cell_head: str) -> str:
+        """Its folder below --out: the learner, and the head if it is not that of the cell."""
+        own = self.learner.head is not None or self.head == cell_head
+        return self.learner.name if own else f"{self.learner.name}-{self.head}"
+
+
+def planned_trainings(arguments: argparse.Namespace, cell_head: str, default: Learner) -> list[PlannedTraining]:
+    """Each training once, whatever the number of rows that share it; `default` is that of a command without methods."""
+    extra = [*arguments.corrector, *(f"ea-M{m}" for m in arguments.clusters)]
+    names = list(METHODS) if "all" in arguments.method else arguments.method
+    groups: dict[tuple[Learner, str], list[str]] = {}
+    for method in map(find_method, names):
+        head = arguments.head or method.head or cell_head
+        groups.setdefault((find_learner(method.learner), head), []).append(method.corrector)
+    if not groups:
+        groups[default, arguments.head or cell_head] = [] if arguments.corrector else list(STANDARD)
+    return [
+        PlannedTraining(learner, head, list(dict.fromkeys([*correctors, *extra])))
+        for (learner, head), correctors in groups.items()
+    ]
+
+
+def chosen_preset(arguments: argparse.Namespace) -> Preset:
+    """The preset of the dataset, changed as the options say."""
+    preset = preset_for(arguments.dataset, arguments.imbalance)
+    if arguments.quick:
+        preset = preset.quick()
+    if arguments.epochs is not None:
+        preset = replace(preset, recipe=preset.recipe.lasting(arguments.epochs))
+    recipe = preset.recipe
+    if arguments.optimizer == "adam":
+        recipe = replace(recipe, optimizer=Adam())
+    elif arguments.optimizer == "sgd-plain":
+        recipe = replace(recipe, optimizer=SGD(recipe.optimizer.lr, momentum=0.0))
+    if arguments.batch_size is not None:
+        recipe = replace(recipe, batch_size=arguments.batch_size)
+    return replace(preset, recipe=recipe, backbone=arguments.backbone or preset.backbone)
+
+
+def make_config(arguments: argparse.Namespace, preset: Preset, training: PlannedTraining, seed: int) -> LongTailConfig:
+    """What fixes one training with one seed."""
+    given = {name: getattr(arguments, name) for name in ("split_seed", "scale", "learned_scale", "precision")}
+    given["profile"] = _profile(arguments.profile)
+    return LongTailConfig.from_preset(
+        replace(preset, head=training.head), training.learner, seed=seed,
+        **{name: value for name, value in given.items() if value is not None},
+    )  # fmt: skip
+
+
+def evidence_plans(arguments: argparse.Namespace) -> list[EvidencePlan]:
+    """Every size under every policy."""
+    sizes, policies = dict.fromkeys(arguments.evidence_size), dict.fromkeys(arguments.evidence_policy)
+    return [EvidencePlan(size, policy) for policy in policies for size in sizes]
+
+
+def folder_name(arguments: argparse.Namespace, preset: Preset) -> str:
+    """The cell and whatever was asked of its trainings: another setting goes to another folder."""
+    words = [preset.name]
+    for name in OF_THE_TRAINING:
+        value = getattr(arguments, name)
+        if value is not None and value is not False:
+            words.append(name if value is True else f"{name}-{value}")
+    return re.sub(r"[^\w.-]+|_", "-", "-".join(words))
+
+
+def make_fabric(accelerator: str, precision: Any) -> Fabric:
+    """Device and precision."""
+    try:
+        return Fabric(accelerator=accelerator, devices=1, precision=precision)
+    except (ValueError, RuntimeError) as error:
+        raise EnergyAlignError(
+            f"cannot train with --accelerator {accelerator} and --precision {precision}: {error}"
+        ) from error
+
+
+def _profile(name: str | None) -> Any:
+    """The profile of that name, or the counts of a JSON file."""
+    if name is None or not name.endswith(".json"):
+        return name
+
+    try:
+        counts = parse_json(Path(name).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise EnergyAlignError(f"cannot read the counts of {name}: {error}.") from error
+    if not isinstance(counts, dict):
+        raise EnergyAlignError(f"{name} must hold a JSON object from class names to numbers of training images.")
+    return counts

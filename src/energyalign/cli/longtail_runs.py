@@ -1,0 +1,96 @@
+"""The runs of `energyalign longtail`, one after the other, each in its run directory."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lightning.fabric import Fabric
+
+from energyalign.cli.longtail_plan import (
+    OF_THE_TRAINING,
+    chosen_preset,
+    evidence_plans,
+    folder_name,
+    make_config,
+    make_fabric,
+    planned_trainings,
+)
+from energyalign.core.errors import EnergyAlignError
+from energyalign.longtail.config import LongTailConfig
+from energyalign.longtail.data import LongTailData, load_data
+from energyalign.longtail.experiment import LongTailExperiment
+from energyalign.longtail.learners import CrossEntropy
+from energyalign.longtail.rows import Row
+from energyalign.train.checkpoint import newest_checkpoint
+from energyalign.train.reporter import Narrator
+from energyalign.train.run_directory import RunDirectory
+
+
+def rows_of_all_runs(arguments: argparse.Namespace) -> tuple[list[Row], str]:
+    """Rows of every training and seed, and a title."""
+    preset, plans = chosen_preset(arguments), evidence_plans(arguments)
+    fabric = make_fabric(arguments.accelerator, arguments.precision or "32-true")
+    out = Path(arguments.out or f"runs/{folder_name(arguments, preset)}")
+    trainings, seeds = planned_trainings(arguments, preset.head, CrossEntropy()), list(dict.fromkeys(arguments.seed))
+    configs = {(t, s): make_config(arguments, preset, trainings[t], s) for t in range(len(trainings)) for s in seeds}
+    data = load_data(next(iter(configs.values())), arguments.data_root)  # the same for all
+    experiments = {}
+    for (number, seed), config in configs.items():
+        folder = out / trainings[number].folder(preset.head) / f"seed-{seed}"
+        experiments[folder] = _experiment(config, data, arguments.workers, fabric, folder), trainings[number].correctors
+    for experiment, correctors in experiments.values():
+        experiment.check(correctors)  # all of them, before hours are spent on the first
+    rows = [
+        row
+        for folder, (experiment, correctors) in experiments.items()
+        for row in experiment.run(folder, correctors, *plans)
+    ]
+    heads = sorted({config.head for config in configs.values()})
+    head = f"{heads[0]} head" if len(heads) == 1 else f"heads {', '.join(heads)}"
+    return rows, f"{preset.name}, {preset.backbone}, {head}, {preset.recipe.epochs} epochs; runs in {out}"
+
+
+def rows_of_one_run(arguments: argparse.Namespace) -> tuple[list[Row], str]:
+    """Rows of methods that share the training of a run that is finished."""
+    folder = Path(arguments.source)
+    config = _config_of_finished(folder)
+    if arguments.dataset not in (config.dataset, config.name):
+        raise EnergyAlignError(f"{folder} is a run on {config.dataset}, not on {arguments.dataset}.")
+    asked = [name for name in (*OF_THE_TRAINING, "head", "imbalance", "out") if getattr(arguments, name)]
+    asked += ["seed"] if arguments.seed != [0] else []
+    if asked:
+        options = ", ".join("--" + name.replace("_", "-") for name in asked)
+        raise EnergyAlignError(f"the training of {folder} is done: leave out {options}.")
+    correctors: list[str] = []
+    for training in planned_trainings(arguments, config.head, config.learner):
+        if training.learner != config.learner:
+            raise EnergyAlignError(
+                f"{folder} was trained by {config.learner.name}; {training.learner.name} needs a training of its own: "
+                "leave out --from, or that method."
+            )
+        correctors += training.correctors
+    data, fabric = load_data(config, arguments.data_root), make_fabric(arguments.accelerator, config.precision)
+    experiment = _experiment(config, data, arguments.workers, fabric, folder)
+    rows = experiment.run(folder, list(dict.fromkeys(correctors)), *evidence_plans(arguments))
+    return rows, f"{config.name}, {config.backbone}, {config.head} head, {config.recipe.epochs} epochs; run in {folder}"
+
+
+def _config_of_finished(folder: Path) -> LongTailConfig:
+    run = RunDirectory(folder)
+    stored = run.read_json("config.json")
+    if stored is None:
+        raise EnergyAlignError(f"{folder} is no run directory: there is no config.json in it.")
+    config = LongTailConfig.from_json(stored)
+    checkpoint, _ = newest_checkpoint(run.checkpoints)
+    if checkpoint is None or checkpoint.position.epoch <= config.recipe.epochs:
+        raise EnergyAlignError(f"the training of {folder} is not finished: run the command that began it first.")
+    return config
+
+
+def _experiment(
+    config: LongTailConfig, data: LongTailData, workers: int, fabric: Fabric, folder: Path
+) -> LongTailExperiment:
+    title = f"{config.name} {config.learner.name} ({config.head}) seed {config.seed}"
+    reporter = Narrator(title, scalars=folder / "tensorboard")
+    return LongTailExperiment(config, data=data, fabric=fabric, workers=workers, reporter=reporter)

@@ -1,0 +1,23 @@
+"""Ctrl-C and SIGTERM in commands that can go on where they stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def resumable() -> Iterator[None]:
+    """Say how to go on, and leave with the exit code of the signal."""
+    from energyalign.train.interruption import Interrupted
+
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt) as stop:
+        command = shlex.join(["energyalign", *sys.argv[1:]])
+        print(f"\nStopped and saved. To go on:\n  {command}", file=sys.stderr)
+        number = stop.signal_number if isinstance(stop, Interrupted) else signal.SIGINT
+        raise SystemExit(128 + number) from None
