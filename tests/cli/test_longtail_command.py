@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,11 +74,13 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
         (["digits", "--from", "nowhere"], "nowhere is no run directory"),
     ],
 )
-def test_bad_input_is_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
-    result = longtail(tmp_path, *arguments)
-    assert result.returncode == 2
-    assert message in result.stderr
-    assert "Traceback" not in result.stderr
+def test_bad_input_is_one_line(arguments: list[str], message: str, tmp_path: Path, run: Any, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("longtail", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_options_reach_the_config(tmp_path: Path) -> None:
