@@ -17,7 +17,7 @@ h1 { font-size: 1.5rem; line-height: 1.2; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .7rem; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
+th.text, td.text { text-align: left; }
 thead th { border-bottom: 2px solid; }
 tbody tr + tr > * { border-top: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
 tbody th { font-weight: 400; }
@@ -47,8 +47,9 @@ def write_page(
     figures: Sequence[Figure],
 ) -> None:
     """Write the page. All text is escaped; pictures are embedded, so that nothing else is loaded."""
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
-    body = "\n".join(_table_row(row) for row in rows)
+    text = [not all(_is_number(row[k]) for row in rows) for k in range(len(columns))]
+    heads = "".join(f'<th scope="col"{_kind(t)}>{escape(name)}</th>' for name, t in zip(columns, text, strict=True))
+    body = "\n".join(_table_row(row, text) for row in rows)
     notes = "\n".join(f'<p class="note">{escape(text)}</p>' for text in paragraphs)
     page = f"""<!doctype html>
 <html lang="en">
@@ -76,9 +77,18 @@ def write_page(
         stream.write(page)
 
 
-def _table_row(row: Sequence[str]) -> str:
-    cells = "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-    return f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>'
+def _table_row(row: Sequence[str], text: Sequence[bool]) -> str:
+    cells = "".join(f"<td{_kind(t)}>{escape(cell)}</td>" for cell, t in zip(row[1:], text[1:], strict=True))
+    return f'<tr><th scope="row"{_kind(text[0])}>{escape(row[0])}</th>{cells}</tr>'
+
+
+def _kind(is_text: bool) -> str:
+    """Text stands to the left, numbers to the right."""
+    return ' class="text"' if is_text else ""
+
+
+def _is_number(cell: str) -> bool:
+    return cell[:1].isdigit() or cell[:1] in ("-", "+", "")
 
 
 def _figure(figure: Figure) -> str:
