@@ -52,12 +52,9 @@ class Steps:
 class Cosine:
     """Half a cosine from 1 towards 0: ``(1 + cos(pi (epoch - 1) / n_epochs)) / 2``."""
 
-    warm_up: WarmUp | None = None
-
     def factor(self, epoch: int, n_epochs: int) -> float:
         """1 in the first epoch, just above 0 in the last."""
-        value = 0.5 * (1.0 + math.cos(math.pi * (epoch - 1) / n_epochs))
-        return value if self.warm_up is None else value * self.warm_up.factor(epoch)
+        return 0.5 * (1.0 + math.cos(math.pi * (epoch - 1) / n_epochs))
 
 
 @dataclass(frozen=True)
