@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from stopped_command import stopped
 
 COMMAND = [sys.executable, "-m", "energyalign.cli.main", "longtail"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -31,20 +31,8 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
     assert whole.returncode == 0, whole.stderr
     assert "ea-marginal" in whole.stdout
     assert "manifest" in whole.stderr
-    process = subprocess.Popen(
-        [*COMMAND, *options, "cut"],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    while not list((tmp_path / "cut").glob("ce/seed-0/checkpoints/*")):
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGINT
+    code, told = stopped(["longtail", *options, "cut"], tmp_path, signal.SIGINT)
+    assert code == 128 + signal.SIGINT
     assert "Stopped and saved. To go on:\n  energyalign longtail digits --epochs 40" in told
     assert longtail(tmp_path, *options, "cut").returncode == 0
     for name in ("rows.jsonl", "test_logits.safetensors"):
@@ -117,22 +105,9 @@ def test_a_signal_to_the_whole_group_leaves_the_readers_of_images_alive(number: 
             folder.mkdir(parents=True)
             for i in range(n):  # too large for memory's liking
                 Image.fromarray(rng.integers(0, 255, (80, 90, 3), dtype=np.uint8)).save(folder / f"{i}.jpg")
-    command = [*COMMAND, "folder:images", "--backbone", "small-cnn", "--epochs", "500", "--batch-size", "4"]
-    process = subprocess.Popen(
-        [*command, "--out", "run"],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    while not list((tmp_path / "run").glob("ce/seed-0/checkpoints/*")):
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.02)
-    os.killpg(process.pid, number)
-    _, told = process.communicate(timeout=120)
-    assert process.returncode == 128 + number, told
+    arguments = ["longtail", "folder:images", "--backbone", "small-cnn", "--epochs", "500", "--batch-size", "4"]
+    code, told = stopped([*arguments, "--out", "run"], tmp_path, number, whole_group=True)
+    assert code == 128 + number, told
     assert "Stopped and saved" in told
     assert "Traceback" not in told
 
