@@ -7,13 +7,13 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+from energyalign.experiment.evidence import EvidencePlan
+from energyalign.experiment.rows import Row
 from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.evidence import EvidencePlan
 from energyalign.longtail.experiment import LongTailExperiment
 from energyalign.longtail.learners import find_learner
 from energyalign.longtail.methods import METHODS
 from energyalign.longtail.presets import preset_for
-from energyalign.longtail.rows import Row
 from energyalign.train.position import Position
 from energyalign.train.reporter import Reporter
 

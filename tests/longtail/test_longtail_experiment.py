@@ -14,14 +14,14 @@ from PIL import Image
 from torch.nn.functional import cross_entropy
 
 from energyalign import EnergyAlignError
+from energyalign.experiment.evidence import EvidencePlan
+from energyalign.experiment.rows import Row
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.correctors import STANDARD, find_corrector
 from energyalign.longtail.correctors.shifts import ShiftCorrector
-from energyalign.longtail.evidence import EvidencePlan
 from energyalign.longtail.experiment import LongTailExperiment
 from energyalign.longtail.learners import CrossEntropy
 from energyalign.longtail.presets import preset_for
-from energyalign.longtail.rows import Row
 from energyalign.longtail.setting import Setting
 from energyalign.longtail.table import matrix_of, table_of
 from energyalign.train.loop import Loss

@@ -15,13 +15,13 @@ import pytest
 import torch
 from untrained_run import untrained_run
 
+from energyalign.experiment.evidence import EvidencePlan
+from energyalign.experiment.rows import Row
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.correctors import CORRECTORS, find_corrector
-from energyalign.longtail.evidence import EvidencePlan
 from energyalign.longtail.experiment import LongTailExperiment
 from energyalign.longtail.learners import find_learner
 from energyalign.longtail.presets import preset_for
-from energyalign.longtail.rows import Row
 from energyalign.longtail.second_stage import epochs_of_cell
 from energyalign.train.interruption import Interrupted
 from energyalign.train.reporter import Reporter

@@ -10,11 +10,11 @@ import pytest
 import torch
 from untrained_run import untrained_run
 
+from energyalign.experiment.evidence import EvidencePlan
 from energyalign.longtail import second_stage
 from energyalign.longtail.correctors.crt import ClassifierRetraining
 from energyalign.longtail.correctors.lws import LearnableWeightScaling
 from energyalign.longtail.correctors.oltr import Oltr
-from energyalign.longtail.evidence import EvidencePlan
 
 
 @pytest.fixture

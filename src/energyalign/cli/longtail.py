@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from energyalign.longtail.rows import Row
+    from energyalign.experiment.rows import Row
 
 _EXAMPLES = """\
 examples:

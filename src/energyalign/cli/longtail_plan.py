@@ -12,9 +12,9 @@ from lightning.fabric import Fabric
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.strict_json import parse_json
+from energyalign.experiment.evidence import EvidencePlan
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.correctors import STANDARD
-from energyalign.longtail.evidence import EvidencePlan
 from energyalign.longtail.learners import Learner, find_learner
 from energyalign.longtail.methods import METHODS, find_method
 from energyalign.longtail.presets import Preset, preset_for

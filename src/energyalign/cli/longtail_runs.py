@@ -17,11 +17,11 @@ from energyalign.cli.longtail_plan import (
     planned_trainings,
 )
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiment.rows import Row
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.data import LongTailData, load_data
 from energyalign.longtail.experiment import LongTailExperiment
 from energyalign.longtail.learners import CrossEntropy
-from energyalign.longtail.rows import Row
 from energyalign.train.checkpoint import newest_checkpoint
 from energyalign.train.reporter import Narrator
 from energyalign.train.run_directory import RunDirectory

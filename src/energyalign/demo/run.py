@@ -13,12 +13,12 @@ import torch
 from energyalign.core.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
 from energyalign.demo import summary
+from energyalign.experiment.evidence import EvidencePlan
+from energyalign.experiment.rows import Row
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.correctors import STANDARD
-from energyalign.longtail.evidence import EvidencePlan
 from energyalign.longtail.experiment import LongTailExperiment
 from energyalign.longtail.presets import PRESETS
-from energyalign.longtail.rows import Row
 from energyalign.report.page import Figure, write_page
 
 PRESET = PRESETS["digits-lt-50"]

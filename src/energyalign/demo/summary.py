@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from energyalign.core.free_energy import FreeEnergy
 from energyalign.core.metrics import shot_groups
-from energyalign.longtail.rows import Row
-from energyalign.longtail.table import COLUMNS, mean_and_deviation
+from energyalign.experiment.cells import mean_and_deviation
+from energyalign.experiment.rows import Row
+from energyalign.longtail.table import COLUMNS
 from energyalign.train.tensor_file import load_arrays
 
 

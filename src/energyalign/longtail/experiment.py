@@ -11,11 +11,12 @@ import torch
 from lightning.fabric import Fabric
 
 from energyalign.data.verify import verify_images
+from energyalign.experiment.evidence import EvidencePlan
+from energyalign.experiment.rows import Row, store_row
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.correctors import Corrector, find_corrector
 from energyalign.longtail.data import LongTailData, load_data
-from energyalign.longtail.evidence import EvidencePlan
-from energyalign.longtail.rows import Row, make_row
+from energyalign.longtail.rows import make_row
 from energyalign.longtail.setting import Setting
 from energyalign.longtail.trained import Trained
 from energyalign.nets.network import Network
@@ -123,14 +124,8 @@ class LongTailExperiment:
                     continue  # it would only repeat itself
                 about = {"corrector": name, "evidence": described(plan) if corrector.reads_evidence else None}
                 rows.append(about | make_row(self.config, self.data, corrector.correct(trained, plan)))
-                _store(trained.run, rows[-1])  # at once: the next corrector may train for hours
+                store_row(trained.run, rows[-1], _key)  # at once: the next corrector may train for hours
         return rows
-
-
-def _store(run: RunDirectory, row: Row) -> None:
-    """Put the row in the place of the one that the run may have of its kind already."""
-    others = [other for other in run.read_rows() if _key(other) != _key(row)]
-    run.write_rows(sorted([*others, row], key=_key))
 
 
 def _key(row: Row) -> tuple[str, str]:

@@ -6,12 +6,13 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
+from energyalign.experiment.cells import mean_and_deviation
+from energyalign.experiment.rows import Row
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.learners import LEARNERS
 from energyalign.longtail.methods import METHODS, head_of, name_of
 from energyalign.longtail.paper import PAPER
 from energyalign.longtail.presets import PRESETS
-from energyalign.longtail.rows import Row
 
 COLUMNS = ("overall", "many", "medium", "few")
 
@@ -75,16 +76,6 @@ def as_in_the_paper(row: Row) -> bool:
     cell = replace(preset, head=method.head or preset.head)
     expected = LongTailConfig.from_preset(cell, LEARNERS[method.learner], seed=row["seed"])
     return bool(expected.to_json() == row["config"])
-
-
-def mean_and_deviation(values: Sequence[float | None]) -> str:
-    """In per cent, as a cell of a table: ``45.3 ± 0.4``, ``45.3`` if there is one, ``-`` if there is none."""
-    known = [100.0 * value for value in values if value is not None]
-    if not known:
-        return "-"
-    if len(known) == 1:
-        return f"{known[0]:.1f}"
-    return f"{statistics.mean(known):.1f} ± {statistics.stdev(known):.1f}"
 
 
 def _training_of(row: Row) -> str:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from lightning.fabric import Fabric
 
 from energyalign.core.evidence import Evidence
 from energyalign.data.images import ImageSet
-from energyalign.data.loader import evaluation_batches
+from energyalign.experiment.evidence import EvidencePlan, draw_evidence
+from energyalign.experiment.outputs import Floats32, outputs
 from energyalign.longtail.data import LongTailData
-from energyalign.longtail.evidence import EvidencePlan, draw_evidence
 from energyalign.longtail.setting import Setting
 from energyalign.nets.network import Network
 from energyalign.train.reporter import Reporter
 from energyalign.train.run_directory import RunDirectory
-
-Floats32 = npt.NDArray[np.float32]
 
 
 class Trained:
@@ -69,11 +65,8 @@ class Trained:
     def fresh_evidence(self, network: torch.nn.Module, plan: EvidencePlan) -> Evidence:
         """The same images under another network."""
         seed, workers = self.setting.config.seed, self.setting.workers
-        return draw_evidence(network, self.data, plan, seed, workers=workers)
+        return draw_evidence(network, self.data.train, plan, seed, workers=workers)
 
     def outputs(self, network: torch.nn.Module, images: ImageSet) -> Floats32:
         """What a network says of all images, in their order."""
-        network.eval()
-        batches = evaluation_batches(images, batch_size=500, workers=self.setting.workers, device=self.fabric.device)
-        with torch.inference_mode():
-            return np.concatenate([network(batch.images).float().cpu().numpy() for batch in batches])
+        return outputs(network, images, workers=self.setting.workers, device=self.fabric.device)

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file
 from untrained_run import untrained_run
 
+from energyalign.experiment.evidence import EvidencePlan
 from energyalign.longtail.correctors.crt import ClassifierRetraining
 from energyalign.longtail.correctors.lws import LearnableWeightScaling, ScaledHead
-from energyalign.longtail.evidence import EvidencePlan
 from energyalign.nets.heads import make_head
 from energyalign.train.randomness import seed_torch
 

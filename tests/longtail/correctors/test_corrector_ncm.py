@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.neighbors import NearestCentroid
 from untrained_run import untrained_run
 
+from energyalign.experiment.evidence import EvidencePlan
 from energyalign.longtail.correctors.ncm import NearestClassMean, directions
-from energyalign.longtail.evidence import EvidencePlan
 
 
 def test_directions_from_the_centre() -> None:

@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from untrained_run import untrained_run
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiment.evidence import EvidencePlan
 from energyalign.longtail.correctors.oltr import Oltr, OltrNetwork
-from energyalign.longtail.evidence import EvidencePlan
 from energyalign.nets.heads import make_head
 from energyalign.nets.meta_embedding import MetaEmbedding
 from energyalign.nets.network import Network

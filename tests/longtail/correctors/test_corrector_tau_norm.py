@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from untrained_run import untrained_run
 
+from energyalign.experiment.evidence import EvidencePlan
 from energyalign.longtail.correctors.tau_norm import TauNorm, rescaled
-from energyalign.longtail.evidence import EvidencePlan
 from energyalign.nets.heads import make_head
 from energyalign.nets.network import Network
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from energyalign import EnergyAlignError
+from energyalign.experiment.evidence import EvidencePlan
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.correctors import find_corrector
 from energyalign.longtail.correctors.base import Corrected
 from energyalign.longtail.correctors.tde import Tde, direct_effect, rule_of_thumb, without_direction
-from energyalign.longtail.evidence import EvidencePlan
 from energyalign.longtail.presets import preset_for
 from energyalign.longtail.trained import Trained
 from energyalign.nets import NormalisedHead, make_head

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from energyalign.core.shifts import Shifts
 
 if TYPE_CHECKING:
-    from energyalign.longtail.evidence import EvidencePlan
+    from energyalign.experiment.evidence import EvidencePlan
     from energyalign.longtail.setting import Setting
     from energyalign.longtail.trained import Trained
 

@@ -11,7 +11,7 @@ from energyalign.nets.heads import make_head
 from energyalign.train.randomness import seed_torch
 
 if TYPE_CHECKING:
-    from energyalign.longtail.evidence import EvidencePlan
+    from energyalign.experiment.evidence import EvidencePlan
     from energyalign.longtail.trained import Trained
 
 

@@ -13,7 +13,7 @@ from energyalign.longtail.correctors.base import Corrected
 from energyalign.longtail.correctors.head_stage import HeadStage
 
 if TYPE_CHECKING:
-    from energyalign.longtail.evidence import EvidencePlan
+    from energyalign.experiment.evidence import EvidencePlan
     from energyalign.longtail.trained import Trained
 
 

@@ -13,7 +13,7 @@ from energyalign.longtail.class_means import class_means
 from energyalign.longtail.correctors.base import Corrected
 
 if TYPE_CHECKING:
-    from energyalign.longtail.evidence import EvidencePlan
+    from energyalign.experiment.evidence import EvidencePlan
     from energyalign.longtail.setting import Setting
     from energyalign.longtail.trained import Trained
 

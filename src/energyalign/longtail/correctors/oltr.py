@@ -23,7 +23,7 @@ from energyalign.train.schedule import Steps
 
 if TYPE_CHECKING:
     from energyalign.data.images import ImageSet
-    from energyalign.longtail.evidence import EvidencePlan
+    from energyalign.experiment.evidence import EvidencePlan
     from energyalign.longtail.setting import Setting
     from energyalign.longtail.trained import Trained
 

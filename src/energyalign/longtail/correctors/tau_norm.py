@@ -13,7 +13,7 @@ from energyalign.longtail.correctors.base import Corrected
 from energyalign.nets.network import Network
 
 if TYPE_CHECKING:
-    from energyalign.longtail.evidence import EvidencePlan
+    from energyalign.experiment.evidence import EvidencePlan
     from energyalign.longtail.setting import Setting
     from energyalign.longtail.trained import Trained
 

@@ -14,7 +14,7 @@ from energyalign.nets.heads import HEADS
 from energyalign.nets.normalised import NormalisedHead, directions
 
 if TYPE_CHECKING:
-    from energyalign.longtail.evidence import EvidencePlan
+    from energyalign.experiment.evidence import EvidencePlan
     from energyalign.longtail.setting import Setting
     from energyalign.longtail.trained import Trained
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from energyalign import EnergyAlignError
+from energyalign.experiment.evidence import EvidencePlan, draw_evidence
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.data import LongTailData, load_data
-from energyalign.longtail.evidence import EvidencePlan, draw_evidence
 from energyalign.longtail.presets import PRESETS
 
 
@@ -32,7 +32,7 @@ def digits() -> LongTailData:
 
 def images_of(plan: EvidencePlan, data: LongTailData, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
     spy = Spy()
-    evidence = draw_evidence(spy, data, plan, seed)
+    evidence = draw_evidence(spy, data.train, plan, seed)
     assert evidence.labels is not None
     return torch.cat(spy.seen), np.asarray(evidence.labels)
 

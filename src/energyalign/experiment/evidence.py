@@ -1,4 +1,4 @@
-"""Balanced, augmented evidence from the training data of a run (Algorithm 2 of the paper)."""
+"""Balanced, augmented evidence from the training data of a run (Algorithms 1 and 2 of the paper)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import Evidence
 from energyalign.data.file_images import FileImages
 from energyalign.data.images import ImageSet, MemoryImages
-from energyalign.longtail.data import LongTailData
 from energyalign.pytorch.augment import POLICIES
 from energyalign.pytorch.balanced import balanced_evidence
 from energyalign.pytorch.collect import collect_evidence
@@ -46,18 +45,20 @@ class EvidencePlan:
 
 
 def draw_evidence(
-    network: torch.nn.Module, data: LongTailData, plan: EvidencePlan, seed: int, *, workers: int = 0
+    network: torch.nn.Module, train: ImageSet, plan: EvidencePlan, seed: int, *, workers: int = 0
 ) -> Evidence:
-    """Logits of the network on so many training images of every class, each draw augmented anew."""
+    """Logits of the network on so many training images of every class, each draw augmented anew.
+
+    The training counts, which the evidence carries along, are those of the images.
+    """
     as_in_training = plan.policy == AS_IN_TRAINING
     loader = balanced_evidence(
-        _Prepared(data.train, augment=as_in_training), data.train.labels, plan.per_class,
-        augment="none" if as_in_training else plan.policy, normalize=_from_unit_range(data.train),
-        seed=derived_seed(seed, "evidence"), num_workers=workers if isinstance(data.train, FileImages) else 0,
+        _Prepared(train, augment=as_in_training), train.labels, plan.per_class,
+        augment="none" if as_in_training else plan.policy, normalize=_from_unit_range(train),
+        seed=derived_seed(seed, "evidence"), num_workers=workers if isinstance(train, FileImages) else 0,
     )  # fmt: skip
-    evidence, _ = collect_evidence(
-        network, loader, counts=data.counts, kind="training", class_names=list(data.train.class_names)
-    )
+    counts = np.bincount(train.labels, minlength=train.n_classes)
+    evidence, _ = collect_evidence(network, loader, counts=counts, kind="training", class_names=list(train.class_names))
     return evidence
 
 
