@@ -6,6 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from energyalign.cli.experiment_options import (
+    add_evidence_options,
+    add_machine_options,
+    add_run_options,
+    add_training_options,
+)
+
 if TYPE_CHECKING:
     from energyalign.experiment.rows import Row
 
@@ -41,26 +48,8 @@ def add_parser(commands: Any) -> None:
         help="a name of `energyalign list datasets` or `... list presets`; folder:PATH, lists:PATH, parquet:PATH",
     )
     add("--imbalance", type=float, metavar="N", help="largest class over smallest (default: 100, or the preset's)")
-    add("--method", nargs="+", default=[], metavar="NAME", help="rows of `energyalign list methods`, or all")
-    add("--seed", type=int, nargs="+", default=[0], metavar="N", help="one run for each (default: 0)")
-    add("--epochs", type=int, metavar="N", help="train for so long, the schedule scaled (default: the preset's)")
-    add("--quick", action="store_true", help="a smaller network and fewer epochs")
-    add("--data-root", metavar="DIR", help="where the data set is (default: data)")
-    add("--out", metavar="DIR", help="where the runs go (default: runs/ and the name of cell and options)")
-    add("--from", dest="source", metavar="RUN", help="measure the network of this run directory, train none")
-
-    network = parser.add_argument_group("network and training")
-    add = network.add_argument
-    add("--backbone", metavar="NAME", help="default: the preset's")
-    add(
-        "--head",
-        choices=["cosine", "linear", "capsule", "causal-norm"],
-        help="default: that of the method, or cosine as in the paper; methods with a head of their own keep it",
-    )
-    add("--scale", type=float, metavar="S", help="of the cosine head (default: 16)")
-    add("--learned-scale", action="store_true", help="let the scale be learned")
-    add("--optimizer", choices=["sgd", "sgd-plain", "adam"], help="sgd-plain is without momentum (default: sgd)")
-    add("--batch-size", type=int, metavar="N", help="default: the preset's")
+    add_run_options(parser)
+    add = add_training_options(parser, ["cosine", "linear", "capsule", "causal-norm"]).add_argument
     add("--profile", metavar="NAME", help="exponential (default), step, pareto, or a JSON file: class name to count")
     add("--split-seed", type=int, metavar="N", help="of the long-tail cut (default: 0, the published subset)")
 
@@ -71,18 +60,8 @@ def add_parser(commands: Any) -> None:
         help="put these behind every training (default, without --method: raw la-post-hoc ea ea-marginal ea-auto)",
     )  # fmt: skip
     add("--clusters", type=int, nargs="+", default=[], metavar="M", help="also energy aligning with M Jenks clusters")
-    add("--evidence-size", type=int, nargs="+", default=[50], metavar="N", help="images of each class (default: 50)")
-    add(
-        "--evidence-policy", nargs="+", default=["one"], metavar="NAME",
-        help="how they are augmented: by one of the paper's ten transformations (default), two, half, none, crop-flip, "
-        "or as in training",
-    )  # fmt: skip
-
-    machine = parser.add_argument_group("machine")
-    add = machine.add_argument
-    add("--accelerator", default="auto", metavar="NAME", help="auto, cpu, cuda, mps")
-    add("--precision", metavar="NAME", help="32-true, bf16-mixed, ... (default: 32-true)")
-    add("--workers", type=int, default=2, metavar="N", help="processes that read image files (default: 2)")
+    add_evidence_options(measure)
+    add_machine_options(parser)
     parser.set_defaults(run=run)
 
 

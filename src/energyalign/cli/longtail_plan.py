@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lightning.fabric import Fabric
-
+from energyalign.cli.experiment_options import OF_ANY_TRAINING, changed_recipe, given_options
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.strict_json import parse_json
-from energyalign.experiment.evidence import EvidencePlan
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.correctors import STANDARD
 from energyalign.longtail.learners import Learner, find_learner
 from energyalign.longtail.methods import METHODS, find_method
 from energyalign.longtail.presets import Preset, preset_for
-from energyalign.train.recipe import SGD, Adam
 
-# Options that make another training; the head has a folder of its own, since methods bring theirs.
-OF_THE_TRAINING = (
-    "quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "batch_size", "profile", "split_seed",
-    "precision",
-)  # fmt: skip
+OF_THE_TRAINING = (*OF_ANY_TRAINING, "profile", "split_seed")
 
 
 class PlannedTraining(NamedTuple):
@@ -61,57 +53,21 @@ def chosen_preset(arguments: argparse.Namespace) -> Preset:
     preset = preset_for(arguments.dataset, arguments.imbalance)
     if arguments.quick:
         preset = preset.quick()
-    if arguments.epochs is not None:
-        preset = replace(preset, recipe=preset.recipe.lasting(arguments.epochs))
-    recipe = preset.recipe
-    if arguments.optimizer == "adam":
-        recipe = replace(recipe, optimizer=Adam())
-    elif arguments.optimizer == "sgd-plain":
-        recipe = replace(recipe, optimizer=SGD(recipe.optimizer.lr, momentum=0.0))
-    if arguments.batch_size is not None:
-        recipe = replace(recipe, batch_size=arguments.batch_size)
+    recipe = changed_recipe(arguments, preset.recipe)
     return replace(preset, recipe=recipe, backbone=arguments.backbone or preset.backbone)
 
 
 def make_config(arguments: argparse.Namespace, preset: Preset, training: PlannedTraining, seed: int) -> LongTailConfig:
     """What fixes one training with one seed."""
-    given = {name: getattr(arguments, name) for name in ("split_seed", "scale", "learned_scale", "precision")}
-    given["profile"] = _profile(arguments.profile)
-    return LongTailConfig.from_preset(
-        replace(preset, head=training.head), training.learner, seed=seed,
-        **{name: value for name, value in given.items() if value is not None},
-    )  # fmt: skip
+    given = given_options(arguments, "split_seed", "scale", "learned_scale", "precision")
+    if arguments.profile is not None:
+        given["profile"] = _profile(arguments.profile)
+    return LongTailConfig.from_preset(replace(preset, head=training.head), training.learner, seed=seed, **given)
 
 
-def evidence_plans(arguments: argparse.Namespace) -> list[EvidencePlan]:
-    """Every size under every policy."""
-    sizes, policies = dict.fromkeys(arguments.evidence_size), dict.fromkeys(arguments.evidence_policy)
-    return [EvidencePlan(size, policy) for policy in policies for size in sizes]
-
-
-def folder_name(arguments: argparse.Namespace, preset: Preset) -> str:
-    """The cell and whatever was asked of its trainings: another setting goes to another folder."""
-    words = [preset.name]
-    for name in OF_THE_TRAINING:
-        value = getattr(arguments, name)
-        if value is not None and value is not False:
-            words.append(name if value is True else f"{name}-{value}")
-    return re.sub(r"[^\w.-]+|_", "-", "-".join(words))
-
-
-def make_fabric(accelerator: str, precision: Any) -> Fabric:
-    """Device and precision."""
-    try:
-        return Fabric(accelerator=accelerator, devices=1, precision=precision)
-    except (ValueError, RuntimeError) as error:
-        raise EnergyAlignError(
-            f"cannot train with --accelerator {accelerator} and --precision {precision}: {error}"
-        ) from error
-
-
-def _profile(name: str | None) -> Any:
+def _profile(name: str) -> Any:
     """The profile of that name, or the counts of a JSON file."""
-    if name is None or not name.endswith(".json"):
+    if not name.endswith(".json"):
         return name
 
     try:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Self
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiment.names import short_name
 from energyalign.longtail.paper import PAPER, PaperNumbers
 from energyalign.train.recipe import SGD, Recipe
 from energyalign.train.schedule import Cosine, Steps, WarmUp
@@ -79,7 +79,7 @@ def preset_for(dataset: str, imbalance: float | None) -> Preset:
             raise EnergyAlignError(f"{dataset} has an imbalance of its own: leave --imbalance out.")
         return PRESETS[dataset]
     if ":" in dataset:  # a user's own images
-        return replace(_OWN_IMAGES, name=_short_name(dataset), dataset=dataset, imbalance=imbalance)
+        return replace(_OWN_IMAGES, name=short_name(dataset), dataset=dataset, imbalance=imbalance)
     same = [preset for preset in _CELLS if preset.dataset == dataset]
     if not same:
         raise EnergyAlignError(
@@ -92,9 +92,3 @@ def preset_for(dataset: str, imbalance: float | None) -> Preset:
     if same[0].imbalance is None:
         raise EnergyAlignError(f"{dataset} is long-tailed as it comes: leave --imbalance out.")
     return replace(same[0], name=f"{dataset}-lt-{imbalance:g}", imbalance=imbalance)
-
-
-def _short_name(dataset: str) -> str:
-    """``folder:/data/my images`` becomes ``folder-my-images``: a name for folders and titles."""
-    kind, _, path = dataset.partition(":")
-    return "-".join([kind, *re.findall(r"\w+", path.rstrip("/").rpartition("/")[2])])

@@ -1,0 +1,120 @@
+"""Options that both experiments have, and what they ask for."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+    from energyalign.experiment.evidence import EvidencePlan
+    from energyalign.train.recipe import Recipe
+
+# Options that make another training. The head has a folder of its own, since methods bring theirs.
+OF_ANY_TRAINING = ("quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "batch_size", "precision")
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Which rows, how often, for how long, and where they go."""
+    add = parser.add_argument
+    add("--method", nargs="+", default=[], metavar="NAME", help="rows of `energyalign list methods`, or all")
+    add("--seed", type=int, nargs="+", default=[0], metavar="N", help="one run for each (default: 0)")
+    add("--epochs", type=int, metavar="N", help="train for so long, the schedule scaled (default: the preset's)")
+    add("--quick", action="store_true", help="a smaller network and fewer epochs")
+    add("--data-root", metavar="DIR", help="where the data set is (default: data)")
+    add("--out", metavar="DIR", help="where the runs go (default: runs/ and the name of cell and options)")
+    add("--from", dest="source", metavar="RUN", help="measure the network of this run directory, train none")
+
+
+def add_training_options(parser: argparse.ArgumentParser, heads: Sequence[str]) -> Any:
+    """Network and recipe; returns the group, for what else belongs there."""
+    group = parser.add_argument_group("network and training")
+    add = group.add_argument
+    add("--backbone", metavar="NAME", help="default: the preset's")
+    add(
+        "--head",
+        choices=heads,
+        help="default: that of the method, or cosine as in the paper; methods with a head of their own keep it",
+    )
+    add("--scale", type=float, metavar="S", help="of the cosine head (default: 16)")
+    add("--learned-scale", action="store_true", help="let the scale be learned")
+    add("--optimizer", choices=["sgd", "sgd-plain", "adam"], help="sgd-plain is without momentum (default: sgd)")
+    add("--batch-size", type=int, metavar="N", help="default: the preset's")
+    return group
+
+
+def add_evidence_options(group: Any) -> None:
+    """How much evidence, and how it is augmented."""
+    add = group.add_argument
+    add("--evidence-size", type=int, nargs="+", default=[50], metavar="N", help="images of each class (default: 50)")
+    add(
+        "--evidence-policy", nargs="+", default=["one"], metavar="NAME",
+        help="how they are augmented: by one of the paper's ten transformations (default), two, half, none, crop-flip, "
+        "or as in training",
+    )  # fmt: skip
+
+
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
+    """Device, precision, workers."""
+    add = parser.add_argument_group("machine").add_argument
+    add("--accelerator", default="auto", metavar="NAME", help="auto, cpu, cuda, mps")
+    add("--precision", metavar="NAME", help="32-true, bf16-mixed, ... (default: 32-true)")
+    add("--workers", type=int, default=2, metavar="N", help="processes that read image files (default: 2)")
+
+
+def changed_recipe(arguments: argparse.Namespace, recipe: Recipe) -> Recipe:
+    """As --epochs, --optimizer and --batch-size say."""
+    from energyalign.train.recipe import Adam
+
+    if arguments.epochs is not None:
+        recipe = recipe.lasting(arguments.epochs)
+    optimizer: Any = recipe.optimizer
+    if arguments.optimizer == "adam":
+        recipe = replace(recipe, optimizer=Adam(weight_decay=optimizer.weight_decay))
+    elif arguments.optimizer == "sgd-plain":
+        recipe = replace(recipe, optimizer=replace(optimizer, momentum=0.0))
+    if arguments.batch_size is not None:
+        recipe = replace(recipe, batch_size=arguments.batch_size)
+    return recipe
+
+
+def given_options(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Those of these options that the user gave."""
+    values = {name: getattr(arguments, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def evidence_plans(arguments: argparse.Namespace) -> list[EvidencePlan]:
+    """Every size under every policy."""
+    from energyalign.experiment.evidence import EvidencePlan
+
+    sizes, policies = dict.fromkeys(arguments.evidence_size), dict.fromkeys(arguments.evidence_policy)
+    return [EvidencePlan(size, policy) for policy in policies for size in sizes]
+
+
+def folder_name(arguments: argparse.Namespace, cell: str, options: Sequence[str]) -> str:
+    """The cell and whatever was asked of its trainings: another setting goes to another folder."""
+    words = [cell]
+    for name in options:
+        value = getattr(arguments, name)
+        if value is not None and value is not False:
+            words.append(name if value is True else f"{name}-{value}")
+    return re.sub(r"[^\w.-]+|_", "-", "-".join(words))
+
+
+def make_fabric(accelerator: str, precision: Any) -> Fabric:
+    """Device and precision."""
+    from lightning.fabric import Fabric
+
+    from energyalign.core.errors import EnergyAlignError
+
+    try:
+        return Fabric(accelerator=accelerator, devices=1, precision=precision)
+    except (ValueError, RuntimeError) as error:
+        raise EnergyAlignError(
+            f"cannot train with --accelerator {accelerator} and --precision {precision}: {error}"
+        ) from error
