@@ -28,6 +28,7 @@ def test_a_set_that_is_always_there(run):
     [
         ("cifar10", "cifar-10-batches-bin/data_batch_4.bin", "Get cifar-10-binary.tar.gz from"),
         ("cifar100", "cifar-100-binary/train.bin", "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz"),
+        ("imagenet", "train", "ILSVRC2012_img_train.tar"),
         ("imagenet-lt", "ImageNet_LT_train.txt", "image-net.org"),
         ("inaturalist18", "iNaturalist18_val.txt", "train_val2018.tar.gz"),
     ],

@@ -81,7 +81,9 @@ def test_fashion_mnist_is_fetched_file_by_file(tmp_path, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("name", ["digits", "imagenet-lt", "inaturalist18", "folder:x", "lists:x", "parquet:x"])
+@pytest.mark.parametrize(
+    "name", ["digits", "imagenet", "imagenet-lt", "inaturalist18", "folder:x", "lists:x", "parquet:x"]
+)
 def test_other_sets_say_how_to_get_them(name):
     source = open_source(name)
     with pytest.raises(EnergyAlignError, match=f"{name} is not downloaded by energyalign. ") as info:

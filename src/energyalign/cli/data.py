@@ -35,8 +35,8 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = check.add_argument
-    add("name", metavar="NAME", help="digits, fashion-mnist, cifar10, cifar100, imagenet-lt, inaturalist18, "
-        "folder:PATH, lists:PATH or parquet:PATH")  # fmt: skip
+    add("name", metavar="NAME", help="digits, fashion-mnist, cifar10, cifar100, imagenet, imagenet-lt, "
+        "inaturalist18, folder:PATH, lists:PATH or parquet:PATH")  # fmt: skip
     add("--data-root", metavar="DIR", help="where the files of named sets are (default: data)")
     add("--download", action="store_true", help="fetch the set first, if its authors offer it without registration")
     check.set_defaults(run=run)

@@ -13,6 +13,7 @@ from energyalign.data.sources.digits import Digits
 from energyalign.data.sources.fashion import FashionMnist
 from energyalign.data.sources.folder import Folder
 from energyalign.data.sources.hf_parquet import HuggingFaceParquet
+from energyalign.data.sources.imagenet import ImageNet
 from energyalign.data.sources.lists import any_lists, imagenet_lt, inaturalist18
 
 __all__ = ["DEFAULT_ROOT", "SOURCES", "Entry", "Source", "open_source"]
@@ -34,6 +35,7 @@ SOURCES: dict[str, Entry] = {
     "fashion-mnist": Entry(FashionMnist, "clothes, grey, 28 x 28, 10 classes", "Xiao et al. 2017"),
     "cifar10": Entry(lambda root: Cifar(CIFAR10, root), "colour images, 32 x 32, 10 classes", "Krizhevsky 2009"),
     "cifar100": Entry(lambda root: Cifar(CIFAR100, root), "colour images, 32 x 32, 100 classes", "Krizhevsky 2009"),
+    "imagenet": Entry(ImageNet, "photographs, 1,000 classes", "Russakovsky et al. 2015"),
     "imagenet-lt": Entry(imagenet_lt, "photographs, 1,000 classes, long-tailed", "Liu et al. 2019"),
     "inaturalist18": Entry(inaturalist18, "photographs of 8,142 species, long-tailed", "Van Horn et al. 2018"),
     "folder:PATH": Entry(Folder, "your own images, a folder for each class", ""),

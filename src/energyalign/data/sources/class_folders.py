@@ -35,7 +35,8 @@ def read_class_folders(folder: Path, name: str, class_names: tuple[str, ...] | N
     unknown = [one for one in found if one not in names]
     if unknown:
         raise EnergyAlignError(
-            f"{name}: {folder} has classes that the training folder does not have: {some_of(unknown)}."
+            f"{name}: {folder} has classes that the training folder does not have: {some_of(unknown)}. Take their "
+            "folders out, or get their training images."
         )
     files = {one: _images_below(folder, one) for one in found}
     empty = [one for one, paths in files.items() if not paths]
