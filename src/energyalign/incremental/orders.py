@@ -1,0 +1,85 @@
+"""In which order the classes of a dataset arrive.
+
+"The order of seed 1993" is two orders in public code, and results under one do not compare with results under the
+other. Both are written out here, so that no version of NumPy can move them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from energyalign.core.errors import EnergyAlignError
+
+ORDERS: dict[str, str] = {
+    "natural": "classes by their number",
+    "seed1993": "NumPy's permutation from seed 1993, as in LUCIR, FACIL and PyCIL",
+    "icarl": "what iCaRL's own script draws from seed 1993, as in PODNet and DER; 100 classes only",
+    "seed:N": "NumPy's permutation from a seed of your choice",
+}
+
+# fmt: off
+SEED1993_CIFAR100: tuple[int, ...] = (
+    68, 56, 78, 8, 23, 84, 90, 65, 74, 76, 40, 89, 3, 92, 55, 9, 26, 80, 43, 38, 58, 70, 77, 1, 85, 19, 17, 50, 28,
+    53, 13, 81, 45, 82, 6, 59, 83, 16, 15, 44, 91, 41, 72, 60, 79, 52, 20, 10, 31, 54, 37, 95, 14, 71, 96, 98, 97,
+    2, 64, 66, 42, 22, 35, 86, 24, 34, 87, 21, 99, 0, 88, 27, 18, 94, 11, 12, 47, 25, 30, 46, 62, 69, 36, 61, 7, 63,
+    75, 5, 32, 4, 51, 48, 73, 93, 39, 67, 29, 49, 57, 33,
+)
+
+# The same seed, after the data loader of the original has shuffled the 500 images of each of the 100 classes.
+ICARL_CIFAR100: tuple[int, ...] = (
+    87, 0, 52, 58, 44, 91, 68, 97, 51, 15, 94, 92, 10, 72, 49, 78, 61, 14, 8, 86, 84, 96, 18, 24, 32, 45, 88, 11, 4,
+    67, 69, 66, 77, 47, 79, 93, 29, 50, 57, 83, 17, 81, 41, 12, 37, 59, 25, 20, 80, 73, 1, 28, 6, 46, 62, 82, 53, 9,
+    31, 75, 38, 63, 33, 74, 27, 22, 36, 3, 16, 21, 60, 19, 70, 90, 89, 43, 5, 42, 65, 76, 40, 30, 23, 85, 2, 95, 56,
+    48, 71, 64, 98, 13, 99, 7, 34, 55, 54, 26, 35, 39,
+)
+# fmt: on
+
+_SEED = re.compile(r"seed:([0-9]{1,10})")
+_SEEDS = 2**32  # as many as RandomState takes
+
+
+def class_order(name: str, n_classes: int) -> tuple[int, ...]:
+    """The classes in the order in which they arrive: the first number belongs to the class that comes first.
+
+    Parameters
+    ----------
+    name : str
+        One of `ORDERS`.
+    n_classes : int
+
+    Examples
+    --------
+    >>> class_order("seed1993", 100)[:3], class_order("icarl", 100)[:3]
+    ((68, 56, 78), (87, 0, 52))
+    """
+    if name == "natural":
+        return tuple(range(n_classes))
+    if name == "seed1993":
+        return SEED1993_CIFAR100 if n_classes == len(SEED1993_CIFAR100) else _permutation(1993, n_classes)
+    if name == "icarl":
+        if n_classes != len(ICARL_CIFAR100):
+            raise EnergyAlignError(
+                f"the class order 'icarl' exists for {len(ICARL_CIFAR100)} classes only, not for {n_classes}: "
+                "choose seed1993, natural or seed:N."
+            )
+        return ICARL_CIFAR100
+    seed = _SEED.fullmatch(name)
+    if seed is None:
+        raise EnergyAlignError(f"unknown class order {name!r}: choose one of {', '.join(ORDERS)}.")
+    if int(seed[1]) >= _SEEDS:
+        raise EnergyAlignError(f"the class order {name!r} has too large a seed: choose one below {_SEEDS}.")
+    return _permutation(int(seed[1]), n_classes)
+
+
+def order_hash(order: Sequence[int]) -> str:
+    """SHA-256 of the numbers joined by commas: two results compare if theirs are equal."""
+    return hashlib.sha256(",".join(map(str, order)).encode()).hexdigest()
+
+
+def _permutation(seed: int, n_classes: int) -> tuple[int, ...]:
+    # The published orders come from the old generator, and NumPy has promised never to change its numbers.
+    return tuple(np.random.RandomState(seed).permutation(n_classes).tolist())
