@@ -14,7 +14,7 @@ from energyalign.pytorch import align
 
 N_CLASSES = 5
 COUNTS = [500, 100, 40, 10, 4]
-QUICK = ["resnet8", "resnet32-bbn", "resnet18", "small-cnn"]  # one of each kind
+QUICK = ["resnet8", "resnet32-bbn", "resnet18", "small-cnn", "rps-small"]  # one of each kind
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_the_seed_decides(backbone: str) -> None:
 
     first, again, other = state(1), state(1), state(2)
     assert all(torch.equal(first[name], again[name]) for name in first)
-    drawn = [name for name in first if first[name].ndim > 1]
+    drawn = [name for name, value in first.items() if value.ndim > 1 and value.is_floating_point()]
     assert drawn
     assert not any(torch.equal(first[name], other[name]) for name in drawn)
 
@@ -100,7 +100,10 @@ def test_options_reach_the_head() -> None:
 
 
 def test_unknown_names_list_the_known_ones() -> None:
-    known = "resnet32, resnet8, resnet18, resnet50, resnext50, small-cnn, or one of these with -bbn after it"
+    known = (
+        "resnet32, resnet8, resnet18, resnet50, resnext50, small-cnn, or one of these with -bbn after it, for two last "
+        r"blocks, or rps-small, rps-large\.$"
+    )
     with pytest.raises(EnergyAlignError, match=f"unknown backbone 'resnet-32': choose {known}"):
         make_network("resnet-32", N_CLASSES)
     with pytest.raises(EnergyAlignError, match="unknown head 'dot': choose linear, cosine, capsule, causal-norm"):

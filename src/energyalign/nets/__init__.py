@@ -7,6 +7,7 @@ from energyalign.nets.cosine import CosineHead
 from energyalign.nets.heads import HEADS, LinearHead, grown, make_head
 from energyalign.nets.network import BACKBONES, Network, make_network
 from energyalign.nets.normalised import NormalisedHead
+from energyalign.nets.random_paths import RandomPaths
 from energyalign.nets.resnet32 import CifarResNet
 from energyalign.nets.small_cnn import SmallCnn
 
@@ -20,6 +21,7 @@ __all__ = [
     "LinearHead",
     "Network",
     "NormalisedHead",
+    "RandomPaths",
     "SmallCnn",
     "TwoBranches",
     "grown",

@@ -14,6 +14,7 @@ from energyalign.nets.bbn import Split, TwoBranches
 from energyalign.nets.heads import make_head
 from energyalign.nets.large import split_resnet, torchvision_resnet
 from energyalign.nets.normalised import DEFAULT_SCALE
+from energyalign.nets.random_paths import LARGE, SMALL, RandomPaths
 from energyalign.nets.resnet32 import CifarResNet
 from energyalign.nets.small_cnn import SmallCnn
 
@@ -51,7 +52,7 @@ class BackboneEntry(NamedTuple):
     factory : callable
         Takes ``in_channels``.
     split : callable or None
-        Takes such a backbone apart into all but its last block, and that block; None if there are two of it.
+        Takes such a backbone apart into all but its last block, and that block; None if that cannot be doubled, or is.
     """
 
     factory: Callable[..., nn.Module]
@@ -81,7 +82,16 @@ BACKBONES: dict[str, BackboneEntry] = {
     "small-cnn": BackboneEntry(
         SmallCnn, "three convolutions for 8x8 to 32x32 pixels, 64 features", "energyalign", SmallCnn.split
     ),
+    "rps-small": BackboneEntry(
+        partial(RandomPaths, SMALL), "paths through 9 levels of 8 modules for 8x8 to 32x32 pixels, 64 features",
+        "Rajasegaran et al. 2019",
+    ),
+    "rps-large": BackboneEntry(
+        partial(RandomPaths, LARGE, photographs=True), "paths through 9 levels of 8 modules for photographs, "
+        "512 features", "Rajasegaran et al. 2019",
+    ),
 }  # fmt: skip
+_NOT_DOUBLED = [name for name, entry in BACKBONES.items() if entry.split is None]
 BACKBONES |= {
     f"{name}-bbn": BackboneEntry(
         partial(TwoBranches, entry.factory, entry.split), f"{name} with two last blocks", "Zhou et al. 2020"
@@ -117,7 +127,8 @@ def make_network(
     if backbone not in BACKBONES:
         known = ", ".join(name for name, entry in BACKBONES.items() if entry.split is not None)
         raise EnergyAlignError(
-            f"unknown backbone {backbone!r}: choose {known}, or one of these with -bbn after it, for two last blocks."
+            f"unknown backbone {backbone!r}: choose {known}, or one of these with -bbn after it, for two last blocks, "
+            f"or {', '.join(_NOT_DOUBLED)}."
         )
     body = BACKBONES[backbone].factory(in_channels=in_channels)
     return Network(body, make_head(head, body.n_features, n_classes, scale=scale, learned_scale=learned_scale))
