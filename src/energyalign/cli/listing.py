@@ -36,13 +36,20 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _methods() -> tuple[list[str], list[list[str]]]:
     from energyalign.core.estimators import ESTIMATORS
+    from energyalign.incremental.correctors import CORRECTORS as INCREMENTAL_CORRECTORS
+    from energyalign.incremental.methods import METHODS as INCREMENTAL
     from energyalign.longtail.correctors import CORRECTORS
     from energyalign.longtail.methods import METHODS
 
     rows = [[name, "estimator", entry.description, entry.reference] for name, entry in ESTIMATORS.items()]
     rows.append(["auto", "estimator", "chooses among them and the ways of sharing, on the evidence", "energyalign"])
     rows += [[name, "long tail", entry.description, entry.reference] for name, entry in METHODS.items()]
-    rows += [[name, "corrector", entry.description, entry.reference] for name, entry in CORRECTORS.items()]
+    rows += [[name, "long tail, corrector", entry.description, entry.reference] for name, entry in CORRECTORS.items()]
+    rows += [[name, "incremental", entry.description, entry.reference] for name, entry in INCREMENTAL.items()]
+    rows += [
+        [name, "incremental, corrector", entry.description, entry.reference]
+        for name, entry in INCREMENTAL_CORRECTORS.items()
+    ]
     return ["method", "of", "what it does", "reference"], rows
 
 
@@ -55,6 +62,7 @@ def _datasets() -> tuple[list[str], list[list[str]]]:
 
 
 def _presets() -> tuple[list[str], list[list[str]]]:
+    from energyalign.incremental.presets import PRESETS as INCREMENTAL
     from energyalign.longtail.presets import PRESETS
 
     rows = [
@@ -63,6 +71,13 @@ def _presets() -> tuple[list[str], list[list[str]]]:
             f"{preset.paper['ea'].overall:.1f}" if preset.paper else "", f"{preset.gpu_hours:g}",
         ]
         for preset in PRESETS.values()
+    ]  # fmt: skip
+    rows += [
+        [
+            preset.name, preset.backbone, f"{preset.n_steps} x {preset.recipe.epochs}",
+            f"{preset.paper['ea'].average1:.1f}" if preset.paper else "", f"{preset.gpu_hours:g}",
+        ]
+        for preset in INCREMENTAL.values()
     ]  # fmt: skip
     return ["preset", "network", "epochs", "EA in the paper, %", "V100 hours, a guess"], rows
 

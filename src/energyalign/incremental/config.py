@@ -1,0 +1,111 @@
+"""What fixes an incremental run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiment.evidence import EvidencePlan
+from energyalign.incremental.correctors import find_corrector
+from energyalign.incremental.learners import LEARNERS, Learner
+from energyalign.incremental.memory_plan import MemoryPlan
+from energyalign.incremental.presets import Preset
+from energyalign.nets.normalised import DEFAULT_SCALE
+from energyalign.train.describe import described, restored
+from energyalign.train.recipe import SETTINGS, Recipe
+
+
+@dataclass(frozen=True)
+class IncrementalConfig:
+    """One training over all steps: data, network, recipe, memory and what is fed back. Post-hoc rows share it.
+
+    Attributes
+    ----------
+    fed_back : str
+        The corrector whose result the next step starts from, as its teacher or as its student; ``raw`` for none.
+    held_out : float
+        Which part of the exemplars, and as many images of each new class, are not trained on.
+    subset, order : str
+        Which classes come, and in which order.
+    recipe : Recipe
+        Of each step.
+    lambda_base : float
+        Weight of distillation at the limit of many old classes.
+    weight_decay_factor : float
+        Eta: step b has the weight decay of the recipe times ``eta ** (b - 1)``.
+    evidence : EvidencePlan or None
+        Of the corrector that is fed back, if it looks at evidence.
+    """
+
+    name: str
+    learner: Learner
+    memory: MemoryPlan
+    fed_back: str
+    held_out: float
+    dataset: str
+    subset: str
+    order: str
+    n_steps: int
+    backbone: str
+    head: str
+    scale: float
+    learned_scale: bool
+    recipe: Recipe
+    lambda_base: float
+    weight_decay_factor: float
+    evidence: EvidencePlan | None
+    seed: int
+    precision: str = "32-true"
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise EnergyAlignError(f"the seed is {self.seed}; it must be 0 or more.")
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise EnergyAlignError(f"the scale is {self.scale}; it must be a positive number.")
+        if not 0 <= self.lambda_base <= 1:
+            raise EnergyAlignError(f"the weight of distillation is {self.lambda_base:g}; it must be within 0 and 1.")
+
+    @classmethod
+    def from_preset(
+        cls, preset: Preset, learner: Learner, *, seed: int, memory: MemoryPlan, corrector: str = "raw",
+        evidence: EvidencePlan | None = None, scale: float = DEFAULT_SCALE, learned_scale: bool = False,
+        precision: str = "32-true",
+    ) -> IncrementalConfig:  # fmt: skip
+        """The cell with this seed, as learner and corrector change it.
+
+        A corrector that cannot act on the next step, because the learner has no teacher or because it has nothing to
+        give it, leaves the training as it would be without: such rows share one run.
+        """
+        acting = find_corrector(corrector)
+        feeds_back = acting.feedback == "student" or (acting.feedback == "teacher" and learner.has_teacher)
+        return cls(
+            name=preset.name, learner=learner, memory=memory, fed_back=corrector if feeds_back else "raw",
+            held_out=acting.held_out, dataset=preset.dataset, subset=preset.subset, order=preset.order,
+            n_steps=preset.n_steps, backbone=learner.backbone(preset.backbone), head=learner.head or preset.head,
+            scale=scale, learned_scale=learned_scale, recipe=learner.recipe(preset.recipe),
+            lambda_base=preset.lambda_base, weight_decay_factor=preset.weight_decay_factor,
+            evidence=(evidence or EvidencePlan()) if feeds_back and acting.reads_evidence else None, seed=seed,
+            precision=precision,
+        )  # fmt: skip
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> IncrementalConfig:
+        """What `to_json` wrote."""
+        learners = {type(learner) for learner in LEARNERS.values()}
+        config = restored(value, [cls, MemoryPlan, EvidencePlan, *SETTINGS, *learners])
+        if not isinstance(config, cls):
+            raise EnergyAlignError("these are not the settings of an incremental run.")
+        return config
+
+    def to_json(self) -> dict[str, Any]:
+        """For config.json: a run directory belongs to one of these."""
+        result: dict[str, Any] = described(self)
+        return result
+
+    def recipe_of(self, step: int) -> Recipe:
+        """With the weight decay of step 1, 2, ..."""
+        optimizer: Any = self.recipe.optimizer
+        decay = optimizer.weight_decay * self.weight_decay_factor ** (step - 1)
+        return replace(self.recipe, optimizer=replace(optimizer, weight_decay=decay))

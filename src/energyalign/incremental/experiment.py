@@ -1,0 +1,196 @@
+"""Application I from data to rows: step by step train, choose exemplars, correct, measure (Algorithm 1)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from lightning.fabric import Fabric
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.data.manifest import Manifest
+from energyalign.data.verify import verify_images
+from energyalign.experiment.evidence import EvidencePlan
+from energyalign.experiment.rows import Row, store_row, versions
+from energyalign.incremental.after_step import AfterStep
+from energyalign.incremental.config import IncrementalConfig
+from energyalign.incremental.correctors import Corrected, Corrector, find_corrector
+from energyalign.incremental.finished_step import (
+    FinishedStep,
+    drop_checkpoints,
+    frozen,
+    is_finished,
+    load_step,
+    save_step,
+)
+from energyalign.incremental.finishing import finish_step
+from energyalign.incremental.measure import Measure
+from energyalign.incremental.memory import Memory, n_held_out
+from energyalign.incremental.orders import order_hash
+from energyalign.incremental.record import StepRecord
+from energyalign.incremental.rows import row_key
+from energyalign.incremental.step import Step
+from energyalign.incremental.step_images import images_of_step
+from energyalign.incremental.stream import ClassStream, load_stream
+from energyalign.nets.network import Network
+from energyalign.train.describe import described
+from energyalign.train.reporter import Reporter
+from energyalign.train.run_directory import RunDirectory, opened
+
+
+class IncrementalExperiment:
+    """One cell with one seed: all steps of it.
+
+    Parameters
+    ----------
+    config : IncrementalConfig
+    data_root : path, optional
+        Where the data set is.
+    stream : ClassStream, optional
+        What `load_stream` gave for a config with the same data, to read them once for many runs.
+    fabric : Fabric, optional
+        Device, precision, processes; by default this process on the CPU.
+    reporter : Reporter, optional
+    workers : int
+        Processes that read images; for sets that are not in memory.
+    """
+
+    def __init__(
+        self,
+        config: IncrementalConfig,
+        *,
+        data_root: str | Path | None = None,
+        stream: ClassStream | None = None,
+        fabric: Fabric | None = None,
+        reporter: Reporter | None = None,
+        workers: int = 0,
+    ) -> None:
+        self.config, self.workers = config, workers
+        self.fabric = Fabric(accelerator="cpu", devices=1, precision=config.precision) if fabric is None else fabric
+        self.reporter = Reporter() if reporter is None else reporter
+        self.stream = load_stream(config, data_root) if stream is None else stream
+
+    def check(self, correctors: Sequence[str]) -> dict[str, Corrector]:
+        """The correctors of these names, if they can correct what will be trained.
+
+        What cannot be is refused here, before there is a run directory, and before hours of training.
+        """
+        chosen = {name: find_corrector(name) for name in correctors}
+        n_old = self.stream.n_seen(self.stream.n_steps - 1)
+        self.config.memory.check(n_old)
+        n_held_out(self.config.memory, n_old, self.config.held_out)
+        self.config.learner.check(self.config)
+        for name, corrector in chosen.items():
+            if corrector.held_out > self.config.held_out:
+                raise EnergyAlignError(
+                    f"{name} needs images that were held out from training, and this run holds out none: give it a "
+                    "run of its own."
+                )
+            corrector.check(self.config)
+        find_corrector(self.config.fed_back).check(self.config)
+        return chosen
+
+    def run(self, folder: Path, correctors: Sequence[str], *plans: EvidencePlan) -> list[Row]:
+        """Train, or go on with, the run in this folder and measure every step under every corrector.
+
+        With several plans, a corrector that looks at the evidence has a row for each of them. Returns the rows of
+        these correctors; those of others that the folder has already stay in it.
+        """
+        chosen = self.check(correctors)
+        manifest = self.stream.manifest(self.config.dataset)
+        rows: list[Row] = []
+        with opened(folder, self.config.to_json(), self.fabric) as run:
+            self._begin(run, manifest)
+            network: Network | None = None
+            teacher: torch.nn.Module | None = None
+            records: list[StepRecord] = []
+            memory = Memory()
+            for number in range(1, self.stream.n_steps + 1):
+                step = self._step(number, memory, run)
+                network = self.config.learner.start(step, network)
+                finished = self._finished(step, network, teacher, memory)
+                memory, records = finished.memory, [*records, finished.record]
+                after = AfterStep(step, network, self.stream.seen(memory.indices, number), records)
+                rows += self._measure(after, chosen, plans or (self.config.evidence or EvidencePlan(),), manifest)
+                if number < self.stream.n_steps and not is_finished(run, number + 1):
+                    network, teacher = self._handed_on(after)
+        return rows
+
+    def _begin(self, run: RunDirectory, manifest: Manifest) -> None:
+        config, stream = self.config, self.stream
+        self.reporter.note(
+            f"{config.name}, {config.learner.name}, {config.head} head, memory {config.memory}, fed back: "
+            f"{config.fed_back}, seed {config.seed}: {len(stream.order)} classes in {stream.n_steps} steps, order "
+            f"{config.order} ({order_hash(stream.order)[:12]}), manifest {manifest.short_hash}."
+        )
+        if not (run.path / "rows.jsonl").exists():  # a run that has rows has read them all
+            verify_images(stream.train)
+            verify_images(stream.test)
+        if run.writes:
+            manifest.keep(run.path / "manifest.json")
+
+    def _step(self, number: int, memory: Memory, run: RunDirectory) -> Step:
+        images = images_of_step(self.stream, number, memory, self.config)
+        seen, held_out = self.stream.seen, images.all_held_out(memory)
+        return Step(
+            self.config, number, self.stream.sizes[:number], images.indices, seen(images.indices, number),
+            images.new_held_out, seen(held_out, number) if len(held_out) else None, run, self.fabric, self.reporter,
+            self.workers,
+        )  # fmt: skip
+
+    def _finished(self, step: Step, network: Network, teacher: torch.nn.Module | None, memory: Memory) -> FinishedStep:
+        """The step trained to its end, now or by an earlier process."""
+        if is_finished(step.run, step.number):
+            drop_checkpoints(step.run, step.number)
+            return load_step(step.run, step.number, network)
+        self.reporter.note(
+            f"Step {step.number} of {self.stream.n_steps}: {step.n_new} new classes with "
+            f"{int(step.is_new.sum()):,} images, {step.n_old} old ones with {int((~step.is_new).sum()):,}."
+        )
+        self.config.learner.learn(step, network, teacher)
+        finished = finish_step(step, network, memory)
+        save_step(step.run, step.number, network, finished)
+        return finished
+
+    def _handed_on(self, after: AfterStep) -> tuple[Network, torch.nn.Module | None]:
+        """The network that the next step goes on from, and the teacher that it has."""
+        corrector = find_corrector(self.config.fed_back)
+        head = corrected(after, corrector, self.config.evidence or EvidencePlan()).head
+        student = after.network
+        if corrector.feedback == "student":
+            student = copy.deepcopy(student)
+            student.head = copy.deepcopy(head)
+        if not self.config.learner.has_teacher:
+            return student, None
+        return student, frozen(Network(copy.deepcopy(after.network.backbone), head))
+
+    def _measure(
+        self, after: AfterStep, correctors: Mapping[str, Corrector], plans: Sequence[EvidencePlan], manifest: Manifest
+    ) -> list[Row]:
+        step = after.step
+        known = {row_key(row): row for row in step.run.read_rows() if row["versions"] == versions()}
+        measure = Measure(after, self.stream, manifest)
+        rows = []
+        for plan in plans:
+            for name, corrector in correctors.items():
+                if plan is not plans[0] and not corrector.reads_evidence:
+                    continue  # it would only repeat itself
+                evidence = described(plan) if corrector.reads_evidence else None
+                about = {"corrector": name, "evidence": evidence, "step": step.number}
+                row = known.get(row_key(about))
+                if row is None:
+                    row = about | measure.row(about, corrected(after, corrector, plan))
+                    store_row(step.run, row, row_key)
+                rows.append(row)
+        told = ", ".join(f"{row['corrector']} {100 * row['overall']:.1f}" for row in rows)
+        self.reporter.note(f"After step {step.number}, accuracy on {step.n_seen} classes in %: {told}.")
+        return rows
+
+
+def corrected(after: AfterStep, corrector: Corrector, plan: EvidencePlan) -> Corrected:
+    """What the corrector makes of the network; in the first step most have nothing to correct."""
+    if after.step.number < corrector.first_step:
+        return Corrected(after.copied_head())
+    return corrector.correct(after, plan)

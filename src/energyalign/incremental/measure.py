@@ -1,0 +1,44 @@
+"""A step on the test images of all classes seen."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from energyalign.data.images import ImageSet
+from energyalign.data.manifest import Manifest
+from energyalign.experiment.outputs import Floats32
+from energyalign.experiment.rows import Row
+from energyalign.incremental.after_step import AfterStep
+from energyalign.incremental.correctors import Corrected
+from energyalign.incremental.rows import make_row, save_confusion
+from energyalign.incremental.stream import ClassStream
+from energyalign.train.tensor_file import save_arrays
+
+
+class Measure:
+    """Passes over the test images once, whatever the number of heads, and not at all if there is none to measure."""
+
+    def __init__(self, after: AfterStep, stream: ClassStream, manifest: Manifest) -> None:
+        self._after, self._stream, self._manifest = after, stream, manifest
+
+    @cached_property
+    def _test(self) -> ImageSet:
+        return self._stream.test_images(self._after.step.number)
+
+    @cached_property
+    def _features(self) -> Floats32:
+        """Of the test images; the logits of the network as trained go to a file on the way."""
+        after = self._after
+        features = after.features(self._test)
+        if after.step.run.writes:
+            logits = after.scores(after.network.head, features)
+            save_arrays(after.step.folder / "test_logits.safetensors", {"logits": logits, "labels": self._test.labels})
+        return features
+
+    def row(self, about: Row, corrected: Corrected) -> Row:
+        """The result of a head; its confusion matrix goes to a file."""
+        step = self._after.step
+        scores = self._after.scores(corrected.head, self._features)
+        if step.run.writes:
+            save_confusion(step.run.path, about, scores, self._test)
+        return make_row(step, self._stream, self._manifest, corrected, scores=scores, test=self._test)

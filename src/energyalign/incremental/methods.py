@@ -1,0 +1,68 @@
+"""The rows of the paper's incremental tables: each a learner with a memory and a corrector."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.incremental.learners import LEARNERS
+
+
+class Method(NamedTuple):
+    """A named row.
+
+    Attributes
+    ----------
+    learner, memory, corrector : str
+        Names of `energyalign.incremental.learners.LEARNERS`, of `energyalign.incremental.memory_plan.SELECTIONS`, and
+        of `energyalign.incremental.correctors.CORRECTORS`.
+    head : str or None
+        The head that belongs to the row; None for that of the cell, cosine as in the paper.
+    """
+
+    learner: str
+    memory: str
+    corrector: str
+    description: str
+    reference: str
+    head: str | None = None
+
+
+METHODS: dict[str, Method] = {
+    "fine-tuning": Method(
+        "fine-tune", "random", "raw", "trains on, with exemplars and nothing else against forgetting", "", "linear"
+    ),
+    "ft-th": Method(
+        "fine-tune", "random", "prior", "fine-tuning, outputs divided by the prior", "Belouadah and Popescu 2020",
+        "linear",
+    ),
+    "lwf": Method("lwf", "none", "raw", "distils what it knew, and keeps no exemplar", "Li and Hoiem 2017", "linear"),
+    "icarl": Method("icarl", "herding", "nme", "nearest mean of the exemplars", "Rebuffi et al. 2017", "linear"),
+    "eeil": Method("eeil", "herding", "raw", "a balanced second stage", "Castro et al. 2018", "linear"),
+    "bic": Method("bic", "herding", "bic", "a scale and a shift of new classes, learned on held-out images",
+                  "Wu et al. 2019", "linear"),
+    "rps": Method("rps", "random", "raw", "random paths through a wide network", "Rajasegaran et al. 2019", "linear"),
+    "il2m": Method("fine-tune", "random", "il2m", "scores set right by statistics of former steps",
+                   "Belouadah and Popescu 2019", "linear"),
+    "scail": Method("fine-tune", "random", "scail", "first weights of old classes, scaled to the new ones",
+                    "Belouadah and Popescu 2020", "linear"),
+    "wa": Method("wa", "random", "wa", "weights of new classes scaled to the length of old ones", "Zhao et al. 2020",
+                 "linear"),
+    "distill": Method("distill", "random", "raw", "rehearsal and distillation, nothing corrected", "Wu et al. 2019"),
+    "ea": Method("distill", "random", "ea", "energy aligning as in the paper", "Zhao et al. 2021"),
+    "ea-linear": Method("distill", "random", "ea", "the same with a linear head", "Zhao et al. 2021", "linear"),
+    "joint": Method("joint", "all", "raw", "all images of all classes, the upper bound", ""),
+}  # fmt: skip
+
+
+def find_method(name: str) -> Method:
+    """By name."""
+    if name not in METHODS:
+        raise EnergyAlignError(f"unknown method {name!r}: choose one of {', '.join(METHODS)}.")
+    return METHODS[name]
+
+
+def head_of(learner: str) -> str:
+    """The head of a learner's rows: its own, or cosine as in the paper."""
+    known = LEARNERS.get(learner)  # a learner of the user's own is in no registry
+    return (known.head if known else None) or "cosine"

@@ -1,0 +1,131 @@
+"""Every class-incremental cell of the paper as a setting that can be run, and some that run in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiment.names import short_name
+from energyalign.incremental.paper import PAPER, PaperCurve
+from energyalign.train.recipe import SGD, Recipe
+from energyalign.train.schedule import Cosine, Steps
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Data, network and recipe of one cell.
+
+    Attributes
+    ----------
+    subset, order : str
+        Which classes come, and in which order. The paper does not say; these are the most common ones.
+    memory_total : int or None
+        Exemplars of all old classes together; None for a twenty-fifth of the training images, as 2,000 are of CIFAR's.
+    lambda_base : float
+        Weight of distillation at the limit of many old classes.
+    weight_decay_factor : float
+        Eta: step b has the weight decay of the recipe times ``eta ** (b - 1)``.
+    gpu_hours : float
+        A rough guess for one V100, from the size of network and data; nothing was timed.
+    quick_epochs : int
+    quick_backbone : str
+        What ``--quick`` takes instead, sized for two cores of a CPU.
+    """
+
+    name: str
+    dataset: str
+    n_steps: int
+    backbone: str
+    recipe: Recipe
+    memory_total: int | None
+    lambda_base: float
+    weight_decay_factor: float
+    gpu_hours: float
+    quick_epochs: int
+    quick_backbone: str
+    subset: str = "all"
+    order: str = "seed1993"
+    head: str = "cosine"
+
+    @property
+    def paper(self) -> dict[str, PaperCurve]:
+        """The paper's numbers of this cell, by row; empty for a cell of our own."""
+        return PAPER.get(self.name, {})
+
+    def quick(self) -> Self:
+        """The same cell on a small budget."""
+        return replace(self, backbone=self.quick_backbone, recipe=self.recipe.lasting(self.quick_epochs))
+
+    def with_head(self, head: str | None) -> Self:
+        """With another head, or its own if there is none."""
+        return replace(self, head=head or self.head)
+
+    def memory_for(self, n_train: int, n_classes: int) -> int:
+        """How many exemplars belong to a data set of this size: at least one for each class."""
+        return self.memory_total or max(n_classes, n_train // 25)
+
+
+def _cifar(n_steps: int, lambda_base: float, weight_decay: float, factor: float) -> Preset:
+    # "After 100, 150 and 200 epochs": the first epoch at the lower rate is the one that follows.
+    recipe = Recipe(250, 32, SGD(0.1, weight_decay=weight_decay), Steps((101, 151, 201), 0.1, 250))
+    return Preset(
+        f"cifar100-il-{n_steps}", "cifar100", n_steps, "resnet32", recipe, 2000, lambda_base, factor, 12.0, 8, "resnet8"
+    )
+
+
+_IMAGENET = Recipe(100, 256, SGD(0.1, weight_decay=5e-4), Steps((31, 61, 81, 91), 0.1, 100))
+_DIGITS = Recipe(20, 32, SGD(0.05), Cosine())
+_SMALL = Recipe(20, 64, SGD(0.05), Cosine())
+
+_CELLS = (
+    _cifar(10, 0.5, 4e-4, 0.5),
+    _cifar(2, 1.0, 1e-4, 0.3),
+    _cifar(5, 0.75, 2e-4, 0.3),
+    _cifar(20, 0.5, 4e-4, 0.5),
+    Preset(
+        "imagenet100-il-10", "imagenet", 10, "resnet18", _IMAGENET, 2000, 1.0, 0.5, 15.0, 2, "resnet18",
+        subset="seed1993",
+    ),
+    Preset("imagenet-il-10", "imagenet", 10, "resnet18", _IMAGENET, 20000, 1.0, 0.25, 150.0, 1, "resnet18"),
+    Preset("digits-il-5", "digits", 5, "small-cnn", _DIGITS, 40, 0.5, 0.5, 0.01, 20, "small-cnn", order="natural"),
+    Preset("fashion-il-5", "fashion-mnist", 5, "resnet8", _SMALL, 200, 0.5, 0.5, 0.1, 4, "small-cnn", order="natural"),
+    Preset("cifar10-il-5", "cifar10", 5, "resnet32", _SMALL, 200, 0.5, 0.5, 1.0, 4, "resnet8", order="natural"),
+)  # fmt: skip
+# A user's own sets are smaller than ImageNet: smaller batches, so that an epoch has several, and the rate with them.
+_OWN = Recipe(60, 64, SGD(0.025), Cosine())
+_OWN_IMAGES = Preset("", "", 5, "resnet18", _OWN, None, 0.5, 0.5, 0.0, 10, "resnet18", order="natural")
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in _CELLS}
+# What the paper calls its two selections of ImageNet.
+_BY_DATASET = {"imagenet100": "imagenet100-il-10", "imagenet1000": "imagenet-il-10", "imagenet": "imagenet-il-10"}
+
+
+def preset_for(dataset: str, n_steps: int | None) -> Preset:
+    """The cell of a dataset in so many steps, or its nearest relative; by its own name too."""
+    if dataset in PRESETS:
+        if n_steps not in (None, PRESETS[dataset].n_steps):
+            raise EnergyAlignError(f"{dataset} has a number of steps of its own: leave --steps out.")
+        return PRESETS[dataset]
+    if ":" in dataset:  # a user's own images
+        n_steps = _OWN_IMAGES.n_steps if n_steps is None else n_steps
+        return replace(_OWN_IMAGES, name=f"{short_name(dataset)}-il-{n_steps}", dataset=dataset, n_steps=n_steps)
+    if dataset in _BY_DATASET:
+        same = [PRESETS[_BY_DATASET[dataset]]]
+    else:
+        same = [preset for preset in _CELLS if preset.dataset == dataset]
+    if not same:
+        known = sorted({preset.dataset for preset in _CELLS} | set(_BY_DATASET))
+        raise EnergyAlignError(
+            f"there is no preset for {dataset!r}: choose one of {', '.join(known)}, folder:PATH, lists:PATH or "
+            f"parquet:PATH for your own images, or a preset by name: {', '.join(PRESETS)}."
+        )
+    if n_steps is None:
+        return same[0]
+    nearest = min(same, key=lambda preset: abs(preset.n_steps - n_steps))
+    return replace(nearest, name=f"{nearest.name.rpartition('-')[0]}-{n_steps}", n_steps=n_steps)
+
+
+def selection_of(name: str) -> tuple[str, str] | None:
+    """Data set and subset of a selection that has a name of its own, as imagenet100 has; None for other names."""
+    preset = PRESETS.get(_BY_DATASET.get(name, ""))
+    return None if preset is None else (preset.dataset, preset.subset)

@@ -1,0 +1,60 @@
+"""The end of a step whose numbers were chosen and not trained: features are pixels, weights small numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from incremental_run import digits_config
+from lightning.fabric import Fabric
+from torch import nn
+
+from energyalign.data.images import MemoryImages
+from energyalign.data.preparation import Normalisation, SmallPreparation
+from energyalign.incremental.after_step import AfterStep
+from energyalign.incremental.learners.fine_tuning import FineTuning
+from energyalign.incremental.record import StepRecord
+from energyalign.incremental.step import Step
+from energyalign.nets.network import Network
+from energyalign.train.reporter import Reporter
+from energyalign.train.run_directory import RunDirectory
+
+
+def pixels(features: Sequence[Sequence[int]], labels: Sequence[int], n_classes: int) -> MemoryImages:
+    """Images of one pixel, whose channels are these features from 0 to 255."""
+    values = torch.tensor(features, dtype=torch.uint8)[:, :, None, None]
+    as_they_are = Normalisation((0.0,) * values.shape[1], (1 / 255,) * values.shape[1])
+    names = tuple(f"class {k}" for k in range(n_classes))
+    return MemoryImages("pixels", values, np.array(labels), names, SmallPreparation(as_they_are, padding=0))
+
+
+def hand_made_step(
+    head: nn.Module, sizes: tuple[int, ...], train: MemoryImages, *, records: Sequence[StepRecord] = (),
+    held_out: MemoryImages | None = None,
+) -> AfterStep:  # fmt: skip
+    """The end of the last of the steps of these sizes."""
+    step = Step(
+        digits_config(FineTuning(), epochs=1), len(sizes), sizes, np.arange(len(train)), train, (), held_out,
+        RunDirectory(Path("nowhere")), Fabric(accelerator="cpu", devices=1), Reporter(),
+    )  # fmt: skip
+    return AfterStep(step, Network(nn.Flatten(), head), train, records)
+
+
+def linear(weight: Sequence[Sequence[float]], bias: Sequence[float] | None = None) -> nn.Linear:
+    """A head with these weights; without a bias, zero."""
+    values = torch.tensor(weight, dtype=torch.float32)
+    head = nn.Linear(values.shape[1], len(values))
+    head.weight.data = values
+    head.bias.data = torch.zeros(len(values)) if bias is None else torch.tensor(bias, dtype=torch.float32)
+    return head
+
+
+def record(
+    weight: Sequence[Sequence[float]] = ((1.0,),), *, bias: Sequence[float] = (0.0,), mean_score: Sequence[float] = (),
+    mean_probability: Sequence[float] = (), confidence: float = 1.0, confidence_probability: float = 1.0,
+) -> StepRecord:  # fmt: skip
+    """Of a step, as far as it matters."""
+    arrays = (np.array(values, dtype=np.float64) for values in (weight, bias, mean_score, mean_probability))
+    return StepRecord(*arrays, confidence, confidence_probability)

@@ -1,0 +1,74 @@
+"""Short incremental runs on digits, and a Ctrl-C in the middle of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from energyalign.experiment.rows import Row
+from energyalign.incremental.config import IncrementalConfig
+from energyalign.incremental.experiment import IncrementalExperiment
+from energyalign.incremental.learners import Learner
+from energyalign.incremental.memory_plan import MemoryPlan
+from energyalign.incremental.presets import PRESETS
+from energyalign.incremental.stream import load_stream
+from energyalign.train.position import Position
+from energyalign.train.reporter import Reporter
+
+torch.set_num_threads(1)
+
+
+class StopAt(Reporter):
+    """Ctrl-C after this batch of this epoch of a stage, for example of ``step 2 of 5``."""
+
+    def __init__(self, stage: str, *, epoch: int, batch: int) -> None:
+        self.wanted, self.position = stage, (epoch, batch)
+        self.current = ""
+
+    def stage(self, name: str) -> Reporter:
+        self.current = name
+        return self
+
+    def batch_done(self, position: Position, lr: float) -> None:  # noqa: ARG002
+        if (self.current, position.epoch, position.batch) == (self.wanted, *self.position):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def digits_config(
+    learner: Learner, *, epochs: int, n_steps: int = 5, batch_size: int = 32, memory: str = "random:40",
+    corrector: str = "raw", head: str = "linear", seed: int = 0,
+) -> IncrementalConfig:  # fmt: skip
+    """The digits in so many steps, each with so many epochs."""
+    preset = PRESETS["digits-il-5"]
+    recipe = replace(preset.recipe.lasting(epochs), batch_size=batch_size)
+    return IncrementalConfig.from_preset(
+        replace(preset, n_steps=n_steps, head=head, recipe=recipe), learner, seed=seed,
+        memory=MemoryPlan.parse(memory, 40), corrector=corrector,
+    )  # fmt: skip
+
+
+def run_digits(
+    folder: Path, config: IncrementalConfig, *correctors: str, reporter: Reporter | None = None,
+    per_class: int | None = None,
+) -> list[Row]:  # fmt: skip
+    """The rows of these correctors, of the network as trained unless others are given.
+
+    With `per_class` from the first so many training images of each class alone.
+    """
+    stream = load_stream(config)
+    if per_class is not None:
+        labels = stream.train.labels
+        kept = np.concatenate([np.flatnonzero(labels == k)[:per_class] for k in np.unique(labels)])
+        stream = replace(stream, train=stream.train.subset(kept))
+    return IncrementalExperiment(config, stream=stream, reporter=reporter).run(folder, correctors or ("raw",))
+
+
+def bytes_of_steps(folder: Path) -> dict[str, bytes]:
+    """All that must come out the same when a run was interrupted: networks, memories, records and rows."""
+    files = [*folder.glob("step-*/*.safetensors"), *folder.glob("step-*/state.json"), folder / "rows.jsonl"]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
