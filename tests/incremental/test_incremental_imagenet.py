@@ -14,6 +14,7 @@ from imagenet_tree import make_imagenet_tree
 
 from energyalign import EnergyAlignError
 from energyalign.cli.main import main
+from energyalign.experiment.evidence import EvidencePlan
 from energyalign.incremental.config import IncrementalConfig
 from energyalign.incremental.experiment import IncrementalExperiment
 from energyalign.incremental.learners import find_learner
@@ -33,8 +34,9 @@ def config_of(**changes: Any) -> IncrementalConfig:
     recipe = replace(preset.recipe.lasting(1), batch_size=12)
     preset = replace(preset, backbone="small-cnn", recipe=recipe, **changes)
     return IncrementalConfig.from_preset(
-        preset, find_learner("distill"), seed=0, memory=MemoryPlan("random", 8), corrector="ea"
-    )
+        preset, find_learner("distill"), seed=0, memory=MemoryPlan("random", 8), corrector="ea",
+        evidence=EvidencePlan(2),
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,7 @@ def finished(tree: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     """The run in three steps, and its rows."""
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("run") / "run"
-    return folder, IncrementalExperiment(config_of(), data_root=tree[0]).run(folder, ["raw", "ea"])
+    return folder, IncrementalExperiment(config_of(), data_root=tree[0]).run(folder, ["raw", "ea"], EvidencePlan(2))
 
 
 def test_three_steps_of_four_classes(finished: Any) -> None:

@@ -34,7 +34,7 @@ from energyalign.incremental.rows import row_key
 from energyalign.incremental.step import Step
 from energyalign.incremental.step_images import images_of_step
 from energyalign.incremental.stream import ClassStream, load_stream
-from energyalign.nets.network import Network
+from energyalign.nets.network import Network, make_network
 from energyalign.train.describe import described
 from energyalign.train.reporter import Reporter
 from energyalign.train.run_directory import RunDirectory, opened
@@ -78,10 +78,11 @@ class IncrementalExperiment:
         What cannot be is refused here, before there is a run directory, and before hours of training.
         """
         chosen = {name: find_corrector(name) for name in correctors}
-        n_old = self.stream.n_seen(self.stream.n_steps - 1)
-        self.config.memory.check(n_old)
-        n_held_out(self.config.memory, n_old, self.config.held_out)
+        n_classes = len(self.stream.order)
+        self.config.memory.check(n_classes)  # after the last step it has exemplars of all of them
+        n_held_out(self.config.memory, n_classes, self.config.held_out)
         self.config.learner.check(self.config)
+        make_network(self.config.backbone, n_classes, head=self.config.head)
         for name, corrector in chosen.items():
             if corrector.held_out > self.config.held_out:
                 raise EnergyAlignError(

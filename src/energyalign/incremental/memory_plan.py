@@ -72,12 +72,12 @@ class MemoryPlan:
         quotas: Ints = np.minimum(counts, each + (np.arange(n_old) < left_over))
         return quotas
 
-    def check(self, n_old: int) -> None:
-        """Refuse a memory that leaves one of so many old classes without an exemplar."""
-        if self.has_number and self.total < n_old:
+    def check(self, n_classes: int) -> None:
+        """Refuse a memory that leaves one of so many classes without an exemplar."""
+        if self.has_number and self.total < n_classes:
             raise EnergyAlignError(
-                f"a memory of {self.total} exemplars is too small for {n_old} old classes: give at least one for each, "
-                f"--memory {self.selection}:{n_old} or more, or --memory none."
+                f"a memory of {self.total} exemplars is too small for {n_classes} classes: give at least one for each, "
+                f"--memory {self.selection}:{n_classes} or more, or --memory none."
             )
 
     def __str__(self) -> str:

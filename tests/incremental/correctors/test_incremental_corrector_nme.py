@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,10 +94,3 @@ def test_without_memory_it_is_refused_before_training() -> None:
     with pytest.raises(EnergyAlignError, match="needs exemplars"):
         find_corrector("nme").check(config)
     find_corrector("nme").check(digits_config(find_learner("icarl"), epochs=1, memory="herding:40"))
-
-
-def test_a_class_without_exemplars_is_named() -> None:
-    images = tiny_images(COUNTS)
-    without = replace(images.subset(np.flatnonzero(images.labels != 1)))
-    with pytest.raises(EnergyAlignError, match="no exemplar of class class 1"):
-        means_of(without)

@@ -164,4 +164,4 @@ def test_what_cannot_be_is_refused_before_training(changed: dict[str, str], what
     if not changed:
         step = replace(step, config=replace(step.config, precision="16-mixed"))
     with pytest.raises(EnergyAlignError, match=what):
-        EEIL().learn(step, make_network("small-cnn", 2, head="linear", in_channels=1), None)
+        EEIL().check(step.config)

@@ -14,6 +14,7 @@ from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.data.images import ImageSet
 from energyalign.data.preparation import SmallPreparation
+from energyalign.experiment.class_means import class_means
 from energyalign.experiment.outputs import Floats32, outputs
 from energyalign.incremental.correctors.base import Corrected
 from energyalign.incremental.correctors.plain import PlainCorrector
@@ -83,7 +84,6 @@ class NearestMeanOfExemplars(PlainCorrector):
     def correct(self, after: AfterStep, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """Nearest means in place of the head."""
         exemplars, step = after.exemplars, after.step
-        _refuse_missing(after)
         views = [after.features(exemplars)]
         if _may_be_mirrored(exemplars):
             mirrored = Mirrored(after.network.backbone)
@@ -95,22 +95,10 @@ class NearestMeanOfExemplars(PlainCorrector):
 
 def _means(features: Floats32, labels: Ints, n_classes: int) -> Floats:
     """Of features of length one, class by class."""
-    directions = F.normalize(torch.from_numpy(features).double()).numpy()
-    return np.stack([directions[labels == k].mean(axis=0) for k in range(n_classes)])
+    return class_means(F.normalize(torch.from_numpy(features).double()).numpy(), labels, n_classes)
 
 
 def _may_be_mirrored(images: ImageSet) -> bool:
     """Whether the mirror image of such an image is one of the same class: whether training takes it for one."""
     preparation = images.preparation
     return preparation.flip if isinstance(preparation, SmallPreparation) else True
-
-
-def _refuse_missing(after: AfterStep) -> None:
-    """Of a memory that has one exemplar for each old class, there may be none left for the last classes."""
-    counts = np.bincount(after.exemplars.labels, minlength=after.step.n_seen)
-    if counts.min() == 0:
-        memory, name = after.step.config.memory, after.exemplars.class_names[int(counts.argmin())]
-        raise EnergyAlignError(
-            f"the memory {memory} has no exemplar of class {name}, which so has no mean: give at least one for each "
-            f"class seen, {memory.selection}:{len(counts)}."
-        )

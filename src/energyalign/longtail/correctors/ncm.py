@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from energyalign.core.arrays import Floats
-from energyalign.longtail.class_means import class_means
+from energyalign.experiment.class_means import class_means
 from energyalign.longtail.correctors.base import Corrected
 
 if TYPE_CHECKING:

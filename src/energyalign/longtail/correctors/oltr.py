@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from energyalign.data.loader import evaluation_batches
-from energyalign.longtail.class_means import class_means
+from energyalign.experiment.class_means import class_means
 from energyalign.longtail.correctors.base import Corrected
 from energyalign.longtail.second_stage import epochs_of_cell, train_second_stage
 from energyalign.nets.heads import make_head

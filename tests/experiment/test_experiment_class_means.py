@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from energyalign.longtail.class_means import class_means
+from energyalign.experiment.class_means import class_means
 
 
 def test_by_hand() -> None:
