@@ -41,6 +41,12 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
         pass
 
 
+def test_what_a_killed_process_left_of_its_first_file_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / ".config.json.abc123.part").write_text('{"se')
+    with opened(tmp_path, CONFIG) as run:
+        assert run.read_json("config.json") == CONFIG
+
+
 def test_a_second_process_is_refused_and_a_dead_one_does_not_block(tmp_path: Path) -> None:
     script = (
         "import sys, time\nfrom pathlib import Path\nfrom energyalign.train.run_directory import opened\n"

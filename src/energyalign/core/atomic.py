@@ -11,6 +11,13 @@ from typing import IO, Any
 
 from energyalign.core.errors import EnergyAlignError
 
+PART = ".part"
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file of this name is a temporary one of `atomic_write`, left by a process that was killed."""
+    return name.startswith(".") and name.endswith(PART)
+
 
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
@@ -23,7 +30,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
     _refuse_what_is_no_file(target)
     temporary: str | None = None
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=PART)
         # mkstemp makes private files; a result should have the permissions any new file would get.
         umask = os.umask(0)
         os.umask(umask)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from energyalign.core.atomic import atomic_write
+from energyalign.core.atomic import atomic_write, is_leftover
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.core.strict_json import parse_json
 
@@ -148,7 +148,7 @@ def _claim(run: RunDirectory, config: Json) -> None:
 
 def _refuse_strangers(path: Path) -> None:
     """A folder with other things in it is not ours to write into."""
-    others = sorted(entry.name for entry in path.iterdir() if entry.name != ".lock")
+    others = sorted(entry.name for entry in path.iterdir() if entry.name != ".lock" and not is_leftover(entry.name))
     if others:
         raise EnergyAlignError(
             f"{path} is not a run directory and is not empty ({some_of(others)}): give another --out."
