@@ -9,8 +9,13 @@ import time
 from pathlib import Path
 
 
-def stopped(arguments: list[str], folder: Path, number: int, *, whole_group: bool = False) -> tuple[int, str]:
-    """Exit code and stderr of ``energyalign`` with these arguments, run in this folder."""
+def stopped(
+    arguments: list[str], folder: Path, number: int, *, whole_group: bool = False, stage: str = "."
+) -> tuple[int, str]:
+    """Exit code and stderr of ``energyalign`` with these arguments, run in this folder.
+
+    With a stage, a folder below that of the run, the checkpoint is one of it.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", "energyalign.cli.main", *arguments],
         cwd=folder,
@@ -20,7 +25,8 @@ def stopped(arguments: list[str], folder: Path, number: int, *, whole_group: boo
         text=True,
         start_new_session=True,
     )
-    while not list(folder.glob(f"{arguments[-1]}/*/seed-0/checkpoints/*")):  # the last argument is that of --out
+    begun = f"{arguments[-1]}/**/seed-0/{stage}/checkpoints/epoch-*"  # the last argument is that of --out
+    while not list(folder.glob(begun)):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.02)
     (os.killpg if whole_group else os.kill)(process.pid, number)

@@ -34,16 +34,16 @@ def config_of(**changes: Any) -> IncrementalConfig:
     recipe = replace(preset.recipe.lasting(1), batch_size=12)
     preset = replace(preset, backbone="small-cnn", recipe=recipe, **changes)
     return IncrementalConfig.from_preset(
-        preset, find_learner("distill"), seed=0, memory=MemoryPlan("random", 8), corrector="ea",
-        evidence=EvidencePlan(2),
+        preset, find_learner("distill"), seed=0, memory=MemoryPlan("random", 12), corrector="ea",
+        evidence=EvidencePlan(1),
     )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[str, ...]]:
-    """12 classes of 3 training and 2 validation images, and their WordNet ids."""
+    """12 classes of 2 training and 2 validation images, and their WordNet ids."""
     root = tmp_path_factory.mktemp("imagenet")
-    return root, make_imagenet_tree(root, n_classes=12, per_class=3)
+    return root, make_imagenet_tree(root, n_classes=12, per_class=2)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def finished(tree: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     """The run in three steps, and its rows."""
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("run") / "run"
-    return folder, IncrementalExperiment(config_of(), data_root=tree[0]).run(folder, ["raw", "ea"], EvidencePlan(2))
+    return folder, IncrementalExperiment(config_of(), data_root=tree[0]).run(folder, ["raw", "ea"], EvidencePlan(1))
 
 
 def test_three_steps_of_four_classes(finished: Any) -> None:
@@ -59,7 +59,7 @@ def test_three_steps_of_four_classes(finished: Any) -> None:
     assert [(row["step"], row["corrector"], row["n_old"], row["n_new"]) for row in rows] == [
         (step, corrector, 4 * step - 4, 4) for step in (1, 2, 3) for corrector in ("raw", "ea")
     ]
-    assert rows[-1]["counts"] == [1] * 8 + [3] * 4
+    assert rows[-1]["counts"] == [2] * 4 + [1] * 4 + [2] * 4
     assert len(json.loads((folder / "step-03" / "state.json").read_text())["memory"]["exemplars"]) == 12
 
 
@@ -89,7 +89,7 @@ def test_order_and_hash_are_in_every_row(finished: Any) -> None:
 @pytest.mark.parametrize("flat_val", [False, True])
 def test_class_numbers_follow_the_sorted_ids_in_both_layouts(flat_val: bool, tree: Any, tmp_path: Path) -> None:
     if flat_val:
-        root, wnids = tmp_path, make_imagenet_tree(tmp_path, n_classes=12, per_class=3, flat_val=True)
+        root, wnids = tmp_path, make_imagenet_tree(tmp_path, n_classes=12, per_class=2, flat_val=True)
     else:
         root, wnids = tree
     stream = load_stream(config_of(), root)
@@ -122,8 +122,8 @@ def test_imagenet100_is_drawn_from_1000_classes(tree: Any, tmp_path: Path, capsy
 
 
 def test_the_command_on_files(tree: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--steps", "2", "--subset", "first:4", "--memory", "2", "--epochs", "1", "--batch-size", "6"]
+    options = ["--steps", "2", "--subset", "first:4", "--memory", "4", "--epochs", "1", "--batch-size", "6"]
     options += ["--backbone", "small-cnn", "--corrector", "raw", "--workers", "0", "--data-root", str(tree[0])]
     assert main(["incremental", "imagenet", *options, "--out", str(tmp_path)]) == 0
     assert "imagenet-il-2-first-4" in capsys.readouterr().out
-    assert (tmp_path / "distill-random-2" / "seed-0" / "rows.jsonl").exists()
+    assert (tmp_path / "distill-random-4" / "seed-0" / "rows.jsonl").exists()

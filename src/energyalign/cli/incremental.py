@@ -89,7 +89,8 @@ def _show(rows: list[Row], title: str) -> None:
     from energyalign.incremental.table import step_table, summary_table
 
     console = make_console(sys.stdout)
-    print_table(console, *step_table(rows), title=f"top-1 accuracy on all classes seen, %: {title}")
+    print(f"Top-1 accuracy on all classes seen, %: {title}")  # a title would be folded to the width of the table
+    print_table(console, *step_table(rows))
     columns, lines = summary_table(rows)
     print_table(console, columns, lines)
     print("average: over the steps from the second on, as in the paper; old, new, forgetting: after the last step.")
