@@ -1,89 +1,92 @@
-"""The demo measures what it says, on what it says, and always the same."""
+"""Both parts together, with a few epochs and two seeds: files, page, and going on after an interruption."""
 
 import json
 import shutil
+import sys
+from dataclasses import replace
 
-import numpy as np
 import pytest
+from incremental_run import StopAt
 
-from energyalign import FreeEnergy
+from energyalign.demo import class_incremental, long_tail, run
 from energyalign.demo.run import run_demo
-from energyalign.train.tensor_file import load_arrays
+from energyalign.train.interruption import Interrupted
 
-COUNTS = [124, 80, 51, 33, 21, 14, 9, 5, 3, 2]
+PICTURES = ("energies.png", "steps.png", "confusion.png")
+WRITTEN = ("report.html", *PICTURES, "rows.jsonl")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "N_SEEDS", 2)
+        for part in (long_tail, class_incremental):
+            patch.setattr(part, "PRESET", replace(part.PRESET, recipe=part.PRESET.recipe.lasting(2)))
+        yield
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    said = []
+def demo(tmp_path_factory, short):
     folder = tmp_path_factory.mktemp("demo")
-    return folder, run_demo(folder, first_seed=0, say=said.append), said
+    return folder, run_demo(folder, first_seed=0, say=lambda _: None)
 
 
-def rows_of(folder):
-    return [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+def test_rows_are_of_both_applications_in_the_order_of_the_page(demo):
+    rows = [json.loads(line) for line in (demo[0] / "rows.jsonl").read_text().splitlines()]
+    assert [row["cell"] for row in rows] == ["digits-lt-50"] * (2 * 2 * 5) + ["digits-il-5"] * (2 * 5 * 4)
+    stored = [json.loads(line) for path in demo[0].glob("*/**/rows.jsonl") for line in path.read_text().splitlines()]
+    assert sorted(map(str, rows)) == sorted(map(str, stored))
 
 
-def test_rows_hold_every_head_corrector_and_seed_and_the_table_is_their_mean(demo):
-    folder, result, _ = demo
-    rows = rows_of(folder)
-    assert len(rows) == 2 * 5 * 3
-    assert len(result.rows) == 2 * 5
-    for head, corrector, *cells in result.rows:
-        same = [row for row in rows if (row["config"]["head"], row["corrector"]) == (head, corrector)]
-        assert sorted(row["seed"] for row in same) == [0, 1, 2]
-        for cell, column in zip(cells, ("overall", "many", "medium", "few"), strict=True):
-            percents = [100 * row[column] for row in same]
-            assert cell == f"{np.mean(percents):.1f} ± {np.std(percents, ddof=1):.1f}"
-    assert {tuple(row["counts"]) for row in rows} == {tuple(COUNTS)}
-
-
-def test_aligning_helps_the_few_and_beats_the_raw_model_behind_both_heads(demo):
-    rows = rows_of(demo[0])
-
-    def mean(head, corrector, column):
-        same = [row for row in rows if (row["config"]["head"], row["corrector"]) == (head, corrector)]
-        return np.mean([row[column] for row in same])
-
-    for head in ("cosine", "linear"):
-        for corrector in ("la-post-hoc", "ea-marginal", "ea-auto"):
-            assert mean(head, corrector, "overall") > mean(head, "raw", "overall") + 0.03
-            assert mean(head, corrector, "few") > mean(head, "raw", "few") + 0.06
-    assert mean("cosine", "ea", "few") > mean("cosine", "raw", "few") + 0.06
-
-
-def test_energies_follow_the_counts_before_and_are_closer_after(demo):
-    folder, _, _ = demo
-    for row in rows_of(folder):
-        if row["corrector"] == "ea" and row["config"]["head"] == "cosine":
-            logits = load_arrays(folder / "cosine" / f"seed-{row['seed']}" / "test_logits.safetensors")["logits"]
-            raw = FreeEnergy().update(logits).values
-            assert np.corrcoef(raw, np.log(COUNTS))[0, 1] > 0.8
-            assert (raw + row["shifts"]).std() < raw.std()
-
-
-def test_it_says_what_was_measured_and_writes_a_page_with_table_and_picture(demo):
-    folder, result, said = demo
-    assert "500 balanced test images" in result.measured
-    assert "124, 80, 51, 33, 21, 14, 9, 5, 3, 2" in said[0]
-    assert rows_of(folder)[0]["manifest"][:12] in said[0]
+def test_the_page_has_all_tables_and_pictures_and_files_are_named(demo):
+    folder, result = demo
     page = (folder / "report.html").read_text()
-    assert "data:image/png;base64," in page
-    for line in result.rows:
-        for cell in line:
-            assert cell in page
-    assert {path.name for path in result.files} == {"report.html", "energies.png", "rows.jsonl"}
+    assert page.count("data:image/png;base64,") == len(PICTURES)
+    for section in result.sections:
+        for table in section.tables:
+            for line in table.rows:
+                for cell in line:
+                    assert cell in page
+    assert [path.name for path in result.files] == list(WRITTEN)
     assert all(path.exists() for path in result.files)
 
 
-def test_a_run_that_is_missing_is_trained_again_to_the_same_bytes(demo, tmp_path):
-    """As after Ctrl-C: what is finished is kept, the rest is done, and nothing differs."""
-    folder, _, _ = demo
+def test_stopped_in_mid_step_it_goes_on_to_the_same_bytes(demo, tmp_path, monkeypatch):
+    """What is finished is kept, the rest is done, and nothing differs; a run of the first part is missing too."""
+    folder, _ = demo
     copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
-    shutil.rmtree(copy / "linear" / "seed-2")
-    for name in ("rows.jsonl", "energies.png", "report.html"):
-        (copy / name).unlink()
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("incremental", *WRITTEN[:-1]))
+    (copy / "rows.jsonl").unlink()
+    shutil.rmtree(copy / "long-tail" / "linear" / "seed-1")
+    with monkeypatch.context() as patch:
+        experiment = class_incremental.IncrementalExperiment
+        stopping = with_reporter(experiment.__init__, StopAt("step 3 of 5", epoch=2, batch=1))
+        patch.setattr(experiment, "__init__", stopping)
+        with pytest.raises(Interrupted):
+            run_demo(copy, first_seed=0, say=lambda _: None)
+    assert (copy / "incremental" / "seed-0" / "step-02" / "network.safetensors").exists()
+    assert not (copy / "incremental" / "seed-1").exists()
+    assert not (copy / "report.html").exists()
     run_demo(copy, first_seed=0, say=lambda _: None)
-    for name in ("rows.jsonl", "energies.png", "report.html", "linear/seed-2/test_logits.safetensors"):
-        assert (copy / name).read_bytes() == (folder / name).read_bytes()
+    compared = [path for path in folder.rglob("*") if path.name in (*WRITTEN, "test_logits.safetensors")]
+    assert len(compared) == len(WRITTEN) + 2 * 2 * 2 + 2 * (1 + 5)  # rows and logits: of heads, seeds, steps
+    for path in compared:
+        assert (copy / path.relative_to(folder)).read_bytes() == path.read_bytes()
+
+
+def with_reporter(original, reporter):
+    def init(self, *args, **kwargs):
+        original(self, *args, **kwargs, reporter=reporter)
+
+    return init
+
+
+def test_without_matplotlib_there_are_no_pictures_and_it_says_so_once(demo, tmp_path, monkeypatch):
+    copy = tmp_path / "copy"
+    shutil.copytree(demo[0], copy, ignore=shutil.ignore_patterns(*WRITTEN[:-1]))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    said = []
+    result = run_demo(copy, first_seed=0, say=said.append)
+    assert sum("matplotlib" in line for line in said) == 1
+    assert [path.name for path in result.files] == ["report.html", "rows.jsonl"]
+    assert "data:image" not in (copy / "report.html").read_text()

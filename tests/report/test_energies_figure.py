@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
-from energyalign.report import energies_figure
 from energyalign.report.energies_figure import draw_energies
 
 COUNTS = [100, 10, 1]
@@ -13,18 +11,9 @@ AFTER = np.array([[0.1, 0.0, -0.1], [0.1, 0.0, -0.1]])
 
 
 @pytest.fixture
-def drawn(tmp_path, monkeypatch):
-    """The figure object as it is when it is saved."""
-    figures = []
-
-    class Kept(Figure):
-        def savefig(self, *args, **kwargs):
-            figures.append(self)
-            super().savefig(*args, **kwargs)
-
-    monkeypatch.setattr(energies_figure, "Figure", Kept)
+def drawn(tmp_path, saved):
     draw_energies(tmp_path / "f.png", counts=COUNTS, before=BEFORE, after=AFTER, title="T", class_names=["a", "b", "c"])
-    return figures[0], tmp_path / "f.png"
+    return saved[0], tmp_path / "f.png"
 
 
 def test_bars_are_counts_and_points_are_mean_energies(drawn):

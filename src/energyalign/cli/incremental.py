@@ -60,7 +60,7 @@ def add_parser(commands: Any) -> None:
     add(
         "--memory", metavar="NAME[:N]",
         help="exemplars of all old classes: random:2000, herding:2000, none, all; a number alone changes the number "
-        "(default: random, and the preset's number)",
+        "(default: that of the learner's rows, mostly random, and the preset's number)",
     )  # fmt: skip
     add("--corrector", nargs="+", default=[], metavar="NAME", help="ea (default), raw, prior, ...; several are rows")
     add(

@@ -13,7 +13,7 @@ from energyalign.incremental.config import IncrementalConfig
 from energyalign.incremental.correctors import STANDARD
 from energyalign.incremental.learners import find_learner
 from energyalign.incremental.memory_plan import MemoryPlan
-from energyalign.incremental.methods import METHODS, Method, find_method
+from energyalign.incremental.methods import METHODS, Method, config_of, find_method, memory_of
 from energyalign.incremental.presets import Preset, preset_for
 
 OF_THE_TRAINING = (*OF_ANY_TRAINING, "order")
@@ -73,11 +73,11 @@ def _methods(arguments: argparse.Namespace) -> list[Method]:
         if arguments.learner:
             raise EnergyAlignError("a method has a learner of its own: give --method or --learner, not both.")
         return [find_method(name) for name in (METHODS if "all" in arguments.method else arguments.method)]
-    learner = find_learner(arguments.learner or "distill")
-    memory = {"lwf": "none", "joint": "all"}.get(learner.name, "random")
-    return [
-        Method(learner.name, memory, corrector, "", "", arguments.head) for corrector in arguments.corrector or ["ea"]
-    ]
+    learner = find_learner(arguments.learner or "distill").name
+    memory = arguments.memory or memory_of(learner)
+    # Nothing is aligned without images of old classes.
+    correctors = arguments.corrector or ["raw" if memory == "none" else "ea"]
+    return [Method(learner, memory_of(learner), corrector, "", "") for corrector in correctors]
 
 
 def _extra(arguments: argparse.Namespace) -> list[str]:
@@ -88,10 +88,9 @@ def _extra(arguments: argparse.Namespace) -> list[str]:
 
 
 def _config(arguments: argparse.Namespace, preset: Preset, method: Method, default_memory: int) -> IncrementalConfig:
-    learner = find_learner(method.learner)
-    return IncrementalConfig.from_preset(
-        preset.with_head(arguments.head or method.head), learner, seed=arguments.seed[0],
-        memory=_memory(arguments.memory, method, default_memory), corrector=arguments.fed_back or method.corrector,
+    return config_of(
+        method._replace(head=arguments.head or method.head), preset, seed=arguments.seed[0],
+        memory=_memory(arguments.memory, method, default_memory), fed_back=arguments.fed_back,
         evidence=evidence_plans(arguments)[0], **given_options(arguments, "scale", "learned_scale", "precision"),
     )  # fmt: skip
 

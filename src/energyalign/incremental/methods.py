@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.incremental.learners import LEARNERS
+from energyalign.incremental.config import IncrementalConfig
+from energyalign.incremental.learners import LEARNERS, find_learner
+from energyalign.incremental.memory_plan import MemoryPlan
+from energyalign.incremental.presets import Preset
 
 
 class Method(NamedTuple):
@@ -53,6 +56,33 @@ METHODS: dict[str, Method] = {
     "ea-linear": Method("distill", "random", "ea", "the same with a linear head", "Zhao et al. 2021", "linear"),
     "joint": Method("joint", "all", "raw", "all images of all classes, the upper bound", ""),
 }  # fmt: skip
+
+
+def config_of(
+    method: Method, preset: Preset, *, seed: int, memory: MemoryPlan | None = None, fed_back: str | None = None,
+    **others: Any,
+) -> IncrementalConfig:  # fmt: skip
+    """The training of a row in a cell.
+
+    Parameters
+    ----------
+    memory : MemoryPlan, optional
+        Instead of that of the row and the cell.
+    fed_back : str, optional
+        The corrector to feed back instead of that of the row.
+    **others
+        See `IncrementalConfig.from_preset`.
+    """
+    return IncrementalConfig.from_preset(
+        preset.with_head(method.head), find_learner(method.learner), seed=seed,
+        memory=memory or MemoryPlan.parse(method.memory, preset.memory_for(0, 1)),
+        corrector=fed_back or method.corrector, **others,
+    )  # fmt: skip
+
+
+def memory_of(learner: str) -> str:
+    """How the exemplars are chosen in the rows of a learner; at random if it has none."""
+    return next((method.memory for method in METHODS.values() if method.learner == learner), "random")
 
 
 def find_method(name: str) -> Method:

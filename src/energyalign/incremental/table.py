@@ -9,10 +9,7 @@ from typing import Any, NamedTuple
 
 from energyalign.experiment.cells import mean_and_deviation
 from energyalign.experiment.rows import Row
-from energyalign.incremental.config import IncrementalConfig
-from energyalign.incremental.learners import LEARNERS
-from energyalign.incremental.memory_plan import MemoryPlan
-from energyalign.incremental.methods import METHODS, find_method, head_of
+from energyalign.incremental.methods import METHODS, config_of, find_method, head_of
 from energyalign.incremental.metrics import average, forgetting
 from energyalign.incremental.paper import PAPER
 from energyalign.incremental.presets import PRESETS
@@ -140,11 +137,7 @@ def _act_on_training(method: str) -> tuple[str, float]:
 
 def _config(method: str, cell: str, seed: int) -> Row:
     """The settings of a method in a cell, nothing changed."""
-    preset, row = PRESETS[cell], find_method(method)
-    memory = MemoryPlan.parse(row.memory, preset.memory_total or 1)
-    return IncrementalConfig.from_preset(
-        preset.with_head(row.head), LEARNERS[row.learner], seed=seed, memory=memory, corrector=row.corrector
-    ).to_json()
+    return config_of(find_method(method), PRESETS[cell], seed=seed).to_json()
 
 
 def _beside_the_paper(curves: Sequence[Curve]) -> list[str]:

@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from energyalign.core.atomic import atomic_write
-
-# From the colour-blind safe palette of Okabe and Ito.
-_BARS = "#BBBBBB"
-_ENERGY = "#0072B2"
+from energyalign.report.drawing import BLUE, LIGHT_GREY, deviation_over_seeds, drawing
 
 
 def draw_energies(
@@ -40,9 +33,7 @@ def draw_energies(
     title : str
     class_names : sequence of str, optional
     """
-    with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "svg.hashsalt": "energyalign"}):
-        figure = Figure(figsize=(8.0, 3.2), layout="constrained", dpi=160)
-        FigureCanvasAgg(figure)
+    with drawing(path, width=8.0, height=3.2, title=title) as figure:
         low, high = _limits(before, after)
         panels = figure.subplots(1, 2, sharey=True)
         for index, (axes, name, values) in enumerate(zip(panels, ("raw", "corrected"), (before, after), strict=True)):
@@ -54,24 +45,21 @@ def draw_energies(
                 axes.set_ylabel("training images")
                 energy_axes.set_yticklabels([])
             else:
-                energy_axes.set_ylabel("negative free energy", color=_ENERGY)
-        figure.suptitle(title)
-        with atomic_write(path, "wb") as stream:
-            figure.savefig(stream, format="png", metadata={"Software": None})
+                energy_axes.set_ylabel("negative free energy", color=BLUE)
 
 
 def _draw_panel(
     axes: Any, energy_axes: Any, counts: NDArray[np.float64], values: NDArray[np.float64], names: Sequence[str] | None
 ) -> None:
     classes = np.arange(len(counts))
-    axes.bar(classes, counts, color=_BARS)
+    axes.bar(classes, counts, color=LIGHT_GREY)
     axes.set_xlabel("class")
     axes.set_xticks(classes, names or [str(k) for k in classes])
-    deviation = values.std(axis=0, ddof=1) if len(values) > 1 else None
     energy_axes.errorbar(
-        classes, values.mean(axis=0), yerr=deviation, color=_ENERGY, marker="o", markersize=4, capsize=2, linewidth=1.4
-    )
-    energy_axes.tick_params(axis="y", colors=_ENERGY)
+        classes, values.mean(axis=0), yerr=deviation_over_seeds(values), color=BLUE, marker="o", markersize=4,
+        capsize=2, linewidth=1.4,
+    )  # fmt: skip
+    energy_axes.tick_params(axis="y", colors=BLUE)
 
 
 def _limits(*energies: NDArray[np.float64]) -> tuple[float, float]:

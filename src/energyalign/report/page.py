@@ -1,4 +1,4 @@
-"""One HTML file that opens from disk: a table, what it says, and pictures inside it."""
+"""One HTML file that opens from disk: tables, what they say, and pictures inside it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 54rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; line-height: 1.2; }
+h2 { font-size: 1.2rem; line-height: 1.2; margin-top: 2.5rem; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .35rem .7rem; text-align: right; white-space: nowrap; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
+.wide + .wide { margin-top: 1.5rem; }
+caption { text-align: left; padding-bottom: .35rem; }
+th, td { padding: .35rem .45rem; text-align: right; white-space: nowrap; }
 th.text, td.text { text-align: left; }
 thead th { border-bottom: 2px solid; }
 tbody tr + tr > * { border-top: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
@@ -29,6 +32,15 @@ code { font-size: .95em; }
 
 
 @dataclass(frozen=True)
+class Table:
+    """Lines of cells as they are to be read, and what they are of."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
 class Figure:
     """A PNG file and what it shows."""
 
@@ -36,21 +48,18 @@ class Figure:
     caption: str
 
 
-def write_page(
-    path: Path,
-    *,
-    title: str,
-    command: str,
-    paragraphs: Sequence[str],
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    figures: Sequence[Figure],
-) -> None:
+@dataclass(frozen=True)
+class Section:
+    """Tables, paragraphs that say what was measured, figures."""
+
+    title: str
+    tables: Sequence[Table]
+    paragraphs: Sequence[str]
+    figures: Sequence[Figure]
+
+
+def write_page(path: Path, *, title: str, command: str, sections: Sequence[Section]) -> None:
     """Write the page. All text is escaped; pictures are embedded, so that nothing else is loaded."""
-    text = [not all(_is_number(row[k]) for row in rows) for k in range(len(columns))]
-    heads = "".join(f'<th scope="col"{_kind(t)}>{escape(name)}</th>' for name, t in zip(columns, text, strict=True))
-    body = "\n".join(_table_row(row, text) for row in rows)
-    notes = "\n".join(f'<p class="note">{escape(text)}</p>' for text in paragraphs)
     page = f"""<!doctype html>
 <html lang="en">
 <head>
@@ -61,20 +70,35 @@ def write_page(
 </head>
 <body>
 <h1>{escape(title)}</h1>
-<div class="wide"><table>
-<thead><tr>{heads}</tr></thead>
-<tbody>
-{body}
-</tbody>
-</table></div>
-{notes}
-{"".join(_figure(figure) for figure in figures)}
+{"".join(map(_section, sections))}
 <p class="note">Made by <code>{escape(command)}</code>.</p>
 </body>
 </html>
 """
     with atomic_write(path) as stream:
         stream.write(page)
+
+
+def _section(section: Section) -> str:
+    notes = "".join(f'<p class="note">{escape(text)}</p>\n' for text in section.paragraphs)
+    tables, figures = "".join(map(_table, section.tables)), "".join(map(_figure, section.figures))
+    return f"<section>\n<h2>{escape(section.title)}</h2>\n{tables}{notes}{figures}</section>\n"
+
+
+def _table(table: Table) -> str:
+    text = [not all(_is_number(row[k]) for row in table.rows) for k in range(len(table.columns))]
+    heads = "".join(
+        f'<th scope="col"{_kind(t)}>{escape(name)}</th>' for name, t in zip(table.columns, text, strict=True)
+    )
+    body = "\n".join(_table_row(row, text) for row in table.rows)
+    caption = f"<caption>{escape(table.caption)}</caption>\n" if table.caption else ""
+    return f"""<div class="wide"><table>
+{caption}<thead><tr>{heads}</tr></thead>
+<tbody>
+{body}
+</tbody>
+</table></div>
+"""
 
 
 def _table_row(row: Sequence[str], text: Sequence[bool]) -> str:

@@ -1,0 +1,143 @@
+"""The class-incremental part of the demo: digits that come two at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from energyalign.demo.part import ALIGNED, AS_TRAINED, CAVEAT, EVIDENCE, Results, Run, all_rows, rows_under, seeds_of
+from energyalign.experiment.rows import Row
+from energyalign.incremental.config import IncrementalConfig
+from energyalign.incremental.correctors import STANDARD
+from energyalign.incremental.experiment import IncrementalExperiment
+from energyalign.incremental.methods import config_of, find_method
+from energyalign.incremental.presets import PRESETS
+from energyalign.incremental.rows import confusion_file
+from energyalign.incremental.stream import load_stream
+from energyalign.incremental.table import curves_of, step_table, summary_table
+from energyalign.report.page import Figure, Section, Table
+from energyalign.train.tensor_file import load_arrays
+
+PRESET = PRESETS["digits-il-5"]
+
+
+class ClassIncremental:
+    """Application I of the paper, with all seeds: one training each, for the teachers are corrected as in the paper."""
+
+    correctors: Sequence[str] = STANDARD
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        self.seeds = seeds
+        self.stream = load_stream(self._config(seeds[0]))
+
+    @property
+    def introduction(self) -> str:
+        """What is going to be trained, on what."""
+        return (
+            f"Handwritten digits in {self.stream.n_steps} steps of {self.stream.sizes[0]} classes, with a memory of "
+            f"{PRESET.memory_total} images of old ones (manifest {self.stream.manifest(PRESET.dataset).short_hash}). "
+            f"A small CNN, {PRESET.recipe.epochs} epochs a step, {len(self.seeds)} seeds."
+        )
+
+    def runs(self, out: Path) -> list[Run]:
+        """A training for each seed."""
+        return [
+            Run(
+                f"incremental, seed {seed}, after step {self.stream.n_steps}", out / "incremental" / f"seed-{seed}",
+                IncrementalExperiment(self._config(seed), stream=self.stream),
+            )
+            for seed in self.seeds
+        ]  # fmt: skip
+
+    def draw(self, out: Path, results: Results) -> list[Figure]:
+        """Accuracy after every step, and what is taken for what after the last."""
+        from energyalign.report.confusion_figure import draw_confusions
+        from energyalign.report.steps_figure import draw_steps
+
+        draw_steps(
+            out / "steps.png",
+            curves=accuracies(all_rows(results)),
+            title="Accuracy on all classes seen, as classes come",
+        )
+        as_trained, aligned = rows_under(results, AS_TRAINED), rows_under(results, ALIGNED)
+        draw_confusions(
+            out / "confusion.png",
+            matrices={
+                "without energy aligning": mean_confusion(as_trained),
+                "with energy aligning": mean_confusion(aligned),
+            },
+            n_old=as_trained[0][1]["n_old"],
+            class_names=self.stream.test.class_names,
+            title=f"What is taken for what after step {self.stream.n_steps}",
+            label="test images, mean over seeds",
+        )
+        return [
+            Figure(
+                out / "steps.png",
+                "Accuracy on the test images of all classes seen so far, after each step: mean over seeds, error bars "
+                "are one standard deviation. The curves of a step are drawn beside each other for the bars to be seen.",
+            ),
+            Figure(
+                out / "confusion.png",
+                f"Confusion matrices after the last step, mean over {seeds_of(self.seeds)}, raw network on the left, "
+                "energy aligning as in the paper on the right; rows are true classes, columns predicted ones, in the "
+                "order in which they came. The thin lines divide old classes from the new ones of the last step.",
+            ),
+        ]
+
+    def section(self, results: Results, figures: Sequence[Figure]) -> Section:
+        """Accuracy by step, and what it comes to."""
+        rows = all_rows(results)
+        tables = [
+            Table(*step_table(rows), caption="Accuracy on all classes seen, %"),
+            Table(*summary_table(rows), caption="All steps together, and after the last"),
+        ]
+        said = [self._measured(), f"{self._lines()} {ranking(accuracies(rows))}"]
+        return Section("Class-incremental: classes come in steps", tables, said, figures)
+
+    @staticmethod
+    def _config(seed: int) -> IncrementalConfig:
+        return config_of(find_method(ALIGNED), PRESET, seed=seed)
+
+    def _measured(self) -> str:
+        n_test = len(self.stream.test) // len(self.stream.order)
+        return (
+            f"Accuracy on balanced test images, {n_test} of every class seen, mean ± standard deviation over "
+            f"{seeds_of(self.seeds)}, each another initialisation, order of images, augmentation and choice of "
+            "exemplars. Average: over the steps from the second on, as in the paper; old, new and forgetting (what is "
+            f"lost of the best accuracy on former classes): after the last step. {CAVEAT}"
+        )
+
+    @staticmethod
+    def _lines() -> str:
+        return (
+            "All lines share one training for each seed: distillation from a teacher that is aligned as in the paper. "
+            "Raw is the same network without the correction of its own step; ea and ea-marginal learn one shift of all "
+            f"new classes from the training images of the step, {EVIDENCE.per_class} draws of each class; prior has a "
+            "shift of each class from the training counts alone."
+        )
+
+
+def accuracies(rows: Sequence[Row]) -> dict[str, NDArray[np.float64]]:
+    """In per cent, by corrector: (seeds, steps)."""
+    return {
+        name: np.array([[100.0 * row["overall"] for row in curve.rows] for curve in curves])
+        for name, curves in curves_of(rows).items()
+    }
+
+
+def mean_confusion(rows: Sequence[tuple[Path, Row]]) -> NDArray[np.float64]:
+    """The mean of the confusion matrices of these rows."""
+    matrices = [load_arrays(confusion_file(folder, row))["confusion"] for folder, row in rows]
+    return np.asarray(np.mean(matrices, axis=0, dtype=np.float64))
+
+
+def ranking(curves: Mapping[str, NDArray[np.float64]]) -> str:
+    """Who is ahead, whoever it is, on average over the steps from the second on."""
+    averages = {name: float(np.mean(values[:, 1:])) for name, values in curves.items()}
+    ranked = sorted(averages, key=lambda name: -averages[name])
+    told = ", ".join(f"{name} {averages[name]:.1f}" for name in ranked)
+    return f"By average, best first: {told}."

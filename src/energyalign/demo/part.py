@@ -1,0 +1,68 @@
+"""What the demo asks of each application: runs to make, and what to show of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from energyalign.experiment.evidence import EvidencePlan
+from energyalign.experiment.rows import Row
+from energyalign.report.page import Figure, Section
+
+EVIDENCE = EvidencePlan()
+AS_TRAINED, ALIGNED = "raw", "ea"
+"""The correctors whose pictures stand beside each other."""
+CAVEAT = "One small network on small images: it shows how the method works, not how well it does elsewhere."
+
+Results = Mapping[Path, list[Row]]
+"""The rows of each run, by its run directory."""
+
+
+class Experiment(Protocol):
+    """Of either application."""
+
+    def run(self, folder: Path, correctors: Sequence[str], *plans: EvidencePlan) -> list[Row]:
+        """Train, or go on, in this folder, and measure."""
+
+
+class Run(NamedTuple):
+    """One training: what its line says of it, and where it is."""
+
+    name: str
+    folder: Path
+    experiment: Experiment
+
+
+class Part(Protocol):
+    """One application in the demo."""
+
+    correctors: Sequence[str]
+
+    @property
+    def introduction(self) -> str:
+        """What is going to be trained, on what."""
+
+    def runs(self, out: Path) -> list[Run]:
+        """All trainings, in run directories below `out`."""
+
+    def draw(self, out: Path, results: Results) -> list[Figure]:
+        """Make the pictures. Needs matplotlib."""
+
+    def section(self, results: Results, figures: Sequence[Figure]) -> Section:
+        """Tables, what they are of, and these pictures."""
+
+
+def all_rows(results: Results) -> list[Row]:
+    """Of all runs, one after the other."""
+    return [row for of_run in results.values() for row in of_run]
+
+
+def rows_under(results: Results, corrector: str) -> list[tuple[Path, Row]]:
+    """The last row of every run under a corrector, with the folder of the run."""
+    return [(folder, [row for row in rows if row["corrector"] == corrector][-1]) for folder, rows in results.items()]
+
+
+def seeds_of(seeds: Sequence[int]) -> str:
+    """For example ``3 seeds (0 to 2)``."""
+    return f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})"

@@ -1,0 +1,72 @@
+"""The long-tailed part measures what it says: the numbers that README shows."""
+
+import numpy as np
+import pytest
+
+from energyalign import FreeEnergy
+from energyalign.demo.long_tail import LongTail, energies
+from energyalign.demo.part import all_rows, rows_under
+from energyalign.demo.run import measure
+from energyalign.train.tensor_file import load_arrays
+
+COUNTS = [124, 80, 51, 33, 21, 14, 9, 5, 3, 2]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    part, said = LongTail(range(3)), []
+    results = measure(part, tmp_path_factory.mktemp("demo"), said.append)
+    return results, part.section(results, []), said
+
+
+def test_rows_hold_every_head_corrector_and_seed_and_the_table_is_their_mean(demo):
+    results, section, _ = demo
+    rows = all_rows(results)
+    assert len(rows) == 2 * 5 * 3
+    (table,) = section.tables
+    assert len(table.rows) == 2 * 5
+    for head, corrector, *cells in table.rows:
+        same = [row for row in rows if (row["config"]["head"], row["corrector"]) == (head, corrector)]
+        assert sorted(row["seed"] for row in same) == [0, 1, 2]
+        for cell, column in zip(cells, ("overall", "many", "medium", "few"), strict=True):
+            percents = [100 * row[column] for row in same]
+            assert cell == f"{np.mean(percents):.1f} ± {np.std(percents, ddof=1):.1f}"
+    assert {tuple(row["counts"]) for row in rows} == {tuple(COUNTS)}
+
+
+def test_aligning_helps_the_few_and_beats_the_raw_model_behind_both_heads(demo):
+    rows = all_rows(demo[0])
+
+    def mean(head, corrector, column):
+        same = [row for row in rows if (row["config"]["head"], row["corrector"]) == (head, corrector)]
+        return np.mean([row[column] for row in same])
+
+    for head in ("cosine", "linear"):
+        for corrector in ("la-post-hoc", "ea-marginal", "ea-auto"):
+            assert mean(head, corrector, "overall") > mean(head, "raw", "overall") + 0.03
+            assert mean(head, corrector, "few") > mean(head, "raw", "few") + 0.06
+    assert mean("cosine", "ea", "few") > mean("cosine", "raw", "few") + 0.06
+
+
+def test_energies_follow_the_counts_before_and_are_closer_after(demo):
+    of_cosine = {folder: rows for folder, rows in demo[0].items() if folder.parent.name == "cosine"}
+    assert len(of_cosine) == 3
+    before, after = energies(rows_under(of_cosine, "raw")), energies(rows_under(of_cosine, "ea"))
+    for folder, of_run, drawn, drawn_after in zip(of_cosine, of_cosine.values(), before, after, strict=True):
+        raw = FreeEnergy().update(load_arrays(folder / "test_logits.safetensors")["logits"]).values
+        assert np.corrcoef(raw, np.log(COUNTS))[0, 1] > 0.8
+        np.testing.assert_allclose(drawn, raw - raw.mean(), atol=1e-4)
+        (shifts,) = (row["shifts"] for row in of_run if row["corrector"] == "ea")
+        shifted = raw + shifts
+        np.testing.assert_allclose(drawn_after, shifted - shifted.mean(), atol=1e-4)
+        assert shifted.std() < raw.std()
+
+
+def test_it_says_what_was_measured(demo):
+    results, section, said = demo
+    assert "500 balanced test images" in section.paragraphs[0]
+    assert "3 seeds (0 to 2)" in section.paragraphs[0]
+    assert "124, 80, 51, 33, 21, 14, 9, 5, 3, 2" in said[0]
+    assert all_rows(results)[0]["manifest"][:12] in said[0]
+    assert sum(line.startswith("linear head, seed") for line in said) == 3
+    assert any(line.startswith("  warning, ea: ") for line in said)  # of the linear head
