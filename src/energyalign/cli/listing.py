@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 _KINDS = ("methods", "datasets", "presets", "tables")
 
@@ -23,64 +24,90 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print one table."""
+    """Print one or more tables."""
     from energyalign.cli.tables import make_console, print_table
 
-    known = {"methods": _methods, "datasets": _datasets, "presets": _presets}
-    columns, rows = known.get(arguments.kind, _nothing)()
-    if rows:
-        print_table(make_console(sys.stdout), columns, rows)
-    else:
+    listings = {"methods": _methods, "datasets": _datasets, "presets": _presets}.get(arguments.kind, list[Listing])()
+    console = make_console(sys.stdout)
+    for listing in listings:
+        print_table(console, listing.columns, listing.rows, title=listing.title)
+    if not listings:
         print(f"No {arguments.kind} yet: they come with the report.")
 
 
-def _methods() -> tuple[list[str], list[list[str]]]:
+class Listing(NamedTuple):
+    """A table of things of one kind."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+def _methods() -> list[Listing]:
     from energyalign.core.estimators import ESTIMATORS
     from energyalign.incremental.correctors import CORRECTORS as INCREMENTAL_CORRECTORS
     from energyalign.incremental.methods import METHODS as INCREMENTAL
     from energyalign.longtail.correctors import CORRECTORS
     from energyalign.longtail.methods import METHODS
 
-    rows = [[name, "estimator", entry.description, entry.reference] for name, entry in ESTIMATORS.items()]
-    rows.append(["auto", "estimator", "chooses among them and the ways of sharing, on the evidence", "energyalign"])
-    rows += [[name, "long tail", entry.description, entry.reference] for name, entry in METHODS.items()]
-    rows += [[name, "long tail, corrector", entry.description, entry.reference] for name, entry in CORRECTORS.items()]
-    rows += [[name, "incremental", entry.description, entry.reference] for name, entry in INCREMENTAL.items()]
-    rows += [
-        [name, "incremental, corrector", entry.description, entry.reference]
-        for name, entry in INCREMENTAL_CORRECTORS.items()
+    auto = ["auto", "chooses among them and the ways of sharing, on the evidence", "energyalign"]
+    return [
+        Listing("estimators (energyalign fit)", ["estimator", *_TOLD], [*_told(ESTIMATORS), auto]),
+        Listing("long tail (energyalign longtail --method)", ["method", *_TOLD], _told(METHODS)),
+        Listing("behind any training (energyalign longtail --corrector)", ["corrector", *_TOLD], _told(CORRECTORS)),
+        Listing(
+            "class-incremental (energyalign incremental --method)",
+            ["method", "learner", "memory", "corrector", *_TOLD],
+            [
+                [name, row.learner, row.memory, row.corrector, row.description, row.reference]
+                for name, row in INCREMENTAL.items()
+            ],
+        ),
+        Listing(
+            "after each step (energyalign incremental --corrector)",
+            ["corrector", *_TOLD],
+            _told(INCREMENTAL_CORRECTORS),
+        ),
     ]
-    return ["method", "of", "what it does", "reference"], rows
 
 
-def _datasets() -> tuple[list[str], list[list[str]]]:
+_TOLD = ("what it does", "reference")
+
+
+def _told(registry: Mapping[str, Any]) -> list[list[str]]:
+    return [[name, entry.description, entry.reference] for name, entry in registry.items()]
+
+
+def _datasets() -> list[Listing]:
     from energyalign.data.sources import SOURCES
 
-    return ["dataset", "what it is", "reference"], [
-        [n, entry.description, entry.reference] for n, entry in SOURCES.items()
-    ]
+    return [Listing("", ["dataset", "what it is", "reference"], _told(SOURCES))]
 
 
-def _presets() -> tuple[list[str], list[list[str]]]:
+def _presets() -> list[Listing]:
     from energyalign.incremental.presets import PRESETS as INCREMENTAL
     from energyalign.longtail.presets import PRESETS
 
-    rows = [
+    hours = "V100 hours, a guess"
+    long_tail = [
         [
             preset.name, preset.backbone, str(preset.recipe.epochs),
             f"{preset.paper['ea'].overall:.1f}" if preset.paper else "", f"{preset.gpu_hours:g}",
         ]
         for preset in PRESETS.values()
     ]  # fmt: skip
-    rows += [
+    incremental = [
         [
-            preset.name, preset.backbone, f"{preset.n_steps} x {preset.recipe.epochs}",
+            preset.name, preset.backbone, str(preset.n_steps), str(preset.recipe.epochs), str(preset.memory_total),
             f"{preset.paper['ea'].average1:.1f}" if preset.paper else "", f"{preset.gpu_hours:g}",
         ]
         for preset in INCREMENTAL.values()
     ]  # fmt: skip
-    return ["preset", "network", "epochs", "EA in the paper, %", "V100 hours, a guess"], rows
-
-
-def _nothing() -> tuple[list[str], list[list[str]]]:
-    return [], []
+    return [
+        Listing("long tail", ["preset", "network", "epochs", "EA in the paper, %", hours], long_tail),
+        Listing(
+            "class-incremental",
+            ["preset", "network", "steps", "epochs a step", "memory", "EA in the paper, average top-1 %", hours],
+            incremental,
+        ),
+    ]

@@ -66,11 +66,21 @@ class Preset:
         return self.memory_total or max(n_classes, n_train // 25)
 
 
-def _cifar(n_steps: int, lambda_base: float, weight_decay: float, factor: float) -> Preset:
+def _cifar(n_steps: int, lambda_base: float, weight_decay: float, factor: float, *, gpu_hours: float) -> Preset:
     # "After 100, 150 and 200 epochs": the first epoch at the lower rate is the one that follows.
     recipe = Recipe(250, 32, SGD(0.1, weight_decay=weight_decay), Steps((101, 151, 201), 0.1, 250))
     return Preset(
-        f"cifar100-il-{n_steps}", "cifar100", n_steps, "resnet32", recipe, 2000, lambda_base, factor, 12.0, 8, "resnet8"
+        f"cifar100-il-{n_steps}",
+        "cifar100",
+        n_steps,
+        "resnet32",
+        recipe,
+        2000,
+        lambda_base,
+        factor,
+        gpu_hours,
+        8,
+        "resnet8",
     )
 
 
@@ -79,15 +89,15 @@ _DIGITS = Recipe(20, 32, SGD(0.05), Cosine())
 _SMALL = Recipe(20, 64, SGD(0.05), Cosine())
 
 _CELLS = (
-    _cifar(10, 0.5, 4e-4, 0.5),
-    _cifar(2, 1.0, 1e-4, 0.3),
-    _cifar(5, 0.75, 2e-4, 0.3),
-    _cifar(20, 0.5, 4e-4, 0.5),
+    _cifar(10, 0.5, 4e-4, 0.5, gpu_hours=3.0),
+    _cifar(2, 1.0, 1e-4, 0.3, gpu_hours=2.3),
+    _cifar(5, 0.75, 2e-4, 0.3, gpu_hours=2.5),
+    _cifar(20, 0.5, 4e-4, 0.5, gpu_hours=3.8),
     Preset(
-        "imagenet100-il-10", "imagenet", 10, "resnet18", _IMAGENET, 2000, 1.0, 0.5, 15.0, 2, "resnet18",
+        "imagenet100-il-10", "imagenet", 10, "resnet18", _IMAGENET, 2000, 1.0, 0.5, 6.0, 2, "resnet18",
         subset="seed1993",
     ),
-    Preset("imagenet-il-10", "imagenet", 10, "resnet18", _IMAGENET, 20000, 1.0, 0.25, 150.0, 1, "resnet18"),
+    Preset("imagenet-il-10", "imagenet", 10, "resnet18", _IMAGENET, 20000, 1.0, 0.25, 55.0, 1, "resnet18"),
     Preset("digits-il-5", "digits", 5, "small-cnn", _DIGITS, 40, 0.5, 0.5, 0.01, 20, "small-cnn", order="natural"),
     Preset("fashion-il-5", "fashion-mnist", 5, "resnet8", _SMALL, 200, 0.5, 0.5, 0.1, 4, "small-cnn", order="natural"),
     Preset("cifar10-il-5", "cifar10", 5, "resnet32", _SMALL, 200, 0.5, 0.5, 1.0, 4, "resnet8", order="natural"),
