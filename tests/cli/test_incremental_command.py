@@ -393,12 +393,13 @@ def listed(kind: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     methods = listed("methods", capsys)
-    for name in METHODS:
-        assert re.search(rf"^ +{name} +incremental ", methods, re.MULTILINE), name
-    assert re.search(r"^ +nme +incremental, corrector ", methods, re.MULTILINE)
+    for name, method in METHODS.items():
+        composed = f"{method.learner} +{method.memory} +{method.corrector}"
+        assert re.search(rf"^ +{name} +{composed} ", methods, re.MULTILINE), name
+    assert re.search(r"^ +nme +nearest mean", methods, re.MULTILINE)
     presets = listed("presets", capsys)
     assert set(PRESETS) <= set(presets.split())
-    assert re.search(r"^ +cifar100-il-10 +resnet32 +10 x 250 +65\.2 ", presets, re.MULTILINE)
+    assert re.search(r"^ +cifar100-il-10 +resnet32 +10 +250 +2000 +65\.2 ", presets, re.MULTILINE)
 
 
 def examples(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
