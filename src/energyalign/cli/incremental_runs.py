@@ -64,7 +64,7 @@ def rows_of_one_run(arguments: argparse.Namespace) -> tuple[list[Row], str]:
     names = (config.dataset, config.name)
     if arguments.dataset not in names and selection_of(arguments.dataset) != (config.dataset, config.subset):
         raise EnergyAlignError(f"{folder} is a run on {config.dataset}, not on {arguments.dataset}.")
-    if not is_finished(run, config.n_steps):
+    if not all(is_finished(run, step) for step in range(1, config.n_steps + 1)):
         raise EnergyAlignError(f"the run in {folder} is not finished: run the command that began it first.")
     asked = [
         name
@@ -79,6 +79,7 @@ def rows_of_one_run(arguments: argparse.Namespace) -> tuple[list[Row], str]:
         config, stream=load_stream(config, arguments.data_root), fabric=fabric, reporter=Narrator(config.name),
         workers=arguments.workers,
     )  # fmt: skip
-    correctors = list(dict.fromkeys(["raw", *(arguments.corrector or STANDARD)]))
+    usual = ["raw"] if config.memory.selection == "none" else STANDARD
+    correctors = list(dict.fromkeys(["raw", *(arguments.corrector or usual)]))
     rows = experiment.run(folder, correctors, *evidence_plans(arguments))
     return rows, f"{config.name}, {config.backbone}, {config.recipe.epochs} epochs a step; run in {folder}"

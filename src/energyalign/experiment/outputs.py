@@ -20,3 +20,11 @@ def outputs(
     batches = evaluation_batches(images, batch_size=500, workers=workers, device=device)
     with torch.inference_mode():
         return np.concatenate([network(batch.images).float().cpu().numpy() for batch in batches])
+
+
+def scores(head: torch.nn.Module, features: Floats32, *, device: torch.device | str = "cpu") -> Floats32:
+    """What a head says of features, some thousand at a time; the head is in evaluation mode afterwards."""
+    head.eval()
+    with torch.inference_mode():
+        blocks = torch.from_numpy(features).split(4096)
+        return np.concatenate([head(block.to(device)).float().cpu().numpy() for block in blocks])

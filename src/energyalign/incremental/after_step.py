@@ -6,13 +6,12 @@ import copy
 from collections.abc import Sequence
 from functools import cached_property
 
-import numpy as np
 import torch
 
 from energyalign.core.evidence import Evidence
 from energyalign.data.images import ImageSet
 from energyalign.experiment.evidence import EvidencePlan, draw_evidence
-from energyalign.experiment.outputs import Floats32, outputs
+from energyalign.experiment.outputs import Floats32, outputs, scores
 from energyalign.incremental.record import StepRecord
 from energyalign.incremental.step import Step
 from energyalign.nets.network import Network
@@ -30,10 +29,15 @@ class AfterStep:
         The memory with which the next step will begin: of all classes seen, the new ones too.
     records : sequence of StepRecord
         Of the steps before and of this one.
+    network_sha256 : str
+        Of the file of the network: rows are of this one and no other.
     """
 
-    def __init__(self, step: Step, network: Network, exemplars: ImageSet, records: Sequence[StepRecord]) -> None:
+    def __init__(
+        self, step: Step, network: Network, exemplars: ImageSet, records: Sequence[StepRecord], *, network_sha256: str
+    ) -> None:
         self.step, self.network, self.exemplars, self.records = step, network, exemplars, tuple(records)
+        self.network_sha256 = network_sha256
         self._evidence: dict[EvidencePlan, Evidence] = {}
 
     def copied_head(self) -> torch.nn.Module:
@@ -64,8 +68,4 @@ class AfterStep:
 
     def scores(self, head: torch.nn.Module, features: Floats32) -> Floats32:
         """What a head says of some features."""
-        head.eval()
-        with torch.inference_mode():
-            blocks = torch.from_numpy(features).split(4096)
-            device = self.step.fabric.device
-            return np.concatenate([head(block.to(device)).float().cpu().numpy() for block in blocks])
+        return scores(head, features, device=self.step.fabric.device)

@@ -26,7 +26,8 @@ class IncrementalConfig:
     fed_back : str
         The corrector whose result the next step starts from, as its teacher or as its student; ``raw`` for none.
     held_out : float
-        Which part of the exemplars, and as many images of each new class, are not trained on.
+        Which part of the exemplars, and as many images of each new class, are not trained on, because the corrector
+        that is fed back, or one that measures this run, needs them.
     subset, order : str
         Which classes come, and in which order.
     recipe : Recipe
@@ -70,24 +71,32 @@ class IncrementalConfig:
     @classmethod
     def from_preset(
         cls, preset: Preset, learner: Learner, *, seed: int, memory: MemoryPlan, corrector: str = "raw",
-        evidence: EvidencePlan | None = None, scale: float = DEFAULT_SCALE, learned_scale: bool = False,
-        precision: str = "32-true",
+        fed_back: str | None = None, evidence: EvidencePlan | None = None, scale: float = DEFAULT_SCALE,
+        learned_scale: bool = False, precision: str = "32-true",
     ) -> IncrementalConfig:  # fmt: skip
         """The cell with this seed, as learner and corrector change it.
 
-        A corrector that cannot act on the next step, because the learner has no teacher or because it has nothing to
-        give it, leaves the training as it would be without: such rows share one run.
+        A corrector that does not act on the next step, or cannot because the learner has no teacher, leaves the
+        training as it would be without: such rows share one run. `fed_back` names another one to act on it.
         """
         acting = find_corrector(corrector)
-        feeds_back = acting.feedback == "student" or (acting.feedback == "teacher" and learner.has_teacher)
+        if fed_back is None:
+            feeds_back = acting.feedback == "student" or (acting.feedback == "teacher" and learner.has_teacher)
+            fed_back = corrector if feeds_back else "raw"
+        teaching = find_corrector(fed_back)
+        if fed_back != "raw" and teaching.feedback != "student" and not learner.has_teacher:
+            raise EnergyAlignError(
+                f"{fed_back} cannot be fed back: the learner {learner.name} has no teacher that could carry it. Leave "
+                "out --fed-back, or choose a learner with a teacher, such as distill."
+            )
         return cls(
-            name=preset.name, learner=learner, memory=memory, fed_back=corrector if feeds_back else "raw",
-            held_out=acting.held_out, dataset=preset.dataset, subset=preset.subset, order=preset.order,
-            n_steps=preset.n_steps, backbone=learner.backbone(preset.backbone), head=learner.head or preset.head,
-            scale=scale, learned_scale=learned_scale, recipe=learner.recipe(preset.recipe),
-            lambda_base=preset.lambda_base, weight_decay_factor=preset.weight_decay_factor,
-            evidence=(evidence or EvidencePlan()) if feeds_back and acting.reads_evidence else None, seed=seed,
-            precision=precision,
+            name=preset.name, learner=learner, memory=memory, fed_back=fed_back,
+            held_out=max(acting.held_out, teaching.held_out), dataset=preset.dataset, subset=preset.subset,
+            order=preset.order, n_steps=preset.n_steps, backbone=learner.backbone(preset.backbone),
+            head=learner.head or preset.head, scale=scale, learned_scale=learned_scale,
+            recipe=learner.recipe(preset.recipe), lambda_base=preset.lambda_base,
+            weight_decay_factor=preset.weight_decay_factor,
+            evidence=(evidence or EvidencePlan()) if teaching.reads_evidence else None, seed=seed, precision=precision,
         )  # fmt: skip
 
     @classmethod
@@ -107,5 +116,6 @@ class IncrementalConfig:
     def recipe_of(self, step: int) -> Recipe:
         """With the weight decay of step 1, 2, ..."""
         optimizer: Any = self.recipe.optimizer
-        decay = optimizer.weight_decay * self.weight_decay_factor ** (step - 1)
+        factor = 1.0 if self.learner.starts_anew else self.weight_decay_factor
+        decay = optimizer.weight_decay * factor ** (step - 1)
         return replace(self.recipe, optimizer=replace(optimizer, weight_decay=decay))

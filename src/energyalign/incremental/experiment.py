@@ -11,15 +11,13 @@ from lightning.fabric import Fabric
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.data.manifest import Manifest
-from energyalign.data.verify import verify_images
 from energyalign.experiment.evidence import EvidencePlan
-from energyalign.experiment.rows import Row, store_row, versions
+from energyalign.experiment.rows import Row, store_row
 from energyalign.incremental.after_step import AfterStep
 from energyalign.incremental.config import IncrementalConfig
 from energyalign.incremental.correctors import Corrected, Corrector, find_corrector
 from energyalign.incremental.finished_step import (
     FinishedStep,
-    drop_checkpoints,
     frozen,
     is_finished,
     load_step,
@@ -34,7 +32,7 @@ from energyalign.incremental.rows import row_key
 from energyalign.incremental.step import Step
 from energyalign.incremental.step_images import images_of_step
 from energyalign.incremental.stream import ClassStream, load_stream
-from energyalign.nets.network import Network, make_network
+from energyalign.nets.network import Network, check_network
 from energyalign.train.describe import described
 from energyalign.train.reporter import Reporter
 from energyalign.train.run_directory import RunDirectory, opened
@@ -82,7 +80,7 @@ class IncrementalExperiment:
         self.config.memory.check(n_classes)  # after the last step it has exemplars of all of them
         n_held_out(self.config.memory, n_classes, self.config.held_out)
         self.config.learner.check(self.config)
-        make_network(self.config.backbone, n_classes, head=self.config.head)
+        check_network(self.config.backbone, self.config.head)
         for name, corrector in chosen.items():
             if corrector.held_out > self.config.held_out:
                 raise EnergyAlignError(
@@ -113,7 +111,8 @@ class IncrementalExperiment:
                 network = self.config.learner.start(step, network)
                 finished = self._finished(step, network, teacher, memory)
                 memory, records = finished.memory, [*records, finished.record]
-                after = AfterStep(step, network, self.stream.seen(memory.indices, number), records)
+                exemplars = self.stream.seen(memory.indices, number)
+                after = AfterStep(step, network, exemplars, records, network_sha256=finished.network_sha256)
                 rows += self._measure(after, chosen, plans or (self.config.evidence or EvidencePlan(),), manifest)
                 if number < self.stream.n_steps and not is_finished(run, number + 1):
                     network, teacher = self._handed_on(after)
@@ -126,11 +125,9 @@ class IncrementalExperiment:
             f"{config.fed_back}, seed {config.seed}: {len(stream.order)} classes in {stream.n_steps} steps, order "
             f"{config.order} ({order_hash(stream.order)[:12]}), manifest {manifest.short_hash}."
         )
-        if not (run.path / "rows.jsonl").exists():  # a run that has rows has read them all
-            verify_images(stream.train)
-            verify_images(stream.test)
-        if run.writes:
-            manifest.keep(run.path / "manifest.json")
+        path = run.path / "manifest.json"
+        if run.writes and (path.exists() or stream.all_readable):  # it is written once all images could be read
+            manifest.keep(path)
 
     def _step(self, number: int, memory: Memory, run: RunDirectory) -> Step:
         images = images_of_step(self.stream, number, memory, self.config)
@@ -144,16 +141,13 @@ class IncrementalExperiment:
     def _finished(self, step: Step, network: Network, teacher: torch.nn.Module | None, memory: Memory) -> FinishedStep:
         """The step trained to its end, now or by an earlier process."""
         if is_finished(step.run, step.number):
-            drop_checkpoints(step.run, step.number)
             return load_step(step.run, step.number, network)
         self.reporter.note(
             f"Step {step.number} of {self.stream.n_steps}: {step.n_new} new classes with "
             f"{int(step.is_new.sum()):,} images, {step.n_old} old ones with {int((~step.is_new).sum()):,}."
         )
         self.config.learner.learn(step, network, teacher)
-        finished = finish_step(step, network, memory)
-        save_step(step.run, step.number, network, finished)
-        return finished
+        return save_step(step.run, step.number, network, *finish_step(step, network, memory))
 
     def _handed_on(self, after: AfterStep) -> tuple[Network, torch.nn.Module | None]:
         """The network that the next step goes on from, and the teacher that it has."""
@@ -171,7 +165,7 @@ class IncrementalExperiment:
         self, after: AfterStep, correctors: Mapping[str, Corrector], plans: Sequence[EvidencePlan], manifest: Manifest
     ) -> list[Row]:
         step = after.step
-        known = {row_key(row): row for row in step.run.read_rows() if row["versions"] == versions()}
+        stored = {row_key(row): row for row in step.run.read_rows()}
         measure = Measure(after, self.stream, manifest)
         rows = []
         for plan in plans:
@@ -180,7 +174,7 @@ class IncrementalExperiment:
                     continue  # it would only repeat itself
                 evidence = described(plan) if corrector.reads_evidence else None
                 about = {"corrector": name, "evidence": evidence, "step": step.number}
-                row = known.get(row_key(about))
+                row = measure.known(about, stored)
                 if row is None:
                     row = about | measure.row(about, corrected(after, corrector, plan))
                     store_row(step.run, row, row_key)

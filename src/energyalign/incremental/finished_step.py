@@ -29,6 +29,7 @@ class FinishedStep:
 
     memory: Memory
     record: StepRecord
+    network_sha256: str
 
 
 def is_finished(run: RunDirectory, number: int) -> bool:
@@ -36,18 +37,20 @@ def is_finished(run: RunDirectory, number: int) -> bool:
     return (step_folder(run, number) / STATE).exists()
 
 
-def save_step(run: RunDirectory, number: int, network: Network, finished: FinishedStep) -> None:
+def save_step(run: RunDirectory, number: int, network: Network, memory: Memory, record: StepRecord) -> FinishedStep:
     """Write the files and drop the checkpoints that led there."""
-    if not run.writes:
-        return
-    folder = step_folder(run, number)
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-    with atomic_write(folder / NETWORK, "wb") as stream:
-        stream.write(save(weights))
-    save_arrays(folder / RECORD, finished.record.arrays())
-    hashes = {name: _sha256(folder / name) for name in (NETWORK, RECORD)}
-    RunDirectory(folder).write_json(STATE, {"memory": finished.memory.to_json(), "sha256": hashes})
-    drop_checkpoints(run, number)
+    content = save(weights)
+    finished = FinishedStep(memory, record, hashlib.sha256(content).hexdigest())
+    if run.writes:
+        folder = step_folder(run, number)
+        with atomic_write(folder / NETWORK, "wb") as stream:
+            stream.write(content)
+        save_arrays(folder / RECORD, record.arrays())
+        hashes = {NETWORK: finished.network_sha256, RECORD: _sha256(folder / RECORD)}
+        RunDirectory(folder).write_json(STATE, {"memory": memory.to_json(), "sha256": hashes})
+        _drop_checkpoints(folder)
+    return finished
 
 
 def load_step(run: RunDirectory, number: int, network: Network) -> FinishedStep:
@@ -63,13 +66,15 @@ def load_step(run: RunDirectory, number: int, network: Network) -> FinishedStep:
     except (OSError, SafetensorError, RuntimeError, KeyError, TypeError, ValueError) as error:
         raise EnergyAlignError(f"the step in {folder} cannot be read ({error}): {_remedy(folder)}") from error
     network.eval()
-    return FinishedStep(memory, StepRecord.from_arrays(load_arrays(folder / RECORD)))
+    if run.writes:
+        _drop_checkpoints(folder)  # a process may have been killed right before it did
+    return FinishedStep(memory, StepRecord.from_arrays(load_arrays(folder / RECORD)), state["sha256"][NETWORK])
 
 
-def drop_checkpoints(run: RunDirectory, number: int) -> None:
-    """Those of a finished step, which nobody will need; also those that a process left that was killed right here."""
-    for folder in step_folder(run, number).glob("*/checkpoints"):
-        shutil.rmtree(folder)
+def _drop_checkpoints(folder: Path) -> None:
+    """Those of a finished step, which nobody will need."""
+    for checkpoints in folder.glob("*/checkpoints"):
+        shutil.rmtree(checkpoints)
 
 
 def frozen(network: torch.nn.Module) -> torch.nn.Module:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
-from energyalign.experiment.outputs import outputs
-from energyalign.incremental.finished_step import FinishedStep
+from energyalign.experiment.outputs import outputs, scores
 from energyalign.incremental.memory import Memory
 from energyalign.incremental.record import StepRecord
 from energyalign.incremental.selection import herded_lists, random_lists
@@ -14,18 +12,17 @@ from energyalign.incremental.step import Step
 from energyalign.nets.network import Network
 
 
-def finish_step(step: Step, network: Network, memory: Memory) -> FinishedStep:
+def finish_step(step: Step, network: Network, memory: Memory) -> tuple[Memory, StepRecord]:
     """The memory with which the next step begins, and the record of this one."""
     config, classes = step.config, range(step.n_old, step.n_seen)
     places = np.flatnonzero(step.is_new)
     images, indices, labels = step.train.subset(places), step.indices[places], step.train.labels[places]
     features = outputs(network.backbone, images, workers=step.workers, device=step.fabric.device)
-    with torch.inference_mode():
-        logits = network.head(torch.from_numpy(features).to(step.fabric.device)).float().cpu().numpy()
+    logits = scores(network.head, features, device=step.fabric.device)
     if config.memory.selection == "herding":
         most = config.memory.quotas(step.counts)[step.n_old :]
         lists = herded_lists(indices, labels, classes, features, most)
     else:
         lists = random_lists(indices, labels, classes, step.seed("memory"))
     kept = memory.after(Memory(lists, step.new_held_out), config.memory, config.held_out)
-    return FinishedStep(kept, StepRecord.of(network, logits, labels, step.n_old))
+    return kept, StepRecord.of(network, logits, labels, step.n_old)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 from energyalign.data.images import ImageSet
 from energyalign.data.manifest import Manifest
 from energyalign.experiment.outputs import Floats32
-from energyalign.experiment.rows import Row
+from energyalign.experiment.rows import Row, versions
 from energyalign.incremental.after_step import AfterStep
 from energyalign.incremental.correctors import Corrected
-from energyalign.incremental.rows import make_row, save_confusion
+from energyalign.incremental.rows import confusion_file, make_row, row_key, save_confusion
+from energyalign.incremental.step import Step
 from energyalign.incremental.stream import ClassStream
 from energyalign.train.tensor_file import save_arrays
+
+
+def logits_file(step: Step) -> Path:
+    """Where the logits of the test images are, of the network as trained."""
+    return step.folder / "test_logits.safetensors"
 
 
 class Measure:
@@ -32,8 +41,17 @@ class Measure:
         features = after.features(self._test)
         if after.step.run.writes:
             logits = after.scores(after.network.head, features)
-            save_arrays(after.step.folder / "test_logits.safetensors", {"logits": logits, "labels": self._test.labels})
+            save_arrays(logits_file(after.step), {"logits": logits, "labels": self._test.labels})
         return features
+
+    def known(self, about: Row, stored: Mapping[Any, Row]) -> Row | None:
+        """The row of an earlier process, if it is of this very network and all its files are there."""
+        after, row = self._after, stored.get(row_key(about))
+        files = logits_file(after.step), confusion_file(after.step.run.path, about)
+        if row is None or not all(path.exists() for path in files):
+            return None
+        is_same = (row.get("network_sha256"), row["versions"]) == (after.network_sha256, versions())
+        return row if is_same else None
 
     def row(self, about: Row, corrected: Corrected) -> Row:
         """The result of a head; its confusion matrix goes to a file."""
@@ -41,4 +59,4 @@ class Measure:
         scores = self._after.scores(corrected.head, self._features)
         if step.run.writes:
             save_confusion(step.run.path, about, scores, self._test)
-        return make_row(step, self._stream, self._manifest, corrected, scores=scores, test=self._test)
+        return make_row(self._after, self._stream, self._manifest, corrected, scores=scores, test=self._test)

@@ -69,14 +69,14 @@ def config_of(
     memory : MemoryPlan, optional
         Instead of that of the row and the cell.
     fed_back : str, optional
-        The corrector to feed back instead of that of the row.
+        The corrector to feed back instead of that of the row, if it feeds back.
     **others
         See `IncrementalConfig.from_preset`.
     """
     return IncrementalConfig.from_preset(
         preset.with_head(method.head), find_learner(method.learner), seed=seed,
         memory=memory or MemoryPlan.parse(method.memory, preset.memory_for(0, 1)),
-        corrector=fed_back or method.corrector, **others,
+        corrector=method.corrector, fed_back=fed_back, **others,
     )  # fmt: skip
 
 

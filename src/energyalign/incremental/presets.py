@@ -70,18 +70,9 @@ def _cifar(n_steps: int, lambda_base: float, weight_decay: float, factor: float,
     # "After 100, 150 and 200 epochs": the first epoch at the lower rate is the one that follows.
     recipe = Recipe(250, 32, SGD(0.1, weight_decay=weight_decay), Steps((101, 151, 201), 0.1, 250))
     return Preset(
-        f"cifar100-il-{n_steps}",
-        "cifar100",
-        n_steps,
-        "resnet32",
-        recipe,
-        2000,
-        lambda_base,
-        factor,
-        gpu_hours,
-        8,
-        "resnet8",
-    )
+        f"cifar100-il-{n_steps}", "cifar100", n_steps, "resnet32", recipe, memory_total=2000, lambda_base=lambda_base,
+        weight_decay_factor=factor, gpu_hours=gpu_hours, quick_epochs=8, quick_backbone="resnet8",
+    )  # fmt: skip
 
 
 _IMAGENET = Recipe(100, 256, SGD(0.1, weight_decay=5e-4), Steps((31, 61, 81, 91), 0.1, 100))
@@ -94,17 +85,33 @@ _CELLS = (
     _cifar(5, 0.75, 2e-4, 0.3, gpu_hours=2.5),
     _cifar(20, 0.5, 4e-4, 0.5, gpu_hours=3.8),
     Preset(
-        "imagenet100-il-10", "imagenet", 10, "resnet18", _IMAGENET, 2000, 1.0, 0.5, 6.0, 2, "resnet18",
-        subset="seed1993",
+        "imagenet100-il-10", "imagenet", 10, "resnet18", _IMAGENET, memory_total=2000, lambda_base=1.0,
+        weight_decay_factor=0.5, gpu_hours=6.0, quick_epochs=2, quick_backbone="resnet18", subset="seed1993",
     ),
-    Preset("imagenet-il-10", "imagenet", 10, "resnet18", _IMAGENET, 20000, 1.0, 0.25, 55.0, 1, "resnet18"),
-    Preset("digits-il-5", "digits", 5, "small-cnn", _DIGITS, 40, 0.5, 0.5, 0.01, 20, "small-cnn", order="natural"),
-    Preset("fashion-il-5", "fashion-mnist", 5, "resnet8", _SMALL, 200, 0.5, 0.5, 0.1, 4, "small-cnn", order="natural"),
-    Preset("cifar10-il-5", "cifar10", 5, "resnet32", _SMALL, 200, 0.5, 0.5, 1.0, 4, "resnet8", order="natural"),
+    Preset(
+        "imagenet-il-10", "imagenet", 10, "resnet18", _IMAGENET, memory_total=20000, lambda_base=1.0,
+        weight_decay_factor=0.25, gpu_hours=55.0, quick_epochs=1, quick_backbone="resnet18",
+    ),
+    # Small sets of our own choice, with the settings of ten steps on CIFAR-100.
+    Preset(
+        "digits-il-5", "digits", 5, "small-cnn", _DIGITS, memory_total=40, lambda_base=0.5, weight_decay_factor=0.5,
+        gpu_hours=0.01, quick_epochs=20, quick_backbone="small-cnn", order="natural",
+    ),
+    Preset(
+        "fashion-il-5", "fashion-mnist", 5, "resnet8", _SMALL, memory_total=200, lambda_base=0.5,
+        weight_decay_factor=0.5, gpu_hours=0.1, quick_epochs=4, quick_backbone="small-cnn", order="natural",
+    ),
+    Preset(
+        "cifar10-il-5", "cifar10", 5, "resnet32", _SMALL, memory_total=200, lambda_base=0.5, weight_decay_factor=0.5,
+        gpu_hours=1.0, quick_epochs=4, quick_backbone="resnet8", order="natural",
+    ),
 )  # fmt: skip
 # A user's own sets are smaller than ImageNet: smaller batches, so that an epoch has several, and the rate with them.
 _OWN = Recipe(60, 64, SGD(0.025), Cosine())
-_OWN_IMAGES = Preset("", "", 5, "resnet18", _OWN, None, 0.5, 0.5, 0.0, 10, "resnet18", order="natural")
+_OWN_IMAGES = Preset(
+    "", "", 5, "resnet18", _OWN, memory_total=None, lambda_base=0.5, weight_decay_factor=0.5, gpu_hours=0.0,
+    quick_epochs=10, quick_backbone="resnet18", order="natural",
+)  # fmt: skip
 PRESETS: dict[str, Preset] = {preset.name: preset for preset in _CELLS}
 # What the paper calls its two selections of ImageNet.
 _BY_DATASET = {"imagenet100": "imagenet100-il-10", "imagenet1000": "imagenet-il-10", "imagenet": "imagenet-il-10"}

@@ -13,17 +13,18 @@ from energyalign.data.images import ImageSet
 from energyalign.data.manifest import Manifest
 from energyalign.experiment.outputs import Floats32
 from energyalign.experiment.rows import Row, about_shifts, number_or_none, versions
+from energyalign.incremental.after_step import AfterStep
 from energyalign.incremental.correctors import Corrected
 from energyalign.incremental.orders import order_hash
-from energyalign.incremental.step import Step
 from energyalign.incremental.stream import ClassStream
 from energyalign.train.tensor_file import save_arrays
 
 
 def make_row(
-    step: Step, stream: ClassStream, manifest: Manifest, corrected: Corrected, *, scores: Floats32, test: ImageSet
+    after: AfterStep, stream: ClassStream, manifest: Manifest, corrected: Corrected, *, scores: Floats32, test: ImageSet
 ) -> Row:
     """Accuracies over all classes seen, of old and of new ones, and where they came from."""
+    step = after.step
     config = step.config
     counted = ClassScores(step.n_seen).update(scores, test.labels)
     groups = [_pooled(counted, group) for group in step.groups]
@@ -44,11 +45,13 @@ def make_row(
         "groups": groups,
         "per_class": counted.per_class.tolist(),
         "counts": step.counts.tolist(),
-        **about_shifts(corrected.shifts),
+        **(shifts := about_shifts(corrected.shifts)),
+        "concerns": [*shifts["concerns"], *corrected.concerns],
         "details": dict(corrected.details),
         "order": list(stream.order),
         "order_sha256": order_hash(stream.order),
         "manifest": manifest.sha256,
+        "network_sha256": after.network_sha256,
         "config": config.to_json(),
         "versions": versions(),
     }

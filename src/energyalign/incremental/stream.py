@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +15,7 @@ from energyalign.data.cut import cut_long_tail
 from energyalign.data.images import ImageSet
 from energyalign.data.manifest import Manifest
 from energyalign.data.sources import open_source
+from energyalign.data.verify import verify_images
 from energyalign.incremental.orders import class_order
 from energyalign.incremental.subsets import subset_classes
 
@@ -65,6 +67,13 @@ class ClassStream:
         n_seen = self.n_seen(step)
         return _of_classes(self.test.subset(np.flatnonzero(self.test.labels < n_seen)), n_seen)
 
+    @cached_property
+    def all_readable(self) -> bool:
+        """True, or an error that names what cannot be read; looked into once for all runs."""
+        verify_images(self.train)
+        verify_images(self.test)
+        return True
+
     def manifest(self, dataset: str) -> Manifest:
         """The record of all images, with the classes in their order of arrival."""
         return cut_long_tail(self.train, dataset=dataset, profile="natural", test=self.test)
@@ -74,8 +83,11 @@ def step_sizes(n_classes: int, n_steps: int) -> tuple[int, ...]:
     """Classes of each step: as many in each, and one more in the first ones where they cannot be shared out evenly."""
     if n_steps < 2:
         raise EnergyAlignError(f"{n_steps} steps: classes must come in at least 2 steps to come incrementally.")
-    if n_steps > n_classes:
-        raise EnergyAlignError(f"{n_steps} steps are more than {n_classes} classes: give --steps {n_classes} or fewer.")
+    if n_steps >= n_classes:
+        raise EnergyAlignError(
+            f"{n_steps} steps are too many for {n_classes} classes: the first must have two, or there would be nothing "
+            f"to tell apart. Give --steps {n_classes - 1} or fewer."
+        )
     each, left_over = divmod(n_classes, n_steps)
     return tuple(each + (step < left_over) for step in range(n_steps))
 

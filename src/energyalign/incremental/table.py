@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from energyalign.core.errors import EnergyAlignError
 from energyalign.experiment.cells import mean_and_deviation
 from energyalign.experiment.rows import Row
 from energyalign.incremental.methods import METHODS, config_of, find_method, head_of
@@ -64,6 +66,11 @@ def curves_of(rows: Sequence[Row]) -> dict[str, list[Curve]]:
             plan = of_run[0]["evidence"]
             name += f", {plan['policy']} x {plan['per_class']}"
         lines.setdefault(name, []).append(Curve(of_run))
+    for name, curves in lines.items():
+        if len({_settings(row) for curve in curves for row in curve.rows}) > 1:
+            raise EnergyAlignError(
+                f"the rows of {name} are of trainings with different settings: make a table of each."
+            )
     return lines
 
 
@@ -73,7 +80,8 @@ def summary_table(rows: Sequence[Row]) -> Table:
     Ours is mean and standard deviation over seeds, in per cent. The difference is ours minus the paper's average, for
     its own row and where network, schedule and protocol are the paper's.
     """
-    columns = ["accuracy, %", "average", "with step 1", "last step", "old", "new", "forgetting", "top-5", "seeds"]
+    columns = ["accuracy, %", "average", "with step 1", "last step", "old", "new", "forgetting"]
+    columns += ["top-5 average", "seeds"]
     lines = []
     has_paper = any(row["cell"] in PAPER for row in rows)
     for name, curves in curves_of(rows).items():
@@ -121,6 +129,11 @@ def as_in_the_paper(row: Row) -> bool:
     """Whether network, schedule and protocol are those of the paper's cell."""
     preset, name = PRESETS.get(row["cell"]), label_of(row)
     return preset is not None and name in METHODS and bool(_config(name, preset.name, row["seed"]) == row["config"])
+
+
+def _settings(row: Row) -> str:
+    """All that fixes a training but the seed."""
+    return json.dumps({**row["config"], "seed": None}, sort_keys=True)
 
 
 def _training_of(row: Row) -> tuple[Any, ...]:

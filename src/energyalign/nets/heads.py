@@ -49,11 +49,16 @@ def make_head(
 
     `scale` and `learned_scale` are those of a `NormalisedHead` and concern no other.
     """
-    if name not in HEADS:
-        raise EnergyAlignError(f"unknown head {name!r}: choose {', '.join(HEADS)}.")
+    check_head(name)
     if n_classes < 1:
         raise EnergyAlignError(f"a head needs at least one class, not {n_classes}.")
     return HEADS[name].factory(n_features, n_classes, scale=scale, learned_scale=learned_scale)
+
+
+def check_head(name: str) -> None:
+    """Refuse a name that there is not."""
+    if name not in HEADS:
+        raise EnergyAlignError(f"unknown head {name!r}: choose {', '.join(HEADS)}.")
 
 
 def grown(head: nn.Module, n_classes: int) -> nn.Module:

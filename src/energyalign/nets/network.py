@@ -11,7 +11,7 @@ from torch import nn
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.nets.bbn import Split, TwoBranches
-from energyalign.nets.heads import make_head
+from energyalign.nets.heads import check_head, make_head
 from energyalign.nets.large import split_resnet, torchvision_resnet
 from energyalign.nets.normalised import DEFAULT_SCALE
 from energyalign.nets.random_paths import LARGE, SMALL, RandomPaths
@@ -124,11 +124,17 @@ def make_network(
     in_channels : int
         3 for colour images, 1 for grey ones.
     """
+    check_network(backbone, head)
+    body = BACKBONES[backbone].factory(in_channels=in_channels)
+    return Network(body, make_head(head, body.n_features, n_classes, scale=scale, learned_scale=learned_scale))
+
+
+def check_network(backbone: str, head: str) -> None:
+    """Refuse names that there are not; cheaper than to make the network."""
+    check_head(head)
     if backbone not in BACKBONES:
         known = ", ".join(name for name, entry in BACKBONES.items() if entry.split is not None)
         raise EnergyAlignError(
             f"unknown backbone {backbone!r}: choose {known}, or one of these with -bbn after it, for two last blocks, "
             f"or {', '.join(_NOT_DOUBLED)}."
         )
-    body = BACKBONES[backbone].factory(in_channels=in_channels)
-    return Network(body, make_head(head, body.n_features, n_classes, scale=scale, learned_scale=learned_scale))

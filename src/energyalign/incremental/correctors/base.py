@@ -29,11 +29,14 @@ class Corrected(NamedTuple):
         If all it did was to add a number per class.
     details : mapping
         What it chose on the way, for the row: numbers, strings, lists.
+    concerns : tuple of str
+        Reasons not to trust it, beside those that the shifts have.
     """
 
     head: torch.nn.Module
     shifts: Shifts | None = None
     details: Mapping[str, Any] = {}
+    concerns: tuple[str, ...] = ()
 
 
 class Corrector(Protocol):

@@ -13,6 +13,7 @@ from energyalign.core.arrays import Floats
 from energyalign.core.errors import EnergyAlignError
 from energyalign.incremental.correctors.base import Corrected
 from energyalign.incremental.correctors.plain import PlainCorrector
+from energyalign.incremental.refusals import refuse_no_memory
 
 if TYPE_CHECKING:
     from energyalign.experiment.evidence import EvidencePlan
@@ -66,6 +67,8 @@ class IL2M(PlainCorrector):
     scores : str
         ``raw`` for logits, as the original has it, or ``softmax``.
 
+    The row shares the training of all that fine-tune, and so its random memory.
+
     References
     ----------
     Belouadah and Popescu 2019, IL2M: Class Incremental Learning With Dual Memory.
@@ -79,11 +82,7 @@ class IL2M(PlainCorrector):
 
     def check(self, config: IncrementalConfig) -> None:
         """Means of today take exemplars."""
-        if config.memory.selection == "none":
-            raise EnergyAlignError(
-                "il2m compares scores of exemplars with those of former steps, and the memory none keeps nothing: give "
-                "a memory, for example --memory random."
-            )
+        refuse_no_memory(config, "il2m compares scores of exemplars with those of former steps")
 
     def correct(self, after: AfterStep, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """The head with factors behind it."""
@@ -99,7 +98,8 @@ class IL2M(PlainCorrector):
         every[: step.n_old] = torch.tensor(factors, dtype=torch.float32)
         kept = np.flatnonzero(np.isnan(drift * growth)).tolist()
         head = RectifiedHead(after.copied_head(), every, step.n_old, softmax=softmax)
-        return Corrected(head, details={"factors": factors.tolist(), "kept": kept})
+        concerns = (_told(len(kept), step.n_old),) if kept else ()
+        return Corrected(head, details={"factors": factors.tolist(), "kept": kept}, concerns=concerns)
 
     def _mean_now(self, after: AfterStep) -> Floats:
         """Mean score of each old class over its exemplars."""
@@ -116,3 +116,10 @@ def _ratio(one: Floats, other: Floats) -> Floats:
     """One over the other where they have the same sign, NaN elsewhere."""
     same = one * other > 0
     return np.where(same, one / np.where(same, other, 1.0), np.nan)
+
+
+def _told(n_kept: int, n_old: int) -> str:
+    return (
+        f"{n_kept} of {n_old} old classes keep their scores, because their mean logits of then and now differ in sign: "
+        "look at il2m-softmax, where none can."
+    )

@@ -11,13 +11,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from energyalign.core.arrays import Floats, Ints
-from energyalign.core.errors import EnergyAlignError
 from energyalign.data.images import ImageSet
 from energyalign.data.preparation import SmallPreparation
 from energyalign.experiment.class_means import class_means
 from energyalign.experiment.outputs import Floats32, outputs
 from energyalign.incremental.correctors.base import Corrected
 from energyalign.incremental.correctors.plain import PlainCorrector
+from energyalign.incremental.refusals import refuse_no_memory
 
 if TYPE_CHECKING:
     from energyalign.experiment.evidence import EvidencePlan
@@ -75,11 +75,7 @@ class NearestMeanOfExemplars(PlainCorrector):
 
     def check(self, config: IncrementalConfig) -> None:
         """Means take exemplars."""
-        if config.memory.selection == "none":
-            raise EnergyAlignError(
-                "the nearest mean of exemplars needs exemplars, and the memory none keeps nothing: give a memory, for "
-                "example --memory herding."
-            )
+        refuse_no_memory(config, "the nearest mean of exemplars needs exemplars")
 
     def correct(self, after: AfterStep, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """Nearest means in place of the head."""

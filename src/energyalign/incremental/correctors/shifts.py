@@ -1,4 +1,4 @@
-"""Correctors that add a number per class: energy aligning, thresholding by the prior, and the raw network."""
+"""Correctors that add a number per class: energy aligning, and thresholding by the prior."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from energyalign.core.clusters import Clusters
-from energyalign.core.errors import EnergyAlignError
 from energyalign.core.sharing import SharingChoice
 from energyalign.experiment.shift_fit import fit_for_row, looks_at_evidence
 from energyalign.incremental.correctors.base import Corrected, Feedback
 from energyalign.incremental.correctors.plain import PlainCorrector
+from energyalign.incremental.refusals import refuse_no_memory
 
 if TYPE_CHECKING:
     from energyalign.experiment.evidence import EvidencePlan
@@ -69,12 +69,8 @@ class ShiftCorrector(PlainCorrector):
         return "teacher" if self.feeds_back else "none"
 
     def check(self, config: IncrementalConfig) -> None:
-        """Evidence takes images of every class."""
-        if self.reads_evidence and config.memory.selection == "none":
-            raise EnergyAlignError(
-                "energy aligning needs images of every class seen, and the memory none keeps nothing of the old ones: "
-                "give a memory, for example --memory random."
-            )
+        """Evidence takes images of every class, and a prior their number."""
+        refuse_no_memory(config, f"{self.estimator} shifts need training images of every class seen")
 
     def correct(self, after: AfterStep, plan: EvidencePlan) -> Corrected:
         """The head with shifts behind it."""

@@ -25,6 +25,8 @@ class WeightAligning(PlainCorrector):
     A head that normalises its weights, as a cosine head does, predicts as before. So does a head whose new weights are
     all zero, which no factor makes longer; gamma is 1 then.
 
+    The row has the random memory of energy aligning, with which the paper compares it.
+
     References
     ----------
     Zhao et al. 2020, Maintaining Discrimination and Fairness in Class Incremental Learning.
@@ -38,7 +40,7 @@ class WeightAligning(PlainCorrector):
     def correct(self, after: AfterStep, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """The head with rescaled rows."""
         head, n_old = after.copied_head(), after.step.n_old
-        lengths = torch.linalg.vector_norm(head.weight.detach().double(), dim=1)
+        lengths = torch.linalg.vector_norm(head.weight.detach().cpu().double(), dim=1)
         old, new = float(lengths[:n_old].mean()), float(lengths[n_old:].mean())
         gamma = old / new if new > 0 else 1.0
         with torch.no_grad():

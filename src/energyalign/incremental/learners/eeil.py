@@ -17,6 +17,7 @@ from energyalign.data.seeds import ORDER, generator
 from energyalign.experiment.outputs import outputs
 from energyalign.incremental.finished_step import frozen
 from energyalign.incremental.learners.fine_tuning import FineTuning, cross_entropy
+from energyalign.incremental.refusals import refuse_no_memory
 from energyalign.incremental.selection import herded_lists
 from energyalign.losses.distillation import distillation
 from energyalign.nets.network import Network
@@ -39,8 +40,8 @@ class EEIL(FineTuning):
 
     1. On all images of the step, with a group for each step before and the network of the step before as teacher.
     2. From the second step on, balanced fine-tuning at a tenth of the rate: of each new class only as many images as
-       there are of an old one, chosen by herding on the network of stage 1. This network teaches too, all groups and
-       the newest one among them.
+       there are of an old one, chosen by herding on the network of stage 1. Now this network is the teacher, of all
+       groups, the newest one among them.
 
     Both stages share the epochs of the cell as 40 and 30 of the original's 70. Batch size, rate, its schedule and
     weight decay are those of the cell, and all epochs of a step have as many batches: the second stage sees its few
@@ -76,11 +77,7 @@ class EEIL(FineTuning):
 
     def check(self, config: IncrementalConfig) -> None:
         """It needs exemplars, and gradients that nothing scales."""
-        if config.memory.selection == "none":
-            raise EnergyAlignError(
-                "eeil balances new classes against the exemplars of old ones, and the memory none keeps nothing: give "
-                "a memory, for example --memory herding."
-            )
+        refuse_no_memory(config, "eeil balances new classes against the exemplars of old ones")
         if config.precision == "16-mixed":
             raise EnergyAlignError(
                 "eeil adds noise to gradients, and the precision 16-mixed scales them by a factor that changes all the "

@@ -33,6 +33,9 @@ class FineTuning:
     """The head that belongs to it, whatever the cell says."""
     has_teacher: ClassVar[bool] = False
     """Whether it learns from the network of the step before, corrected as the method says."""
+    starts_anew: ClassVar[bool] = False
+    """Whether each step begins with a new network. Then there is no reason for weight decay to fall from step to step:
+    in the paper it does because one and the same network is trained again and again."""
 
     def backbone(self, name: str) -> str:
         """The network it needs instead of the cell's."""
@@ -47,7 +50,7 @@ class FineTuning:
 
     def start(self, step: Step, before: Network | None) -> Network:
         """The network with which a step begins: a new one, or that of the step before with a larger head."""
-        if before is not None:
+        if before is not None and not self.starts_anew:
             network = copy.deepcopy(before)
             step.seed_torch("head")
             network.head = grown(network.head, step.n_seen)

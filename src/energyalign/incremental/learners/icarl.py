@@ -32,6 +32,9 @@ class ICaRL(FineTuning):
     all worked and 0.02 worked best. The rate falls to a fifth after 49 and after 63 of 70 epochs, here after the same
     parts of the cell's. Weight decay falls from step to step as in the cell.
 
+    For ImageNet the original has other steps (a fifth after 20, 30, 40 and 50 of 60 epochs); here these are taken for
+    all data.
+
     References
     ----------
     Rebuffi et al. 2017, iCaRL: Incremental Classifier and Representation Learning.

@@ -121,7 +121,7 @@ class RandomPathSelection(FineTuning):
         return loss
 
     def _chosen_path(self, step: Step, network: Network, teacher: torch.nn.Module | None) -> tuple[int, ...]:
-        """The best of the candidates on images that they were not trained on."""
+        """The best of the candidates on images of the step that they were not trained on."""
         random = np.random.default_rng(step.seed("paths"))
         paths: list[tuple[int, ...]] = [network.backbone.random_path(random) for _ in range(self.candidates)]
         if len(paths) == 1:
@@ -149,6 +149,11 @@ class RandomPathSelection(FineTuning):
         # At least one image of a class, but no more than leave it as many to be trained on.
         compared = [one[: min(max(1, int(self.compared_on * len(one))), len(one) // 2)] for one in lists]
         compared_on = np.sort(np.concatenate(compared))
+        alone = sum(len(one) == 0 for one in compared)
+        if alone:
+            step.reporter.note(
+                f"{alone} of {step.n_seen} classes have a single image: paths are compared without them."
+            )
         if len(compared_on) == 0:
             raise EnergyAlignError(
                 f"no class of step {step.number} has two training images, so that paths cannot be compared: add images."
