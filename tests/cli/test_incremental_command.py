@@ -105,7 +105,7 @@ def test_and_writes_a_run_directory(standard: Any) -> None:
     expected = {"config.json", "manifest.json", "rows.jsonl"}
     for step in range(1, 6):
         expected |= {f"step-0{step}/{name}.safetensors" for name in of_step}
-        expected |= {f"step-0{step}/state.json", f"step-0{step}/training/config.json"}
+        expected |= {f"step-0{step}/state.json"}
     assert set(contents(run)) == expected
     assert [(row["step"], row["corrector"]) for row in rows_in(run)] == [
         (step, name) for step in range(1, 6) for name in ("ea", "ea-marginal", "prior", "raw")
@@ -322,9 +322,12 @@ def test_a_users_own_images_in_uneven_steps(tmp_path: Path, monkeypatch: pytest.
 
 
 BAD = [
-    (["digits", "--steps", "11"], "11 steps are more than 10 classes: give --steps 10 or fewer"),
-    (["digits", "--subset", "first:4", "--steps", "5"], "5 steps are more than 4 classes"),
-    (["digits", "--steps", "1"], "1 steps: classes must come in at least 2 steps"),
+    (["digits", "--steps", "10"], "Give --steps 9 or fewer"),
+    (["digits", "--learner", "fine-tune", "--fed-back", "ea"], "fine-tune has no teacher"),
+    (["digits", "--method", "lwf", "--corrector", "prior"], "the memory none"),
+    (["digits", "--steps", "11"], "11 steps are too many for 10 classes"),
+    (["digits", "--subset", "first:4", "--steps", "5"], "5 steps are too many for 4 classes"),
+    (["digits", "--steps", "1"], "--steps 1: classes must come in at least 2 steps"),
     (["digits", "--steps", "0"], "at least 2 steps"),
     (["folder:images", "--steps", "0"], "at least 2 steps"),
     (["digits", "--steps", "-3"], "at least 2 steps"),
@@ -345,9 +348,11 @@ BAD = [
     (["digits", "--subset", "seed1993"], "is drawn from 1,000 classes, and this dataset has 10"),
     (["digits", "--method", "magic"], "unknown method 'magic'"),
     (["digits", "--method", "ea", "--learner", "distill"], "give --method or --learner, not both"),
-    (["digits", "--memory", "none"], "the memory none keeps nothing of the old ones"),
-    (["digits", "--method", "lwf", "--corrector", "ea"], "the memory none keeps nothing of the old ones"),
-    (["digits", "--corrector", "bic", "--fed-back", "raw"], "bic needs images that were held out"),
+    (["digits", "--memory", "none", "--corrector", "ea"], "the memory none keeps nothing of old classes"),
+    (["digits", "--method", "lwf", "--corrector", "ea"], "the memory none keeps nothing of old classes"),
+    (["digits", "--method", "ea", "--corrector", "bic"], "bic needs images that were held out"),
+    (["digits", "--accelerator", "tpu"], "cannot train with --accelerator tpu"),
+    (["digits", "--accelerator", "cpu", "--precision", "16-mixed"], "16-mixed needs a GPU"),
     (["digits", "--backbone", "alexnet"], "unknown backbone 'alexnet'"),
     (["digits", "--epochs", "0"], "epochs and batch size must be at least 1"),
     (["digits", "--seed", "0", "-1"], "the seed is -1"),

@@ -39,7 +39,7 @@ def hand_made_step(
         digits_config(FineTuning(), epochs=1), len(sizes), sizes, np.arange(len(train)), train, (), held_out,
         RunDirectory(Path("nowhere")), Fabric(accelerator="cpu", devices=1), Reporter(),
     )  # fmt: skip
-    return AfterStep(step, Network(nn.Flatten(), head), train, records)
+    return AfterStep(step, Network(nn.Flatten(), head), train, records, network_sha256="")
 
 
 def linear(weight: Sequence[Sequence[float]], bias: Sequence[float] | None = None) -> nn.Linear:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from energyalign.incremental.correctors import CORRECTORS
 from energyalign.incremental.correctors.shifts import ShiftedHead
 from energyalign.incremental.experiment import IncrementalExperiment
 from energyalign.incremental.learners import find_learner
+from energyalign.incremental.learners.bic import BiC
 from energyalign.incremental.learners.distill import Distill
 from energyalign.incremental.methods import METHODS
 from energyalign.incremental.orders import order_hash
@@ -251,3 +253,51 @@ def test_energy_aligning_without_memory_is_refused_before_training(tmp_path: Pat
     with pytest.raises(EnergyAlignError, match="the memory none"):
         run_digits(tmp_path / "run", config(epochs=1, memory="none"), "raw")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_prior_without_memory_is_refused_before_training(tmp_path: Path) -> None:
+    with pytest.raises(EnergyAlignError, match="the memory none"):
+        run_digits(tmp_path / "run", config("lwf", epochs=1, memory="none", corrector="raw"), "raw", "prior")
+    assert not (tmp_path / "run").exists()
+
+
+def test_steps_that_were_removed_come_back_with_all_their_files(tmp_path: Path) -> None:
+    """As the message about a damaged file advises."""
+    settings = config(epochs=1, n_steps=3)
+    run_digits(tmp_path / "run", settings, "raw", "ea")
+    before = bytes_of_steps(tmp_path / "run")
+    for number in (2, 3):
+        shutil.rmtree(tmp_path / "run" / f"step-{number:02d}")
+    run_digits(tmp_path / "run", settings, "raw", "ea")
+    assert bytes_of_steps(tmp_path / "run") == before
+
+
+def test_a_row_of_another_network_is_not_taken_for_one_of_this(tmp_path: Path) -> None:
+    settings = config(epochs=1, n_steps=2)
+    rows = run_digits(tmp_path / "run", settings, "raw")
+    path = tmp_path / "run" / "rows.jsonl"
+    strange = [row | {"network_sha256": "of another", "overall": 0.123} for row in rows]
+    path.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in strange))
+    assert run_digits(tmp_path / "run", settings, "raw") == rows
+
+
+class HoldingOut(BiC):
+    """Keeps which images each step was trained on, and which it held out."""
+
+    steps: list[tuple[set[int], set[int]]] = []  # noqa: RUF012 - shared on purpose
+
+    def learn(self, step: Any, network: Any, teacher: Any) -> None:
+        held_out = {index for of_class in step.new_held_out for index in of_class.tolist()}
+        HoldingOut.steps.append((set(step.indices.tolist()), held_out))
+        super().learn(step, network, teacher)
+
+
+def test_what_is_held_out_is_never_trained_on(tmp_path: Path) -> None:
+    """Neither in its own step nor in any later one, where it may be kept as an exemplar to validate with."""
+    HoldingOut.steps.clear()
+    settings = digits_config(HoldingOut(), epochs=1, corrector="bic", memory="herding:40")
+    run_digits(tmp_path / "run", settings, "bic")
+    held_out = set().union(*(held for _, held in HoldingOut.steps))
+    assert len(HoldingOut.steps) == 5
+    assert all(held for _, held in HoldingOut.steps)
+    assert not any(trained & held_out for trained, _ in HoldingOut.steps)

@@ -13,6 +13,7 @@ from energyalign.incremental.config import IncrementalConfig
 from energyalign.incremental.learners import LEARNERS, find_learner
 from energyalign.incremental.memory_plan import MemoryPlan
 from energyalign.incremental.methods import METHODS
+from energyalign.incremental.methods import config_of as config_of_method
 from energyalign.incremental.paper import PAPER
 from energyalign.incremental.presets import PRESETS, Preset, preset_for, selection_of
 from energyalign.nets.network import BACKBONES
@@ -187,3 +188,27 @@ def test_the_config_of_every_method_comes_back_from_its_json(name: str) -> None:
 def test_numbers_that_make_no_sense(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(EnergyAlignError, match=message):
         replace(config_of(PRESETS["digits-il-5"], "distill", "ea"), **changes)
+
+
+def test_joint_training_begins_anew_and_so_does_its_weight_decay() -> None:
+    joint = config_of_method(METHODS["joint"], PRESETS["cifar100-il-10"], seed=0)
+    assert joint.recipe_of(1) == joint.recipe_of(10)
+    distill = config_of_method(METHODS["ea"], PRESETS["cifar100-il-10"], seed=0)
+    assert distill.recipe_of(10).optimizer.weight_decay == pytest.approx(4e-4 * 0.5**9)
+
+
+def test_what_is_fed_back_may_be_asked_for() -> None:
+    asked = config_of_method(METHODS["distill"], PRESETS["digits-il-5"], seed=0, fed_back="ea-marginal")
+    assert asked.fed_back == "ea-marginal"
+    assert asked.evidence is not None
+    held = config_of_method(METHODS["distill"], PRESETS["digits-il-5"], seed=0, fed_back="bic")
+    assert held.held_out == pytest.approx(0.1)
+    none = config_of_method(METHODS["ea"], PRESETS["digits-il-5"], seed=0, fed_back="raw")
+    assert (none.fed_back, none.evidence) == ("raw", None)
+
+
+def test_without_a_teacher_nothing_can_be_fed_back_to_it() -> None:
+    with pytest.raises(EnergyAlignError, match="fine-tune has no teacher"):
+        config_of_method(METHODS["fine-tuning"], PRESETS["digits-il-5"], seed=0, fed_back="ea")
+    student = config_of_method(METHODS["fine-tuning"], PRESETS["digits-il-5"], seed=0, fed_back="wa")
+    assert student.fed_back == "wa"

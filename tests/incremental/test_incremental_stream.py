@@ -27,13 +27,13 @@ def stream_of(counts: tuple[int, ...], *, order: str = "natural", subset: str = 
 def test_classes_are_shared_out_evenly_and_the_first_steps_have_the_rest() -> None:
     assert step_sizes(100, 10) == (10,) * 10
     assert step_sizes(10, 3) == (4, 3, 3)
-    assert step_sizes(5, 5) == (1,) * 5
+    assert step_sizes(6, 5) == (2, 1, 1, 1, 1)
 
 
 @given(st.integers(2, 60), st.integers(2, 60))
 def test_every_class_comes_once(n_classes: int, n_steps: int) -> None:
-    if n_steps > n_classes:
-        with pytest.raises(EnergyAlignError, match=f"--steps {n_classes} or fewer"):
+    if n_steps >= n_classes:
+        with pytest.raises(EnergyAlignError, match=f"--steps {n_classes - 1} or fewer"):
             step_sizes(n_classes, n_steps)
         return
     sizes = step_sizes(n_classes, n_steps)
@@ -81,7 +81,7 @@ def test_a_class_without_test_images_is_refused_by_name() -> None:
     test = tiny_images((1, 1, 1))
     test = test.subset(np.flatnonzero(test.labels != 1))
     with pytest.raises(EnergyAlignError, match="no image of class 1"):
-        make_stream(tiny_images((2, 2, 2)), test, subset="all", order="natural", n_steps=3)
+        make_stream(tiny_images((2, 2, 2)), test, subset="all", order="natural", n_steps=2)
 
 
 def test_the_manifest_tells_orders_apart() -> None:

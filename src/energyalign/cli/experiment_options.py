@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -106,6 +108,18 @@ def folder_name(arguments: argparse.Namespace, cell: str, options: Sequence[str]
     return re.sub(r"[^\w.-]+|_", "-", "-".join(words))
 
 
+def out_folder(arguments: argparse.Namespace, cell: str, options: Sequence[str]) -> Path:
+    """Where the runs go: --out, or a folder that is named after cell and options."""
+    from energyalign.core.errors import EnergyAlignError
+
+    out = Path(arguments.out or f"runs/{folder_name(arguments, cell, options)}")
+    if (out / "config.json").exists():
+        raise EnergyAlignError(
+            f"{out} is a run directory itself, and run directories go below --out: give the folder that it was made in."
+        )
+    return out
+
+
 def make_fabric(accelerator: str, precision: Any) -> Fabric:
     """Device and precision."""
     from lightning.fabric import Fabric
@@ -113,8 +127,14 @@ def make_fabric(accelerator: str, precision: Any) -> Fabric:
     from energyalign.core.errors import EnergyAlignError
 
     try:
-        return Fabric(accelerator=accelerator, devices=1, precision=precision)
-    except (ValueError, RuntimeError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is refused below
+            fabric = Fabric(accelerator=accelerator, devices=1, precision=precision)
+    except (ValueError, RuntimeError, ImportError) as error:
+        reason = str(error).strip().splitlines()[0]
         raise EnergyAlignError(
-            f"cannot train with --accelerator {accelerator} and --precision {precision}: {error}"
+            f"cannot train with --accelerator {accelerator} and --precision {precision}: {reason}"
         ) from error
+    if fabric.device.type == "cpu" and str(precision) in ("16", "16-mixed"):
+        raise EnergyAlignError(f"--precision {precision} needs a GPU: choose bf16-mixed or 32-true.")  # or it is bf16
+    return fabric

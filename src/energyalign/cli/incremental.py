@@ -66,7 +66,13 @@ def add_parser(commands: Any) -> None:
         help="exemplars of all old classes: random:2000, herding:2000, none, all; a number alone changes the number "
         "(default: that of the learner's rows, mostly random, and the preset's number)",
     )  # fmt: skip
-    add("--corrector", nargs="+", default=[], metavar="NAME", help="ea (default), raw, prior, ...; several are rows")
+    add(
+        "--corrector",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="several are rows (default: that of the learner's row, ea)",
+    )
     add(
         "--fed-back", metavar="NAME",
         help="the corrector whose result the next step's teacher has, for all rows (default: each row's own)",
@@ -97,7 +103,7 @@ def _show(rows: list[Row], title: str) -> None:
     print_table(console, *step_table(rows))
     columns, lines = summary_table(rows)
     print_table(console, columns, lines)
-    print("average: over the steps from the second on, as in the paper; old, new, forgetting: after the last step.")
+    print("averages: over the steps from the second on, as in the paper; old, new, forgetting: after the last step.")
     if "paper" in columns:
         print(
             "Paper: averages as printed there. All rows but ea are quoted in it from other papers, with networks, "

@@ -13,7 +13,7 @@ from energyalign.incremental.config import IncrementalConfig
 from energyalign.incremental.correctors import STANDARD
 from energyalign.incremental.learners import find_learner
 from energyalign.incremental.memory_plan import MemoryPlan
-from energyalign.incremental.methods import METHODS, Method, config_of, find_method, memory_of
+from energyalign.incremental.methods import METHODS, Method, config_of, find_method, row_of
 from energyalign.incremental.presets import Preset, preset_for
 
 OF_THE_TRAINING = (*OF_ANY_TRAINING, "order")
@@ -73,11 +73,8 @@ def _methods(arguments: argparse.Namespace) -> list[Method]:
         if arguments.learner:
             raise EnergyAlignError("a method has a learner of its own: give --method or --learner, not both.")
         return [find_method(name) for name in (METHODS if "all" in arguments.method else arguments.method)]
-    learner = find_learner(arguments.learner or "distill").name
-    memory = arguments.memory or memory_of(learner)
-    # Nothing is aligned without images of old classes.
-    correctors = arguments.corrector or ["raw" if memory == "none" else "ea"]
-    return [Method(learner, memory_of(learner), corrector, "", "") for corrector in correctors]
+    row = row_of(find_learner(arguments.learner or "distill").name)._replace(head=None)
+    return [row._replace(corrector=corrector) for corrector in arguments.corrector or [row.corrector]]
 
 
 def _extra(arguments: argparse.Namespace) -> list[str]:

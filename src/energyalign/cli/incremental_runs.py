@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from energyalign.cli.experiment_options import evidence_plans, folder_name, make_fabric
+from energyalign.cli.experiment_options import evidence_plans, make_fabric, out_folder
 from energyalign.cli.incremental_plan import OF_THE_TRAINING, chosen_preset, planned_runs
 from energyalign.core.errors import EnergyAlignError
 from energyalign.data.sources import open_source
@@ -25,7 +25,7 @@ def rows_of_all_runs(arguments: argparse.Namespace) -> tuple[list[Row], str]:
     """Rows of every training and seed, and a title."""
     preset, plans = chosen_preset(arguments), evidence_plans(arguments)
     fabric = make_fabric(arguments.accelerator, arguments.precision or "32-true")
-    out = Path(arguments.out or f"runs/{folder_name(arguments, preset.name, OF_THE_TRAINING)}")
+    out = out_folder(arguments, preset.name, OF_THE_TRAINING)
     source = open_source(preset.dataset, arguments.data_root)
     stream = make_stream(
         source.load("train"), source.load("test"), subset=preset.subset, order=preset.order, n_steps=preset.n_steps
@@ -59,7 +59,7 @@ def rows_of_one_run(arguments: argparse.Namespace) -> tuple[list[Row], str]:
     run = RunDirectory(folder)
     stored = run.read_json("config.json")
     if stored is None:
-        raise EnergyAlignError(f"{folder} is no run directory: there is no config.json in it.")
+        raise EnergyAlignError(f"{folder} is no run directory: give the folder of a seed, such as {folder}/seed-0.")
     config = IncrementalConfig.from_json(stored)
     names = (config.dataset, config.name)
     if arguments.dataset not in names and selection_of(arguments.dataset) != (config.dataset, config.subset):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lightning.fabric import Fabric
 
-from energyalign.cli.experiment_options import evidence_plans, folder_name, make_fabric
+from energyalign.cli.experiment_options import evidence_plans, make_fabric, out_folder
 from energyalign.cli.longtail_plan import OF_THE_TRAINING, chosen_preset, make_config, planned_trainings
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiment.rows import Row
@@ -24,7 +24,7 @@ def rows_of_all_runs(arguments: argparse.Namespace) -> tuple[list[Row], str]:
     """Rows of every training and seed, and a title."""
     preset, plans = chosen_preset(arguments), evidence_plans(arguments)
     fabric = make_fabric(arguments.accelerator, arguments.precision or "32-true")
-    out = Path(arguments.out or f"runs/{folder_name(arguments, preset.name, OF_THE_TRAINING)}")
+    out = out_folder(arguments, preset.name, OF_THE_TRAINING)
     trainings, seeds = planned_trainings(arguments, preset.head, CrossEntropy()), list(dict.fromkeys(arguments.seed))
     configs = {(t, s): make_config(arguments, preset, trainings[t], s) for t in range(len(trainings)) for s in seeds}
     data = load_data(next(iter(configs.values())), arguments.data_root)  # the same for all

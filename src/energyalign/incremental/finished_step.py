@@ -38,7 +38,7 @@ def is_finished(run: RunDirectory, number: int) -> bool:
 
 
 def save_step(run: RunDirectory, number: int, network: Network, memory: Memory, record: StepRecord) -> FinishedStep:
-    """Write the files and drop the checkpoints that led there."""
+    """Write the files and drop the trainings that led there."""
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     content = save(weights)
     finished = FinishedStep(memory, record, hashlib.sha256(content).hexdigest())
@@ -49,7 +49,7 @@ def save_step(run: RunDirectory, number: int, network: Network, memory: Memory, 
         save_arrays(folder / RECORD, record.arrays())
         hashes = {NETWORK: finished.network_sha256, RECORD: _sha256(folder / RECORD)}
         RunDirectory(folder).write_json(STATE, {"memory": memory.to_json(), "sha256": hashes})
-        _drop_checkpoints(folder)
+        _drop_stages(folder)
     return finished
 
 
@@ -67,14 +67,14 @@ def load_step(run: RunDirectory, number: int, network: Network) -> FinishedStep:
         raise EnergyAlignError(f"the step in {folder} cannot be read ({error}): {_remedy(folder)}") from error
     network.eval()
     if run.writes:
-        _drop_checkpoints(folder)  # a process may have been killed right before it did
+        _drop_stages(folder)  # a process may have been killed right before it did
     return FinishedStep(memory, StepRecord.from_arrays(load_arrays(folder / RECORD)), state["sha256"][NETWORK])
 
 
-def _drop_checkpoints(folder: Path) -> None:
-    """Those of a finished step, which nobody will need."""
-    for checkpoints in folder.glob("*/checkpoints"):
-        shutil.rmtree(checkpoints)
+def _drop_stages(folder: Path) -> None:
+    """The run directories of the trainings of a finished step, with their checkpoints: nobody will need them."""
+    for config in folder.glob("*/config.json"):
+        shutil.rmtree(config.parent)
 
 
 def frozen(network: torch.nn.Module) -> torch.nn.Module:

@@ -82,7 +82,7 @@ class ClassStream:
 def step_sizes(n_classes: int, n_steps: int) -> tuple[int, ...]:
     """Classes of each step: as many in each, and one more in the first ones where they cannot be shared out evenly."""
     if n_steps < 2:
-        raise EnergyAlignError(f"{n_steps} steps: classes must come in at least 2 steps to come incrementally.")
+        raise EnergyAlignError(f"--steps {n_steps}: classes must come in at least 2 steps to come incrementally.")
     if n_steps >= n_classes:
         raise EnergyAlignError(
             f"{n_steps} steps are too many for {n_classes} classes: the first must have two, or there would be nothing "

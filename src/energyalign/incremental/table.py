@@ -68,9 +68,7 @@ def curves_of(rows: Sequence[Row]) -> dict[str, list[Curve]]:
         lines.setdefault(name, []).append(Curve(of_run))
     for name, curves in lines.items():
         if len({_settings(row) for curve in curves for row in curve.rows}) > 1:
-            raise EnergyAlignError(
-                f"the rows of {name} are of trainings with different settings: make a table of each."
-            )
+            raise EnergyAlignError(f"the rows of {name} are of different settings: make a table of each.")
     return lines
 
 

@@ -93,6 +93,14 @@ def test_the_pair_is_of_held_out_images_and_old_logits_stay() -> None:
     says = corrected.head(torch.tensor([[7.0, 2.0]])).tolist()[0]
     assert says == pytest.approx([7.0, 2 * alpha + beta], abs=1e-3)
     assert after.network.head(torch.tensor([[7.0, 2.0]])).tolist() == [[7.0, 2.0]]
+    assert corrected.concerns == ()
+
+
+def test_one_held_out_image_of_each_class_is_a_concern() -> None:
+    images = pixels([[9, 0], [0, 9]], [0, 1], 2)
+    after = hand_made_step(linear([[1.0, 0.0], [0.0, 1.0]]), (1, 1), images, held_out=images)
+    (concern,) = BiasCorrection().correct(after, EvidencePlan()).concerns
+    assert "from 1 held-out images of each class" in concern
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ def test_the_factors_by_hand() -> None:
     corrected = IL2M().correct(after_step(IDENTITY), EvidencePlan())
     assert corrected.details["factors"] == pytest.approx([4.0, 1.6], rel=1e-5)
     assert corrected.details["kept"] == []
+    assert corrected.concerns == ()
     taken_for_new, taken_for_old = [3.0, 2.0, 7.0, 1.0], [3.0, 1.0, 2.0, 0.0]
     scores = corrected.head(torch.tensor([taken_for_new, taken_for_old])).tolist()
     assert scores[0] == pytest.approx([12.0, 3.2, 7.0, 1.0], rel=1e-5)
@@ -58,6 +59,7 @@ def test_a_mean_of_zero_or_of_another_sign_leaves_the_score(own: float) -> None:
     corrected = IL2M().correct(after_step(weight), EvidencePlan())
     assert corrected.details["factors"] == pytest.approx([4.0, 1.0], rel=1e-5)
     assert corrected.details["kept"] == [1]
+    assert [concern[:20] for concern in corrected.concerns] == ["1 of 2 old classes k"]
 
 
 def test_without_exemplars_it_is_refused() -> None:

@@ -36,7 +36,7 @@ class FirstPixels(torch.nn.Module):
 
 def after(exemplars: ImageSet) -> AfterStep:
     step = tiny_step(find_learner("icarl"), COUNTS, (2, 1), memory="herding:40")
-    return AfterStep(step, Network(FirstPixels(), torch.nn.Linear(4, 3)), exemplars, [])
+    return AfterStep(step, Network(FirstPixels(), torch.nn.Linear(4, 3)), exemplars, [], network_sha256="")
 
 
 def means_of(exemplars: ImageSet) -> np.ndarray:

@@ -9,10 +9,14 @@ import torch
 
 from energyalign.incremental.correctors.base import Corrected, Feedback
 from energyalign.incremental.correctors.plain import PlainCorrector
+from energyalign.nets.normalised import NormalisedHead
 
 if TYPE_CHECKING:
     from energyalign.experiment.evidence import EvidencePlan
     from energyalign.incremental.after_step import AfterStep
+
+
+_IDLE = ("a head that normalises its weights predicts as before: weight aligning needs --head linear.",)
 
 
 @dataclass(frozen=True)
@@ -45,4 +49,4 @@ class WeightAligning(PlainCorrector):
         gamma = old / new if new > 0 else 1.0
         with torch.no_grad():
             head.weight[n_old:] *= gamma
-        return Corrected(head, details={"gamma": gamma})
+        return Corrected(head, details={"gamma": gamma}, concerns=_IDLE if isinstance(head, NormalisedHead) else ())

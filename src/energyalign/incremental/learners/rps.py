@@ -151,9 +151,7 @@ class RandomPathSelection(FineTuning):
         compared_on = np.sort(np.concatenate(compared))
         alone = sum(len(one) == 0 for one in compared)
         if alone:
-            step.reporter.note(
-                f"{alone} of {step.n_seen} classes have a single image: paths are compared without them."
-            )
+            step.reporter.note(f"Paths are compared without {alone} classes that have a single image.")
         if len(compared_on) == 0:
             raise EnergyAlignError(
                 f"no class of step {step.number} has two training images, so that paths cannot be compared: add images."
