@@ -16,7 +16,7 @@ from energyalign.incremental.experiment import IncrementalExperiment
 from energyalign.incremental.learners import Learner
 from energyalign.incremental.memory_plan import MemoryPlan
 from energyalign.incremental.presets import PRESETS
-from energyalign.incremental.stream import load_stream
+from energyalign.incremental.stream import ClassStream, load_stream
 from energyalign.train.position import Position
 from energyalign.train.reporter import Reporter
 
@@ -62,10 +62,15 @@ def run_digits(
     """
     stream = load_stream(config)
     if per_class is not None:
-        labels = stream.train.labels
-        kept = np.concatenate([np.flatnonzero(labels == k)[:per_class] for k in np.unique(labels)])
-        stream = replace(stream, train=stream.train.subset(kept))
+        stream = few(stream, per_class)
     return IncrementalExperiment(config, stream=stream, reporter=reporter).run(folder, correctors or ("raw",))
+
+
+def few(stream: ClassStream, per_class: int) -> ClassStream:
+    """The same classes with the first so many training images of each."""
+    labels = stream.train.labels
+    kept = np.concatenate([np.flatnonzero(labels == k)[:per_class] for k in np.unique(labels)])
+    return replace(stream, train=stream.train.subset(kept))
 
 
 def bytes_of_steps(folder: Path) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from incremental_run import StopAt, bytes_of_steps, digits_config, run_digits
+from incremental_run import StopAt, bytes_of_steps, digits_config, few, run_digits
 
 from energyalign import EnergyAlignError
 from energyalign.core.arrays import Ints
@@ -34,6 +34,7 @@ from energyalign.train.interruption import Interrupted
 from energyalign.train.tensor_file import load_arrays
 
 ALL = ("raw", "prior", "ea", "ea-marginal")
+FEW = 30  # training images of each class, where it does not matter how well it learns
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +120,7 @@ class Spy(Distill):
 def test_the_shift_reaches_the_teacher_and_not_the_student(tmp_path: Path) -> None:
     Spy.seen.clear()
     settings = digits_config(Spy(), epochs=1, corrector="ea", head="cosine", n_steps=3)
-    rows = run_digits(tmp_path / "run", settings, "ea")
+    rows = run_digits(tmp_path / "run", settings, "ea", per_class=FEW)
     assert Spy.seen[0][1] is None
     for number in (2, 3):
         student, teacher = Spy.seen[number - 1]
@@ -159,7 +160,7 @@ def test_nothing_of_past_classes_is_seen_beyond_the_memory(
     """Of every row: all training images that leave the stream from step b on are of new classes or were kept before."""
     acting = next((name for name in correctors if name != "raw"), "raw")
     settings = config(learner, epochs=1, corrector=acting, memory=memory, head="linear", n_steps=3)
-    stream = load_stream(settings)
+    stream = few(load_stream(settings), FEW)
     fields = {name: getattr(stream.train, name) for name in stream.train.__dataclass_fields__}
     experiment = IncrementalExperiment(settings, stream=replace(stream, train=Watched(**fields)))
     Watched.taken.clear()
@@ -184,14 +185,22 @@ def test_nothing_of_past_classes_is_seen_beyond_the_memory(
     assert all(len(one) <= limit for one in kept)
 
 
-@pytest.mark.parametrize("where", [("step 1 of 5", 1, 3), ("step 3 of 5", 2, 1), ("step 5 of 5", 2, 7)])
-def test_a_run_that_was_stopped_inside_a_step_ends_the_same(tmp_path: Path, where: tuple[str, int, int]) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    run_digits(whole, config(), *ALL)
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    run_digits(folder, config(), *ALL, per_class=FEW)
+    return bytes_of_steps(folder)
+
+
+@pytest.mark.parametrize("where", [("step 1 of 5", 1, 1), ("step 3 of 5", 2, 1), ("step 5 of 5", 2, 3)])
+def test_a_run_that_was_stopped_inside_a_step_ends_the_same(
+    tmp_path: Path, uninterrupted: dict[str, bytes], where: tuple[str, int, int]
+) -> None:
+    stop = StopAt(where[0], epoch=where[1], batch=where[2])
     with pytest.raises(Interrupted):
-        run_digits(parts, config(), *ALL, reporter=StopAt(where[0], epoch=where[1], batch=where[2]))
-    run_digits(parts, config(), *ALL)
-    assert bytes_of_steps(parts) == bytes_of_steps(whole)
+        run_digits(tmp_path / "run", config(), *ALL, reporter=stop, per_class=FEW)
+    run_digits(tmp_path / "run", config(), *ALL, per_class=FEW)
+    assert bytes_of_steps(tmp_path / "run") == uninterrupted
 
 
 def test_a_finished_run_is_not_measured_again(
@@ -208,9 +217,11 @@ def test_a_finished_run_is_not_measured_again(
 
 
 def test_correctors_that_come_later_are_measured_on_the_same_networks(tmp_path: Path) -> None:
-    first = run_digits(tmp_path / "run", config("fine-tune", corrector="raw", head="linear"), "raw")
+    first = run_digits(tmp_path / "run", config("fine-tune", corrector="raw", head="linear"), "raw", per_class=FEW)
     before = (tmp_path / "run" / "step-02" / "network.safetensors").read_bytes()
-    later = run_digits(tmp_path / "run", config("fine-tune", corrector="raw", head="linear"), "raw", "prior")
+    later = run_digits(
+        tmp_path / "run", config("fine-tune", corrector="raw", head="linear"), "raw", "prior", per_class=FEW
+    )
     assert (tmp_path / "run" / "step-02" / "network.safetensors").read_bytes() == before
     assert [row for row in later if row["corrector"] == "raw"] == first
     assert len(later) == 2 * len(first)
@@ -228,13 +239,13 @@ def test_several_kinds_of_evidence_are_rows_of_their_own(tmp_path: Path) -> None
 
 def test_a_damaged_network_is_refused_with_a_remedy(tmp_path: Path) -> None:
     settings = config(epochs=1, n_steps=2)
-    run_digits(tmp_path / "run", settings, "raw")
+    run_digits(tmp_path / "run", settings, "raw", per_class=FEW)
     path = tmp_path / "run" / "step-01" / "network.safetensors"
     content = bytearray(path.read_bytes())
     content[-5] ^= 1
     path.write_bytes(content)
     with pytest.raises(EnergyAlignError, match=r"step-01/network.safetensors is damaged: remove .*step-01"):
-        run_digits(tmp_path / "run", settings, "raw")
+        run_digits(tmp_path / "run", settings, "raw", per_class=FEW)
 
 
 def test_checkpoints_are_gone_when_a_step_is_done(finished: tuple[Path, list[Row]]) -> None:
@@ -245,40 +256,42 @@ def test_a_corrector_that_needs_held_out_images_needs_a_run_that_has_them(tmp_pa
     demanding = [name for name, entry in CORRECTORS.items() if entry.corrector.held_out]
     for name in demanding:
         with pytest.raises(EnergyAlignError, match="held out from training"):
-            run_digits(tmp_path / "run", config(epochs=1), name)
+            run_digits(tmp_path / "run", config(epochs=1), name, per_class=FEW)
     assert not (tmp_path / "run").exists()
 
 
 def test_energy_aligning_without_memory_is_refused_before_training(tmp_path: Path) -> None:
     with pytest.raises(EnergyAlignError, match="the memory none"):
-        run_digits(tmp_path / "run", config(epochs=1, memory="none"), "raw")
+        run_digits(tmp_path / "run", config(epochs=1, memory="none"), "raw", per_class=FEW)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_prior_without_memory_is_refused_before_training(tmp_path: Path) -> None:
     with pytest.raises(EnergyAlignError, match="the memory none"):
-        run_digits(tmp_path / "run", config("lwf", epochs=1, memory="none", corrector="raw"), "raw", "prior")
+        run_digits(
+            tmp_path / "run", config("lwf", epochs=1, memory="none", corrector="raw"), "raw", "prior", per_class=FEW
+        )
     assert not (tmp_path / "run").exists()
 
 
 def test_steps_that_were_removed_come_back_with_all_their_files(tmp_path: Path) -> None:
     """As the message about a damaged file advises."""
     settings = config(epochs=1, n_steps=3)
-    run_digits(tmp_path / "run", settings, "raw", "ea")
+    run_digits(tmp_path / "run", settings, "raw", "ea", per_class=FEW)
     before = bytes_of_steps(tmp_path / "run")
     for number in (2, 3):
         shutil.rmtree(tmp_path / "run" / f"step-{number:02d}")
-    run_digits(tmp_path / "run", settings, "raw", "ea")
+    run_digits(tmp_path / "run", settings, "raw", "ea", per_class=FEW)
     assert bytes_of_steps(tmp_path / "run") == before
 
 
 def test_a_row_of_another_network_is_not_taken_for_one_of_this(tmp_path: Path) -> None:
     settings = config(epochs=1, n_steps=2)
-    rows = run_digits(tmp_path / "run", settings, "raw")
+    rows = run_digits(tmp_path / "run", settings, "raw", per_class=FEW)
     path = tmp_path / "run" / "rows.jsonl"
     strange = [row | {"network_sha256": "of another", "overall": 0.123} for row in rows]
     path.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in strange))
-    assert run_digits(tmp_path / "run", settings, "raw") == rows
+    assert run_digits(tmp_path / "run", settings, "raw", per_class=FEW) == rows
 
 
 class HoldingOut(BiC):
@@ -296,7 +309,7 @@ def test_what_is_held_out_is_never_trained_on(tmp_path: Path) -> None:
     """Neither in its own step nor in any later one, where it may be kept as an exemplar to validate with."""
     HoldingOut.steps.clear()
     settings = digits_config(HoldingOut(), epochs=1, corrector="bic", memory="herding:40")
-    run_digits(tmp_path / "run", settings, "bic")
+    run_digits(tmp_path / "run", settings, "bic", per_class=FEW)
     held_out = set().union(*(held for _, held in HoldingOut.steps))
     assert len(HoldingOut.steps) == 5
     assert all(held for _, held in HoldingOut.steps)
