@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.experiment.registry import found
 from energyalign.incremental.config import IncrementalConfig
 from energyalign.incremental.learners import LEARNERS, find_learner
 from energyalign.incremental.memory_plan import MemoryPlan
@@ -90,9 +90,7 @@ def row_of(learner: str) -> Method:
 
 def find_method(name: str) -> Method:
     """By name."""
-    if name not in METHODS:
-        raise EnergyAlignError(f"unknown method {name!r}: choose one of {', '.join(METHODS)}.")
-    return METHODS[name]
+    return found(METHODS, name, "method")
 
 
 def head_of(learner: str) -> str:

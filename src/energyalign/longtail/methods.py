@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.experiment.registry import found
 from energyalign.longtail.learners import LEARNERS
 
 
@@ -58,9 +58,7 @@ METHODS: dict[str, Method] = {
 
 def find_method(name: str) -> Method:
     """By name."""
-    if name not in METHODS:
-        raise EnergyAlignError(f"unknown method {name!r}: choose one of {', '.join(METHODS)}.")
-    return METHODS[name]
+    return found(METHODS, name, "method")
 
 
 def head_of(learner: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.experiment.registry import found
 from energyalign.incremental.correctors.base import Corrected, Corrector
 from energyalign.incremental.correctors.bic import BiasCorrection
 from energyalign.incremental.correctors.il2m import IL2M
@@ -59,9 +59,7 @@ STANDARD = ("raw", "prior", "ea", "ea-marginal")
 
 def find_corrector(name: str) -> Corrector:
     """By name."""
-    if name not in CORRECTORS:
-        raise EnergyAlignError(f"unknown corrector {name!r}: choose one of {', '.join(CORRECTORS)}.")
-    return CORRECTORS[name].corrector
+    return found(CORRECTORS, name, "corrector").corrector
 
 
 __all__ = ["CORRECTORS", "STANDARD", "Corrected", "Corrector", "CorrectorEntry", "find_corrector"]

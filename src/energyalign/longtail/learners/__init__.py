@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.experiment.registry import found
 from energyalign.longtail.learners.bbn import Bbn
 from energyalign.longtail.learners.cb_focal import ClassBalancedFocal
 from energyalign.longtail.learners.ce_drs import DeferredResampling
@@ -32,9 +32,7 @@ LEARNERS: dict[str, Learner] = {
 
 def find_learner(name: str) -> Learner:
     """By name, with the original's hyper-parameters."""
-    if name not in LEARNERS:
-        raise EnergyAlignError(f"unknown learner {name!r}: choose one of {', '.join(LEARNERS)}.")
-    return LEARNERS[name]
+    return found(LEARNERS, name, "learner")
 
 
 __all__ = ["LEARNERS", "CrossEntropy", "Learner", "find_learner"]
