@@ -12,7 +12,7 @@ from energyalign.core.atomic import atomic_write
 
 _STYLE = """
 :root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 54rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 58rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; line-height: 1.2; }
 h2 { font-size: 1.2rem; line-height: 1.2; margin-top: 2.5rem; }
 .wide { overflow-x: auto; }
