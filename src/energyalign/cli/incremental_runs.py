@@ -8,6 +8,7 @@ from pathlib import Path
 
 from energyalign.cli.experiment_options import evidence_plans, make_fabric, out_folder
 from energyalign.cli.incremental_plan import OF_THE_TRAINING, chosen_preset, planned_runs
+from energyalign.cli.stopping import this_command
 from energyalign.core.errors import EnergyAlignError
 from energyalign.data.sources import open_source
 from energyalign.experiment.rows import Row
@@ -40,7 +41,12 @@ def rows_of_all_runs(arguments: argparse.Namespace) -> tuple[list[Row], str]:
             experiments[folder] = (
                 run.correctors,
                 IncrementalExperiment(
-                    config, stream=stream, fabric=fabric, reporter=reporter, workers=arguments.workers
+                    config,
+                    stream=stream,
+                    fabric=fabric,
+                    reporter=reporter,
+                    workers=arguments.workers,
+                    command=this_command(),
                 ),
             )
     for correctors, experiment in experiments.values():
@@ -77,7 +83,7 @@ def rows_of_one_run(arguments: argparse.Namespace) -> tuple[list[Row], str]:
     fabric = make_fabric(arguments.accelerator, config.precision)
     experiment = IncrementalExperiment(
         config, stream=load_stream(config, arguments.data_root), fabric=fabric, reporter=Narrator(config.name),
-        workers=arguments.workers,
+        workers=arguments.workers, command=this_command(),
     )  # fmt: skip
     usual = ["raw"] if config.memory.selection == "none" else STANDARD
     correctors = list(dict.fromkeys(["raw", *(arguments.corrector or usual)]))

@@ -9,6 +9,7 @@ from lightning.fabric import Fabric
 
 from energyalign.cli.experiment_options import evidence_plans, make_fabric, out_folder
 from energyalign.cli.longtail_plan import OF_THE_TRAINING, chosen_preset, make_config, planned_trainings
+from energyalign.cli.stopping import this_command
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiment.rows import Row
 from energyalign.longtail.config import LongTailConfig
@@ -86,4 +87,6 @@ def _experiment(
 ) -> LongTailExperiment:
     title = f"{config.name} {config.learner.name} ({config.head}) seed {config.seed}"
     reporter = Narrator(title, scalars=folder / "tensorboard")
-    return LongTailExperiment(config, data=data, fabric=fabric, workers=workers, reporter=reporter)
+    return LongTailExperiment(
+        config, data=data, fabric=fabric, workers=workers, reporter=reporter, command=this_command()
+    )

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM in commands that can go on where they stopped."""
+"""Ctrl-C and SIGTERM in commands that can go on where they stopped, and what they are called with."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ import sys
 from collections.abc import Iterator
 
 
+def this_command() -> str:
+    """The command line of this process, on one line, as a shell takes it."""
+    return shlex.join(["energyalign", *sys.argv[1:]]).replace("\n", " ")
+
+
 @contextlib.contextmanager
 def resumable() -> Iterator[None]:
     """Say how to go on, and leave with the exit code of the signal."""
@@ -17,7 +22,6 @@ def resumable() -> Iterator[None]:
     try:
         yield
     except (Interrupted, KeyboardInterrupt) as stop:
-        command = shlex.join(["energyalign", *sys.argv[1:]])
-        print(f"\nStopped and saved. To go on:\n  {command}", file=sys.stderr)
+        print(f"\nStopped and saved. To go on:\n  {this_command()}", file=sys.stderr)
         number = stop.signal_number if isinstance(stop, Interrupted) else signal.SIGINT
         raise SystemExit(128 + number) from None

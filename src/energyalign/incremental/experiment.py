@@ -53,6 +53,8 @@ class IncrementalExperiment:
     reporter : Reporter, optional
     workers : int
         Processes that read images; for sets that are not in memory.
+    command : str
+        The command line that asks for this run, for its record.
     """
 
     def __init__(
@@ -64,8 +66,9 @@ class IncrementalExperiment:
         fabric: Fabric | None = None,
         reporter: Reporter | None = None,
         workers: int = 0,
+        command: str = "",
     ) -> None:
-        self.config, self.workers = config, workers
+        self.config, self.workers, self.command = config, workers, command
         self.fabric = Fabric(accelerator="cpu", devices=1, precision=config.precision) if fabric is None else fabric
         self.reporter = Reporter() if reporter is None else reporter
         self.stream = load_stream(config, data_root) if stream is None else stream
@@ -101,6 +104,7 @@ class IncrementalExperiment:
         manifest = self.stream.manifest(self.config.dataset)
         rows: list[Row] = []
         with opened(folder, self.config.to_json(), self.fabric) as run:
+            run.note_command(self.command)
             self._begin(run, manifest)
             network: Network | None = None
             teacher: torch.nn.Module | None = None

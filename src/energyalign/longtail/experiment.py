@@ -43,6 +43,8 @@ class LongTailExperiment:
     reporter : Reporter, optional
     workers : int
         Processes that read images; for sets that are not in memory.
+    command : str
+        The command line that asks for this run, for its record.
     """
 
     def __init__(
@@ -54,8 +56,9 @@ class LongTailExperiment:
         fabric: Fabric | None = None,
         reporter: Reporter | None = None,
         workers: int = 0,
+        command: str = "",
     ) -> None:
-        self.config, self.workers = config, workers
+        self.config, self.workers, self.command = config, workers, command
         self.fabric = Fabric(accelerator="cpu", devices=1, precision=config.precision) if fabric is None else fabric
         self.reporter = Reporter() if reporter is None else reporter
         self.data = load_data(config, data_root) if data is None else data
@@ -71,6 +74,7 @@ class LongTailExperiment:
         seed_torch(self.config.seed, "network")
         network = self.config.learner.network(setting)
         with opened(folder, self.config.to_json(), self.fabric) as run:
+            run.note_command(self.command)
             self.reporter.note(
                 f"{self.config.name}, {self.config.learner.name}, {self.config.head} head, seed {self.config.seed}: "
                 f"{len(self.data.train):,} training images of {self.data.train.n_classes} classes, manifest "

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+_COMMANDS = "commands.txt"
+
 
 class RunDirectory:
     """config.json, checkpoints/, rows.jsonl and whatever else belongs to one run.
@@ -65,6 +67,21 @@ class RunDirectory:
             return
         with atomic_write(self.path / "rows.jsonl") as stream:
             stream.writelines(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in rows)
+
+    def note_command(self, command: str) -> None:
+        """Remember a command line that made some of what is here; each is kept once."""
+        known = self.read_commands()
+        if self.writes and command and command not in known:
+            with atomic_write(self.path / _COMMANDS) as stream:
+                stream.writelines(line + "\n" for line in (*known, command))
+
+    def read_commands(self) -> list[str]:
+        """The command lines so far, oldest first."""
+        path = self.path / _COMMANDS
+        try:
+            return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        except (OSError, ValueError) as error:
+            raise EnergyAlignError(f"{path} cannot be read: {error}. Remove it: only the record is lost.") from error
 
     def read_rows(self) -> list[Json]:
         """The result rows so far."""

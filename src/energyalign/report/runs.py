@@ -1,0 +1,134 @@
+"""Run directories as the report reads them: rows, stored logits, and how they were made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from energyalign.core.arrays import Ints
+from energyalign.core.errors import EnergyAlignError
+from energyalign.data.manifest import Manifest
+from energyalign.experiment.rows import Row
+from energyalign.train.run_directory import RunDirectory
+from energyalign.train.tensor_file import load_arrays
+
+
+class Outputs(NamedTuple):
+    """What the raw network said of the test images."""
+
+    logits: NDArray[np.float32]
+    labels: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRun:
+    """One training, as it is on disk.
+
+    Attributes
+    ----------
+    path : Path
+    config : dict
+        Of config.json.
+    rows : list of dict
+        Empty while nothing was measured yet.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    rows: list[Row]
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether its classes came in steps; of a long tail otherwise."""
+        return bool(self.config["kind"] == "IncrementalConfig")
+
+    @property
+    def n_steps(self) -> int:
+        """How often classes come; 1 for a long tail."""
+        return int(self.config["n_steps"]) if self.is_incremental else 1
+
+    @property
+    def commands(self) -> list[str]:
+        """The command lines that made it, oldest first; none for a run that was made from Python."""
+        return RunDirectory(self.path).read_commands()
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """The record of its images."""
+        return Manifest.load(self.path / "manifest.json")
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """In the order of the logits' columns: of arrival, if they came in steps."""
+        return self.manifest.class_names
+
+    def counts(self, step: int | None = None) -> Ints:
+        """Training images of each class, in the last step that was measured or in that one."""
+        return np.array(self.rows_at(step)[0]["counts"])
+
+    def rows_at(self, step: int | None = None) -> list[Row]:
+        """The rows after a step, by default the last one that was measured; of a long tail all of them."""
+        if not self.is_incremental or not self.rows:
+            return self.rows
+        wanted = max(row["step"] for row in self.rows) if step is None else step
+        return [row for row in self.rows if row["step"] == wanted]
+
+    def row_of(self, corrector: str, step: int | None = None) -> Row | None:
+        """The first row under a corrector after a step; None if it was not measured."""
+        return next((row for row in self.rows_at(step) if row["corrector"] == corrector), None)
+
+    def outputs(self, step: int | None = None) -> Outputs:
+        """The logits of the raw network for the test images after a step, by default the last one measured."""
+        folder = self.path / f"step-{self.rows_at(step)[0]['step']:02d}" if self.is_incremental else self.path
+        arrays = load_arrays(folder / "test_logits.safetensors")
+        return Outputs(arrays["logits"], arrays["labels"])
+
+
+def find_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
+    """The runs in these folders, which are run directories or hold some at any depth; in the order of their paths."""
+    found: dict[Path, StoredRun] = {}
+    for path in map(Path, paths):
+        folders = _run_folders(path)
+        if not folders:
+            problem = "there is no run in it" if path.is_dir() else "there is no such folder"
+            raise EnergyAlignError(
+                f"{path}: {problem}. Give folders that energyalign longtail or energyalign incremental made."
+            )
+        for folder in folders:
+            found.setdefault(folder.resolve(), _stored(folder))
+    return list(found.values())
+
+
+def measured_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
+    """Those of `find_runs` that have rows; an error if none has."""
+    found = find_runs(paths)
+    measured = [run for run in found if run.rows]
+    if not measured:
+        raise EnergyAlignError(f"{found[0].path} has no rows yet: run the command that began it to its end first.")
+    return measured
+
+
+def _run_folders(path: Path) -> list[Path]:
+    """Folders with a config.json; what is below one belongs to it."""
+    folders = []
+    for place, below, files in os.walk(path):
+        if "config.json" in files:
+            folders.append(Path(place))
+            below.clear()
+        below.sort()
+    return folders
+
+
+def _stored(folder: Path) -> StoredRun:
+    run = RunDirectory(folder)
+    config = run.read_json("config.json") or {}
+    if config.get("kind") not in ("LongTailConfig", "IncrementalConfig"):
+        raise EnergyAlignError(f"{folder} is no run of energyalign: its config.json is of something else.")
+    return StoredRun(folder, config, run.read_rows())

@@ -1,0 +1,74 @@
+"""Run directories are found at any depth, read as they are, and refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.report.runs import find_runs, measured_runs
+from energyalign.train.run_directory import RunDirectory
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A finished run with a stage below it, and one that has just begun."""
+    finished, begun = tmp_path / "ce" / "seed-1", tmp_path / "ce" / "seed-0"
+    for path in (finished, begun, finished / "crt"):
+        path.mkdir(parents=True)
+        (path / "config.json").write_text(json.dumps({"kind": "LongTailConfig"}))
+    rows = [{"corrector": "raw", "overall": 0.5, "counts": [3, 1]}, {"corrector": "ea", "overall": 0.6}]
+    RunDirectory(finished).write_rows(rows)
+    return tmp_path
+
+
+def test_a_folder_of_runs(folder: Path) -> None:
+    found = find_runs([folder, folder / "ce" / "seed-1"])
+    assert [run.path.name for run in found] == ["seed-0", "seed-1"]  # each once, and no stage
+    assert [len(run.rows) for run in found] == [0, 2]
+    assert [run.path.name for run in measured_runs([folder])] == ["seed-1"]
+
+
+def test_rows_by_corrector(folder: Path) -> None:
+    (run,) = measured_runs([folder])
+    row = run.row_of("ea")
+    assert row is not None
+    assert row["overall"] == 0.6
+    assert run.row_of("prior") is None
+    np.testing.assert_array_equal(run.counts(), [3, 1])
+
+
+def test_rows_of_steps(folder: Path) -> None:
+    path = folder / "ce" / "seed-1"
+    (path / "config.json").write_text(json.dumps({"kind": "IncrementalConfig", "n_steps": 3}))
+    rows = [{"step": step, "corrector": "raw", "overall": 1 / step} for step in (1, 2)]
+    RunDirectory(path).write_rows(rows)
+    (run,) = measured_runs([path])
+    assert run.is_incremental
+    assert run.n_steps == 3
+    assert [row["step"] for row in run.rows_at()] == [2]  # the last that was measured
+    assert [row["step"] for row in run.rows_at(1)] == [1]
+
+
+def test_commands_are_kept_once_each(folder: Path) -> None:
+    path = folder / "ce" / "seed-1"
+    for command in ("energyalign longtail a", "energyalign longtail b", "energyalign longtail a", ""):
+        RunDirectory(path).note_command(command)
+    (run,) = measured_runs([path])
+    assert run.commands == ["energyalign longtail a", "energyalign longtail b"]
+
+
+def test_what_is_no_run(folder: Path) -> None:
+    with pytest.raises(EnergyAlignError, match=r"nowhere: there is no such folder\. Give folders that energyalign"):
+        find_runs([folder / "nowhere"])
+    (folder / "empty").mkdir()
+    with pytest.raises(EnergyAlignError, match="there is no run in it"):
+        find_runs([folder / "empty"])
+    with pytest.raises(EnergyAlignError, match=r"seed-0 has no rows yet: run the command that began it"):
+        measured_runs([folder / "ce" / "seed-0"])
+    (folder / "ce" / "seed-0" / "config.json").write_text("{}")
+    with pytest.raises(EnergyAlignError, match=r"seed-0 is no run of energyalign: its config\.json is of something"):
+        find_runs([folder])
