@@ -1,0 +1,57 @@
+"""`energyalign table`: the paper's tables with our numbers beside."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+_FORMATS = ("terminal", "markdown", "latex", "csv")
+_EXAMPLES = """\
+examples:
+  energyalign list tables                                             which tables there are
+  energyalign table cifar-lt runs/cifar100-lt-100 runs/cifar10-lt-50
+  energyalign table longtail runs/digits-lt-50 --format markdown
+  energyalign table cifar100-il-10 runs/cifar100-il-10 --format latex --out table.tex
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "table",
+        help="print a table of the paper with the numbers of your runs beside",
+        description="Print a table of the paper with its numbers, those of your runs (mean and standard deviation over "
+        "seeds) and the difference, or a table of any runs. What was not measured is shown as missing.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("name", metavar="NAME", help="of `energyalign list tables`")
+    add("runs", metavar="RUN", nargs="+", help="run directories, or folders with some in them")
+    add("--format", choices=_FORMATS, default="terminal", help="default: %(default)s")
+    add("--out", metavar="FILE", help="write it into this file instead of printing it")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, make, print."""
+    from energyalign.core.atomic import atomic_write, refuse_unwritable
+    from energyalign.report.runs import measured_runs
+    from energyalign.report.tables import find_table
+
+    entry = find_table(arguments.name)
+    if arguments.out is not None:
+        refuse_unwritable(arguments.out)
+    table = entry.make([row for run in measured_runs(arguments.runs) for row in run.rows])
+    if arguments.out is not None:
+        with atomic_write(arguments.out) as stream:
+            stream.write(table.render(arguments.format))
+        print(f"Wrote {arguments.out}.")
+    elif arguments.format == "terminal" and sys.stdout.isatty():
+        from energyalign.cli.tables import make_console
+        from energyalign.report.tables.formats.terminal import show
+
+        show(table, make_console(sys.stdout))
+    else:
+        print(table.render(arguments.format), end="")

@@ -1,0 +1,185 @@
+"""Our numbers beside the paper's: three lines for each method, and what has to be said about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from energyalign.experiment.rows import Row
+from energyalign.report.tables.best import with_best
+from energyalign.report.tables.evidence import DEFAULT_PLAN, first_plan, told
+from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable
+from energyalign.report.tables.settings import Difference, check_one_setting, differences
+
+_QUOTED = (
+    "The paper's numbers are as printed there. It quotes its rows other than ea from other papers, with networks and "
+    "cuts of their own. A difference is ours minus the paper's."
+)
+
+
+class Slot(NamedTuple):
+    """A column and the number that belongs in it: a measure of a cell, after a step if it has steps.
+
+    Without a step, a measure of an incremental cell is its average.
+    """
+
+    column: Column
+    cell: str
+    measure: str
+    step: int | None = None
+
+
+class Application(Protocol):
+    """How rows of the long tail, or of classes in steps, are read.
+
+    Attributes
+    ----------
+    any_runs : str
+        The table of any runs of its kind.
+    """
+
+    any_runs: str
+
+    def method_of(self, row: Row) -> str:
+        """The name of its line."""
+
+    def setting_in_paper(self, row: Row) -> dict[str, Any] | None:
+        """What its config would be in the paper's cell; None for a training that the paper cannot have."""
+
+    def ours(self, rows: Sequence[Row], slot: Slot) -> list[float | None]:
+        """The number of each seed, between 0 and 1; rows are of one method, cell and setting."""
+
+    def paper(self, method: str, slot: Slot) -> Cell:
+        """The printed number."""
+
+
+@dataclass(frozen=True)
+class PaperLayout:
+    """A table of the paper.
+
+    Attributes
+    ----------
+    name, title : str
+    number : int
+        Its number in the paper.
+    slots : tuple of Slot
+    methods : tuple of str
+        In the paper's order.
+    application : Application
+    stacked : bool
+        See `PaperTable`.
+    """
+
+    name: str
+    title: str
+    number: int
+    slots: tuple[Slot, ...]
+    methods: tuple[str, ...]
+    application: Application
+    stacked: bool = False
+
+    @property
+    def cells(self) -> list[str]:
+        """The cells that its rows may be of."""
+        return list(dict.fromkeys(slot.cell for slot in self.slots))
+
+    def make(self, rows: Sequence[Row]) -> PaperTable:
+        """The table with the numbers of these rows, which are of its cells; without rows the paper's alone."""
+        by_method: dict[str, dict[str, _Measured]] = {method: {} for method in self.methods}
+        for (method, cell), same in self._grouped(rows).items():
+            by_method.setdefault(method, {})[cell] = self._measured(method, same)
+        columns = tuple(slot.column for slot in self.slots)
+        lines = [line for method, by_cell in by_method.items() for line in self._lines(method, by_cell)]
+        measured = {(m, cell): found for m, by_cell in by_method.items() for cell, found in by_cell.items()}
+        notes = (*_about_settings(measured), *self._about_plans(measured.values()), _QUOTED)
+        return PaperTable(self.name, self.title, columns, with_best(lines, columns), notes, stacked=self.stacked)
+
+    def _grouped(self, rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+        groups: dict[tuple[str, str], list[Row]] = {}
+        for row in rows:
+            groups.setdefault((self.application.method_of(row), row["cell"]), []).append(row)
+        return groups
+
+    def _measured(self, method: str, rows: Sequence[Row]) -> _Measured:
+        taken, left_out = first_plan(rows)
+        check_one_setting(taken, method)
+        first = taken[0]
+        expected = self.application.setting_in_paper(first)
+        if expected is None:
+            found = [Difference("learner", first["learner"], "none")]
+        else:
+            found = list(differences(first["config"], expected))
+        if first["evidence"] is not None:
+            found += [item for item in differences(first["evidence"], DEFAULT_PLAN, "evidence") if item not in found]
+        return _Measured(method, taken, left_out, tuple(found))
+
+    def _lines(self, method: str, by_cell: Mapping[str, _Measured]) -> list[Line]:
+        theirs = tuple(self.application.paper(method, slot) for slot in self.slots)
+        ours = tuple(self._our_cell(by_cell.get(slot.cell), slot) for slot in self.slots)
+        lines = [Line(method, PAPER, theirs), Line(method, OURS, ours)]
+        difference = tuple(map(_difference, ours, theirs))
+        if any(cell.mean is not None for cell in difference):
+            lines.append(Line(method, DIFFERENCE, difference))
+        return lines
+
+    def _our_cell(self, measured: _Measured | None, slot: Slot) -> Cell:
+        if measured is None:
+            return Cell()
+        return Cell.over_seeds(self.application.ours(measured.rows, slot), off_paper=bool(measured.off_paper))
+
+    def _about_plans(self, measured: Iterable[_Measured]) -> list[str]:
+        """A note for each choice among kinds of evidence."""
+        choices: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for found in measured:
+            if found.plans_left_out:
+                key = told(found.rows[0]["evidence"]), tuple(found.plans_left_out)
+                choices.setdefault(key, []).append(found.method)
+        return [
+            f"{', '.join(dict.fromkeys(methods))}: with evidence {taken}; measured with {', '.join(left_out)} too, "
+            f"which energyalign table {self.application.any_runs} shows."
+            for (taken, left_out), methods in choices.items()
+        ]
+
+
+class _Measured(NamedTuple):
+    """The rows of a method in a cell that a table shows."""
+
+    method: str
+    rows: list[Row]
+    plans_left_out: list[str]
+    off_paper: tuple[Difference, ...]
+
+
+def _difference(ours: Cell, theirs: Cell) -> Cell:
+    if ours.mean is None or theirs.mean is None:
+        return Cell()
+    return Cell(ours.mean - theirs.mean, off_paper=ours.off_paper)
+
+
+def _about_settings(measured: Mapping[tuple[str, str], _Measured]) -> list[str]:
+    """A note for each way of not being in the paper's setting: the most frequent first, the others with names."""
+    ways: dict[tuple[Difference, ...], list[tuple[str, str]]] = {}
+    for key, found in measured.items():
+        if found.off_paper:
+            ways.setdefault(found.off_paper, []).append(key)
+    notes: list[str] = []
+    for way, keys in sorted(ways.items(), key=lambda item: -len(item[1])):
+        told_differences = "; ".join(f"{what} is {one}, in the paper {other}" for what, one, other in way)
+        of_whom = f" for {', '.join(_names(keys, measured))}" if notes else ", but for what is named below"
+        notes.append(f"{MARK} not the paper's setting{of_whom if len(ways) > 1 else ''}: {told_differences}.")
+    return notes
+
+
+def _names(keys: Sequence[tuple[str, str]], measured: Iterable[tuple[str, str]]) -> list[str]:
+    """Methods, with their cells if there are several, or a cell if all of its methods are meant."""
+    all_keys = list(measured)
+    cells = dict.fromkeys(cell for _, cell in all_keys)
+    if len(cells) == 1:
+        return [method for method, _ in keys]
+    names = []
+    for cell in cells:
+        here = [method for method, of_cell in keys if of_cell == cell]
+        everything = len(here) == sum(of_cell == cell for _, of_cell in all_keys)
+        names += [f"all on {cell}"] if everything else [f"{method} on {cell}" for method in here]
+    return names

@@ -1,0 +1,71 @@
+"""Rows with real settings and made-up accuracies, as tables read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from energyalign.experiment.rows import Row
+from energyalign.incremental.methods import METHODS as INCREMENTAL
+from energyalign.incremental.methods import config_of
+from energyalign.incremental.presets import PRESETS as INCREMENTAL_PRESETS
+from energyalign.longtail.config import LongTailConfig
+from energyalign.longtail.learners import LEARNERS
+from energyalign.longtail.methods import METHODS
+from energyalign.longtail.presets import PRESETS
+
+ONE_50 = {"kind": "EvidencePlan", "per_class": 50, "policy": "one"}
+
+
+def long_tail_row(
+    method: str, cell: str, overall: float, *, seed: int = 0, epochs: int | None = None, **more: Any
+) -> Row:
+    """Of a method in a cell of the paper, as trained there unless the number of epochs says otherwise."""
+    of = METHODS[method]
+    preset = PRESETS[cell]
+    preset = replace(preset, head=of.head or preset.head, recipe=preset.recipe.lasting(epochs or preset.recipe.epochs))
+    config = LongTailConfig.from_preset(preset, LEARNERS[of.learner], seed=seed)
+    return {
+        "cell": cell,
+        "learner": of.learner,
+        "corrector": of.corrector,
+        "seed": seed,
+        "evidence": ONE_50 if of.corrector.startswith("ea") else None,
+        "overall": overall,
+        "many": overall + 0.2,
+        "medium": overall,
+        "few": overall - 0.3,
+        "config": config.to_json(),
+    } | more
+
+
+def step_rows(
+    method: str, cell: str, accuracies: Sequence[float], *, seed: int = 0, epochs: int | None = None, **more: Any
+) -> list[Row]:
+    """A row for each step of a method in a cell; top-5 is half-way from there to all."""
+    of = INCREMENTAL[method]
+    preset = INCREMENTAL_PRESETS[cell]
+    preset = replace(preset, recipe=preset.recipe.lasting(epochs or preset.recipe.epochs))
+    config = config_of(of, preset, seed=seed)
+    return [
+        {
+            "cell": cell,
+            "learner": of.learner,
+            "corrector": of.corrector,
+            "memory": str(config.memory),
+            "fed_back": config.fed_back,
+            "seed": seed,
+            "step": step,
+            "n_steps": config.n_steps,
+            "evidence": ONE_50 if of.corrector.startswith("ea") else None,
+            "overall": overall,
+            "top5": (1 + overall) / 2,
+            "old": None if step == 1 else overall - 0.1,
+            "new": overall + 0.1,
+            "groups": [overall] * step,
+            "config": config.to_json(),
+        }
+        | more
+        for step, overall in enumerate(accuracies, 1)
+    ]  # fmt: skip

@@ -1,0 +1,81 @@
+"""What settings differ in, and rows that must not be averaged."""
+
+from __future__ import annotations
+
+import pytest
+from table_rows import ONE_50, long_tail_row, step_rows
+
+from energyalign import EnergyAlignError
+from energyalign.incremental.table import as_in_the_paper as incremental_as_in_the_paper
+from energyalign.longtail.table import as_in_the_paper
+from energyalign.report.tables import TABLES
+from energyalign.report.tables.evidence import first_plan, told
+from energyalign.report.tables.settings import Difference, check_one_cell, check_one_setting, differences
+
+
+def test_differences_have_paths_and_words() -> None:
+    one = {"kind": "A", "x": 1, "deep": {"kind": "B", "y": 0.5, "z": [1]}, "plan": None, "same": 3}
+    other = {"kind": "A", "x": 2, "deep": {"kind": "B", "y": 0.25, "z": [2]}, "plan": {"kind": "P"}, "same": 3.0}
+    assert list(differences(one, other)) == [
+        Difference("x", "1", "2"),
+        Difference("deep.y", "0.5", "0.25"),
+        Difference("deep.z", "[1]", "[2]"),
+        Difference("plan", "none", "P"),
+    ]
+    assert list(differences({"s": {"kind": "A", "x": 1}}, {"s": {"kind": "B"}})) == [Difference("s", "A", "B")]
+    assert list(differences({"profile": {"cat": 3}}, {"profile": "exponential"})) == [
+        Difference("profile", "given by hand", "exponential")
+    ]
+
+
+def test_seeds_are_one_setting_and_epochs_are_two() -> None:
+    rows = [long_tail_row("ea", "cifar100-lt-100", 0.4, seed=seed) for seed in (0, 1)]
+    check_one_setting(rows, "ea")
+    other = long_tail_row("ea", "cifar100-lt-100", 0.4, seed=2, epochs=16)
+    with pytest.raises(
+        EnergyAlignError, match=r"the rows of ea are of different settings \(recipe.epochs is 200 and 16"
+    ):
+        check_one_setting([*rows, other], "ea")
+
+
+def test_one_cell() -> None:
+    with pytest.raises(EnergyAlignError, match="of one cell, and was given runs of cifar10-lt-10, cifar10-lt-50"):
+        check_one_cell([{"cell": "cifar10-lt-50"}, {"cell": "cifar10-lt-10"}], "matrix")
+    with pytest.raises(EnergyAlignError, match="was given no rows"):
+        check_one_cell([], "matrix")
+
+
+@pytest.mark.parametrize("make", [
+    lambda epochs: [long_tail_row("ea", "cifar100-lt-100", 0.4, epochs=epochs)],
+    lambda epochs: step_rows("ea", "cifar100-il-2", [0.8, 0.6], epochs=epochs),
+], ids=["longtail", "incremental"])  # fmt: skip
+def test_rows_of_several_settings_have_no_table(make) -> None:  # type: ignore[no-untyped-def]
+    rows = [*make(8), *make(16)]
+    name = "cifar-lt" if "step" not in rows[0] else "cifar100-il-2"
+    own = "longtail" if name == "cifar-lt" else "incremental"
+    for table in (name, own, "matrix"):
+        with pytest.raises(EnergyAlignError, match=r"different settings \(recipe.epochs is 8 and 16\)"):
+            TABLES[table].make(rows)
+
+
+def test_marks_agree_with_what_the_applications_call_the_papers_setting() -> None:
+    for epochs in (None, 3):
+        row = long_tail_row("crt", "imagenet-lt-resnet50", 0.4, epochs=epochs)
+        (ours,) = (
+            line for line in TABLES["imagenet-lt"].make([row]).lines if (line.method, line.source) == ("crt", "ours")
+        )
+        assert ours.off_paper != as_in_the_paper(row)
+        for method in ("lwf", "bic", "wa", "ea"):
+            rows = step_rows(method, "cifar100-il-2", [0.8, 0.6], epochs=epochs)
+            made = TABLES["cifar100-il-2"].make(rows).lines
+            (ours,) = (line for line in made if (line.method, line.source) == (method, "ours"))
+            assert ours.off_paper != incremental_as_in_the_paper(rows[0])
+
+
+def test_the_plan_that_nobody_has_to_ask_for_goes_first() -> None:
+    crop, five = {**ONE_50, "policy": "crop-flip"}, {**ONE_50, "per_class": 5}
+    rows = [{"evidence": plan, "seed": seed} for plan in (crop, ONE_50, five) for seed in (0, 1)]
+    assert first_plan(rows) == (rows[2:4], ["crop-flip x 50", "one x 5"])
+    assert first_plan([rows[4], rows[0]]) == ([rows[4]], ["crop-flip x 50"])
+    assert first_plan([{"evidence": None}]) == ([{"evidence": None}], [])
+    assert told(None) == "none"

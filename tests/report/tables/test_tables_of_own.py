@@ -1,0 +1,110 @@
+"""Tables of any runs: the lines of the applications' own tables, every step, every corrector."""
+
+from __future__ import annotations
+
+import pytest
+from table_rows import ONE_50, long_tail_row, step_rows
+
+from energyalign import EnergyAlignError
+from energyalign.incremental.table import step_table
+from energyalign.report.tables import TABLES, Cell, PaperTable
+
+
+def texts(table: PaperTable) -> dict[str, list[float | None]]:
+    return {line.method: [None if c.mean is None else round(c.mean, 6) for c in line.cells] for line in table.lines}
+
+
+def test_long_tail_beside_the_paper() -> None:
+    rows = [long_tail_row("ea", "cifar100-lt-100", overall, seed=seed) for seed, overall in enumerate((0.44, 0.46))]
+    table = TABLES["longtail"].make([*rows, long_tail_row("focal", "cifar100-lt-100", 0.4)])
+    titles = [column.title for column in table.columns]
+    assert titles == ["overall", "many", "medium", "few", "seeds", "paper", "difference"]
+    assert texts(table) == {
+        "ea": [45.0, 65.0, 45.0, 15.0, 2.0, 45.3, -0.3],
+        "focal": [40.0, 60.0, 40.0, 10.0, 1.0, 38.4, None],
+    }
+    assert table.lines[0].cells[0] == Cell(45.0, 1.4, 2, best=True)
+    assert [cell.best for cell in table.lines[0].cells] == [True] * 4 + [False] * 3
+    assert "| ea | **45.0** ± 1.4 |" in table.render("markdown")
+    assert "| 2 | 45.3 | -0.3 |" in table.render("markdown")
+
+
+def test_a_cell_of_our_own_has_no_columns_for_the_paper() -> None:
+    table = TABLES["longtail"].make([long_tail_row("ea", "digits-lt-50", 0.9)])
+    assert [column.title for column in table.columns] == ["overall", "many", "medium", "few", "seeds"]
+    assert table.notes == ()
+
+
+def test_summary_of_steps() -> None:
+    rows = [row for name in ("ea", "wa") for row in step_rows(name, "digits-il-5", [0.9, 0.8, 0.7, 0.6, 0.5])]
+    table = TABLES["incremental"].make(rows[:5] + rows[5:8])
+    titles = [column.title for column in table.columns]
+    assert titles == ["average", "with step 1", "last step", "old", "new", "forgetting", "top-5 average", "seeds"]
+    # All groups have the accuracy of the whole: 40, 30, 20, 10 are lost of them.
+    assert texts(table)["ea"] == [65.0, 70.0, 50.0, 40.0, 60.0, 25.0, 82.5, 1.0]
+    assert table.notes[-1] == "wa is not whole: 3 of 5 steps of seed 0."
+    lost = table.columns[titles.index("forgetting")]
+    assert lost.better == "lower"
+
+
+def test_every_step() -> None:
+    rows = [
+        row
+        for seed, first in enumerate((0.9, 0.8))
+        for row in step_rows("ea", "digits-il-5", [first, 0.6, 0.5, 0.4, 0.3][: 5 - seed], seed=seed)
+    ]
+    table = TABLES["steps"].make(rows)
+    (line,) = table.lines
+    assert texts(table) == {"ea": [85.0, 60.0, 50.0, 40.0, 30.0]}
+    assert [cell.n for cell in line.cells] == [2, 2, 2, 2, 1]
+    assert line.source_and_seeds == "ours (1-2 seeds)"
+    assert table.notes == ("ea is not whole: 4 of 5 steps of seed 1.",)
+    # The command that ran them prints the same.
+    assert step_table(rows)[1][0][1:] == ["85.0 ± 7.1", "60.0 ± 0.0", "50.0 ± 0.0", "40.0 ± 0.0", "30.0"]
+
+
+def test_many_steps_stand_below_each_other() -> None:
+    table = TABLES["steps"].make(step_rows("ea", "cifar100-il-20", [0.5] * 20))
+    assert [(name, len(columns)) for name, columns in table.groups] == [("steps 1 to 10", 10), ("steps 11 to 20", 10)]
+    assert table.stacked
+    assert not TABLES["steps"].make(step_rows("ea", "cifar100-il-10", [0.5] * 10)).stacked
+
+
+def test_trainings_and_correctors_of_a_long_tail() -> None:
+    none = {"evidence": {**ONE_50, "policy": "none"}}
+    rows = [
+        long_tail_row("ce", "digits-lt-50", 0.80),
+        long_tail_row("ce", "digits-lt-50", 0.84, seed=1),
+        long_tail_row("ea", "digits-lt-50", 0.70, **none),
+        long_tail_row("ea", "digits-lt-50", 0.90),
+        long_tail_row("tau-norm", "digits-lt-50", 0.85),
+    ]
+    table = TABLES["matrix"].make(rows)
+    assert [column.title for column in table.columns] == ["raw", "ea", "tau-norm"]
+    assert texts(table) == {"ce": [82.0, 90.0, None], "ce (linear)": [None, None, 85.0]}
+    assert [cell.n for cell in table.lines[0].cells] == [2, 1, None]
+    assert table.notes == ("ce + ea: with evidence one x 50; measured with none x 50 too.",)
+
+
+def test_trainings_and_correctors_over_steps() -> None:
+    whole = step_rows("ea", "digits-il-5", [0.9, 0.8, 0.7, 0.6, 0.5])
+    raw = [{**row, "corrector": "raw", "evidence": None, "overall": 0.4} for row in whole]
+    part = step_rows("distill", "digits-il-5", [0.9, 0.3])
+    table = TABLES["matrix"].make([*whole, *raw, *part])
+    assert texts(table) == {
+        "distill (cosine, random:40, fed back: ea)": [65.0, 40.0],
+        "distill (cosine, random:40)": [None, None],
+    }
+    assert "distill is not whole: 2 of 5 steps of seed 0." in table.notes
+
+
+def test_the_other_kind_of_runs_is_refused_with_the_table_for_it() -> None:
+    long_tail, steps = [long_tail_row("ea", "digits-lt-50", 0.9)], step_rows("ea", "digits-il-5", [0.9])
+    with pytest.raises(EnergyAlignError, match=r"runs in steps, .* use energyalign table incremental\."):
+        TABLES["longtail"].make(steps)
+    for name in ("incremental", "steps"):
+        with pytest.raises(EnergyAlignError, match=r"long-tailed runs, .* use energyalign table longtail\."):
+            TABLES[name].make(long_tail)
+    for name in ("longtail", "incremental", "steps", "matrix"):
+        with pytest.raises(EnergyAlignError, match=f"the table {name} is of one cell, and was given no rows"):
+            TABLES[name].make([])
