@@ -1,13 +1,16 @@
-"""LightGBM on imbalanced rows: one number per class, added to its margins.
+"""LightGBM: one number per class, added to its margins
+=======================================================
 
-What ``predict(X, raw_score=True)`` gives are the logits of the trees. `EnergyAligner` learns from the margins of rows
+What ``predict(X, raw_score=True)`` gives are the logits of the trees. ``EnergyAligner`` learns from the margins of rows
 held out from training how much each class is preferred. The shifts are saved as JSON, to be kept beside the model, and
-the table is made with the file that was loaded again.
+the table is made with the file that was loaded again. Run it with one of
+
+.. code-block:: bash
 
     python examples/lightgbm_margins.py
     python examples/lightgbm_margins.py --seed 1 --out shifts.json
 
-Needs: pip install . lightgbm
+It needs ``pip install . lightgbm``.
 """
 
 import argparse
@@ -48,7 +51,7 @@ def print_table(counts, before, after):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="LightGBM on imbalanced rows, aligned.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", default="shifts.json", help="where to save the shifts (default: %(default)s)")
     args = parser.parse_args()

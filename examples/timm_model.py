@@ -1,12 +1,16 @@
-"""A timm model on a long tail: handwritten digits, of which the network sees 80 zeros and two nines.
+"""A timm model: 80 zeros and two nines
+=======================================
 
-The network is one of timm's tiny test models, trained from scratch in plain torch. `align` gives back the same network;
-the last line shows that nothing but the bias of its head has changed.
+Handwritten digits on a long tail. The network is one of timm's tiny test models, trained from scratch in plain torch.
+``align`` gives back the same network; the last line shows that nothing but the bias of its head has changed. Run it
+with one of
+
+.. code-block:: bash
 
     python examples/timm_model.py
     python examples/timm_model.py --model test_efficientnet --epochs 20 --seed 1
 
-Needs: pip install '.[torch]' timm
+It needs ``pip install '.[torch]' timm``.
 """
 
 import argparse
@@ -68,7 +72,7 @@ def print_table(before, after):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="A timm model on a long tail of digits, aligned.")
     parser.add_argument("--model", default="test_resnet", help="any timm model for images of 32 x 32 pixels")
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seed", type=int, default=0)

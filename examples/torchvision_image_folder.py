@@ -1,13 +1,19 @@
-"""Your own folder of images: train a ResNet-18, align it, save it, load it as a plain ResNet-18.
+"""torchvision: your own folder of images
+=========================================
+
+Train a ResNet-18, align it, save it, and load it as a plain ResNet-18.
 
 The folder holds ``train/`` and ``val/``, each with one sub-folder of images per class. If there is a ``test/`` as well,
 the network is aligned on all of ``val/`` and measured on ``test/``; otherwise each gets one half of ``val/``, because
-on the images that the shifts were fitted to, every correction looks good. ``val/`` need not be balanced.
+on the images that the shifts were fitted to, every correction looks good. ``val/`` need not be balanced. Run it
+with one of
+
+.. code-block:: bash
 
     python examples/torchvision_image_folder.py PATH
     python examples/torchvision_image_folder.py PATH --epochs 30 --image-size 224 --out aligned.safetensors
 
-Needs: pip install '.[vision]'
+It needs ``pip install '.[vision]'``. On the documentation site it has run on digits, as PNG files.
 """
 
 import argparse
@@ -72,7 +78,7 @@ def print_table(names, counts, before, after):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="A ResNet-18 for your own folder of images, aligned.")
     parser.add_argument("path", type=Path, help="folder with train/, val/ and perhaps test/")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--image-size", type=int, default=32)

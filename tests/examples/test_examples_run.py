@@ -31,6 +31,7 @@ def run_example(name, *arguments, cwd):
     command = [sys.executable, "-W", "error::UserWarning", EXAMPLES / name, *arguments]
     # One thread each: on a machine that also runs other tests, more would wait for each other. Nothing is downloaded.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8"}
+    environment |= {"MPLBACKEND": "Agg", "DISPLAY": ""}  # pictures are drawn, and not shown
     done = subprocess.run(
         [str(part) for part in command], capture_output=True, cwd=cwd, env=environment, timeout=900, check=False
     )
@@ -84,6 +85,50 @@ def image_folder(tmp_path_factory):
                 pixels = (digits.images[number] * 15).astype(np.uint8)
                 image.fromarray(pixels).save(folder / part / name / f"{number}.png")
     return folder
+
+
+@needs("matplotlib")
+def test_logits_before_and_after(tmp_path):
+    printed = run_example("logits_before_and_after.py", cwd=tmp_path)
+    counts = np.round(1000 * 100 ** (-np.arange(10) / 9))
+    values, errors = (numbers_of(line) for line in printed.splitlines()[:2])
+    # What theory says of this classifier: energies are the log counts, up to chance.
+    np.testing.assert_allclose(values, np.log(counts[-1] / counts), atol=4 * max(errors))
+    assert 0 < max(errors) < 0.3
+    before, after = numbers_of(printed.splitlines()[2])
+    assert after > before + 3
+
+
+@needs("matplotlib")
+def test_scikit_learn_digits(tmp_path):
+    printed = run_example("scikit_learn_digits.py", cwd=tmp_path)
+    rows = {line.split()[0]: numbers_of(line) for line in printed.splitlines() if line.endswith("%")}
+    assert list(rows) == ["all", "many", "medium", "few"]
+    for column in (0, 1):  # three digits have many training images, three some, four few
+        mean = (3 * rows["many"][column] + 3 * rows["medium"][column] + 4 * rows["few"][column]) / 10
+        assert rows["all"][column] == pytest.approx(mean, abs=0.11)
+    assert rows["all"][1] > rows["all"][0] + 5
+    assert rows["few"][1] > rows["few"][0] + 20
+
+
+@needs("matplotlib")
+def test_effective_sample_size(tmp_path):
+    printed = run_example("effective_sample_size.py", cwd=tmp_path)
+    sections = re.split(r"^.*regularisation, largest logit ", printed, flags=re.MULTILINE)[1:]
+    largest = [float(section.partition(":")[0]) for section in sections]
+    assert largest == sorted(largest)
+    accuracies = [
+        {name: float(share) for name, share in re.findall(r"^  (\w+) +([\d.]+) %", s, re.M)} for s in sections
+    ]
+    assert accuracies[0]["lse"] > accuracies[0]["none"] + 5
+    assert "warning" not in sections[0]
+    assert accuracies[2]["lse"] < accuracies[2]["none"] - 5
+    assert "fewer than 5 effective samples" in " ".join(sections[2].split())
+    assert accuracies[2]["marginal"] > accuracies[2]["none"]
+
+
+def numbers_of(line):
+    return [float(number) for number in re.findall(r"-?\d+\.\d*", line)]
 
 
 @needs("lightgbm")

@@ -32,7 +32,7 @@ _SHORT_SUM = 128
 class FreeEnergy:
     r"""Negative free energy of every class, estimated from logits that arrive in blocks.
 
-    For class :math:`k` and samples :math:`x_s` the negative free energy of the paper's equation (9) is
+    For class :math:`k` and samples :math:`x_s` the negative free energy of the paper's equation (11) is
 
     .. math:: -E(k) = \log \sum_s w_s\, e^{f(x_s)[k]}
 

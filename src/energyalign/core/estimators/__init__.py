@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 
 
 ESTIMATORS: dict[str, Entry] = {
-    "lse": Entry(Lse, "log-sum-exp of the logits over the sample, per class", "Zhao et al. 2021, eq. 9"),
+    "lse": Entry(Lse, "log-sum-exp of the logits over the sample, per class", "Zhao et al. 2021, eq. 11"),
     "marginal": Entry(Marginal, "mean posterior over the sample made equal for all classes", "energyalign"),
     "prior": Entry(Prior, "logit adjustment: -tau log of the training prior; counts only", "Menon et al. 2021"),
     "none": Entry(NoCorrection, "the raw model", ""),

@@ -1,4 +1,4 @@
-"""The paper's estimator: free energies by Monte Carlo, equation (9) and its cluster form."""
+"""The paper's estimator: free energies by Monte Carlo, equation (11) and its cluster form (12)."""
 
 from __future__ import annotations
 
