@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test bench lint types clean
+.PHONY: demo test bench docs lint types clean
 
 demo: $(VENV)/.installed-experiments,report
 	$(BIN)/energyalign demo
@@ -16,6 +16,13 @@ test: $(VENV)/.installed-test
 bench: $(VENV)/.installed-test
 	$(BIN)/python bench/run.py
 
+# Warnings are errors, broken references too; nothing is fetched while building, nor when the pages are read.
+docs: $(VENV)/.installed-docs
+	@rm -rf docs/api # generated: of a name that is gone, a page would be left
+	MPLBACKEND=Agg $(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky -b html docs docs/_build/html
+	@! grep -rE '<(script|link|img|iframe)[^>]* (src|href)="(https?:)?//' docs/_build/html --include='*.html'
+	@echo 'Open docs/_build/html/index.html'
+
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -24,7 +31,7 @@ types: $(VENV)/.installed-test $(VENV)/.installed-lint
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) docs/_build docs/api docs/auto_examples
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "energyalign needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'

@@ -11,8 +11,8 @@ import pytest
 from stopped_command import stopped
 
 from energyalign.demo import run as demo_run
+from energyalign.demo.part import Section, Table
 from energyalign.demo.run import DemoResult
-from energyalign.report.page import Section, Table
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
@@ -26,8 +26,8 @@ def test_it_prints_lines_then_all_tables_then_the_files(run: Any, monkeypatch: p
     def made(out: str, *, first_seed: int, say: Callable[[str], None]) -> DemoResult:
         say(f"[training] {out} {first_seed}")
         sections = [
-            Section("First part", [Table(["head", "overall"], [["cosine", "87.4"]])], ["What [it] says."], []),
-            Section("Second part", [Table(["step", "1"], [["raw", "98.7"]], caption="By step")], [], []),
+            Section("First part", [Table(["head", "overall"], [["cosine", "87.4"]])], ["What [it] says."]),
+            Section("Second part", [Table(["step", "1"], [["raw", "98.7"]], caption="By step")], []),
         ]
         return DemoResult(sections, (Path("here/report.html"), Path("here/rows.jsonl")))
 

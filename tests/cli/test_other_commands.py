@@ -26,7 +26,7 @@ def test_every_listed_method_runs(problem, run):
 
 
 @pytest.mark.parametrize(
-    ("kind", "word"), [("datasets", "digits"), ("presets", "cifar100-lt-100"), ("tables", "No tables")]
+    ("kind", "word"), [("datasets", "digits"), ("presets", "cifar100-lt-100"), ("tables", "cifar-lt")]
 )
 def test_list_says_what_there_is(run, kind, word):
     code, out, _ = run("list", kind)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from energyalign.demo.class_incremental import ClassIncremental, accuracies, mean_confusion, ranking
-from energyalign.demo.part import all_rows, rows_under
+from energyalign.demo.class_incremental import ClassIncremental, accuracies, ranking
+from energyalign.demo.part import all_rows
 from energyalign.demo.run import measure
 
 CORRECTORS = ["raw", "prior", "ea", "ea-marginal"]
@@ -14,7 +14,7 @@ CORRECTORS = ["raw", "prior", "ea", "ea-marginal"]
 def demo(tmp_path_factory):
     part, said = ClassIncremental(range(2)), []
     results = measure(part, tmp_path_factory.mktemp("demo"), said.append)
-    return results, part.section(results, []), said
+    return results, part.section(results), said
 
 
 def test_rows_hold_every_step_corrector_and_seed_of_the_training_that_ea_corrects(demo):
@@ -52,18 +52,6 @@ def test_aligning_beats_the_raw_network_and_gives_old_classes_back(demo):
     for corrector in ("prior", "ea", "ea-marginal"):
         assert mean(corrector, "overall") > mean("raw", "overall") + 0.08
         assert mean(corrector, "old") > mean("raw", "old") + 0.12
-
-
-def test_confusions_are_those_of_the_last_step_and_agree_with_the_accuracies(demo):
-    results, _, _ = demo
-    for corrector in ("raw", "ea"):
-        chosen = rows_under(results, corrector)
-        assert [row["step"] for _, row in chosen] == [5, 5]
-        matrix = mean_confusion(chosen)
-        np.testing.assert_allclose(matrix.sum(axis=1), 50)  # test images of each class
-        assert np.trace(matrix) / 500 == pytest.approx(np.mean([row["overall"] for _, row in chosen]))
-        per_class = np.mean([row["per_class"] for _, row in chosen], axis=0)
-        np.testing.assert_allclose(np.diag(matrix) / 50, per_class)  # rows are true classes
 
 
 def test_it_says_what_was_measured(demo):

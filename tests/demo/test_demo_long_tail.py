@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from energyalign import FreeEnergy
-from energyalign.demo.long_tail import LongTail, energies
-from energyalign.demo.part import all_rows, rows_under
+from energyalign.demo.long_tail import LongTail
+from energyalign.demo.part import all_rows
 from energyalign.demo.run import measure
-from energyalign.train.tensor_file import load_arrays
 
 COUNTS = [124, 80, 51, 33, 21, 14, 9, 5, 3, 2]
 
@@ -16,7 +14,7 @@ COUNTS = [124, 80, 51, 33, 21, 14, 9, 5, 3, 2]
 def demo(tmp_path_factory):
     part, said = LongTail(range(3)), []
     results = measure(part, tmp_path_factory.mktemp("demo"), said.append)
-    return results, part.section(results, []), said
+    return results, part.section(results), said
 
 
 def test_rows_hold_every_head_corrector_and_seed_and_the_table_is_their_mean(demo):
@@ -46,20 +44,6 @@ def test_aligning_helps_the_few_and_beats_the_raw_model_behind_both_heads(demo):
             assert mean(head, corrector, "overall") > mean(head, "raw", "overall") + 0.03
             assert mean(head, corrector, "few") > mean(head, "raw", "few") + 0.06
     assert mean("cosine", "ea", "few") > mean("cosine", "raw", "few") + 0.06
-
-
-def test_energies_follow_the_counts_before_and_are_closer_after(demo):
-    of_cosine = {folder: rows for folder, rows in demo[0].items() if folder.parent.name == "cosine"}
-    assert len(of_cosine) == 3
-    before, after = energies(rows_under(of_cosine, "raw")), energies(rows_under(of_cosine, "ea"))
-    for folder, of_run, drawn, drawn_after in zip(of_cosine, of_cosine.values(), before, after, strict=True):
-        raw = FreeEnergy().update(load_arrays(folder / "test_logits.safetensors")["logits"]).values
-        assert np.corrcoef(raw, np.log(COUNTS))[0, 1] > 0.8
-        np.testing.assert_allclose(drawn, raw - raw.mean(), atol=1e-4)
-        (shifts,) = (row["shifts"] for row in of_run if row["corrector"] == "ea")
-        shifted = raw + shifts
-        np.testing.assert_allclose(drawn_after, shifted - shifted.mean(), atol=1e-4)
-        assert shifted.std() < raw.std()
 
 
 def test_it_says_what_was_measured(demo):

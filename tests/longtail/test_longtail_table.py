@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from energyalign.core.errors import EnergyAlignError
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.learners import find_learner
 from energyalign.longtail.methods import METHODS, name_of
@@ -90,3 +91,12 @@ def test_every_learner_comes_back_from_the_json_of_its_run() -> None:
         for method in METHODS.values():
             config = LongTailConfig.from_preset(preset, find_learner(method.learner), seed=3)
             assert LongTailConfig.from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize("table", [table_of, matrix_of])
+def test_other_settings_under_one_name_are_neither_averaged_nor_hidden(table: Any) -> None:
+    """Even for the same seed, where one of the two rows would be dropped."""
+    short = LongTailConfig.from_preset(replace(PRESET, recipe=PRESET.recipe.lasting(8)), seed=0)
+    rows = [row("ea", 0.45), row("ea", 0.30, config=short)]
+    with pytest.raises(EnergyAlignError, match=r"the rows of (ea|ce) are of different settings"):
+        table(rows)

@@ -48,6 +48,7 @@ def add_parser(commands: Any) -> None:
     add("--tau", type=float, default=1.0, help="scale of estimator `prior` (default: 1)")
     add("--key", help="which array of an .npz file, or list column of a .parquet file, holds the logits")
     add("--out", metavar="FILE", help="where to write the shifts (JSON); - is stdout")
+    add("--report", metavar="FILE", help="also write a page to look at and to try it, if there are labels (HTML)")
     add("--quiet", action="store_true", help="print no tables and no progress; warnings and errors stay")
     parser.set_defaults(run=run)
 
@@ -78,6 +79,8 @@ def run(arguments: argparse.Namespace) -> None:
         scores = None if evidence.labels is None else _score(shards, evidence, shifts, progress)
     # The file first: a reader of the tables that goes away (| head) must not cost the result.
     _write(arguments, shifts)
+    if arguments.report and evidence.labels is not None:
+        _write_page(arguments, shards, labels=evidence.labels, evidence=evidence, shifts=shifts, scores=scores)
     _report(arguments, evidence, shifts, scores)
 
 
@@ -89,11 +92,13 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
         raise EnergyAlignError(
             "--target-prior and --target-logits exclude each other: the target is given or estimated."
         )
-    if arguments.out not in (None, "-"):
-        refuse_unwritable(arguments.out)  # before an hour of reading, not after
+    for file in (arguments.out, arguments.report):
+        if file not in (None, "-"):
+            refuse_unwritable(file)  # before an hour of reading, not after
 
 
 def _open_evidence(arguments: argparse.Namespace, progress: Any) -> tuple[Evidence, ShardSet]:
+    from energyalign.core.errors import EnergyAlignError
     from energyalign.core.evidence import Evidence
     from energyalign.files import in_class_order, open_shards, read_counts, read_labels
 
@@ -105,6 +110,8 @@ def _open_evidence(arguments: argparse.Namespace, progress: Any) -> tuple[Eviden
             counts = in_class_order(counts, counted_names, names, arguments.counts)
         names = names or counted_names
     labels = read_labels(arguments.labels, names) if arguments.labels else shards.labels
+    if arguments.report and labels is None:
+        raise EnergyAlignError("--report shows which predictions are right: give --labels, or leave it out.")
     evidence = Evidence.from_blocks(
         progress.watch("reading logits", shards),
         shards.n_rows,
@@ -158,6 +165,19 @@ def _score(shards: ShardSet, evidence: Evidence, shifts: Shifts, progress: Any) 
     return before, after
 
 
+def _write_page(
+    arguments: argparse.Namespace, shards: ShardSet, *, labels: Any, evidence: Evidence, shifts: Shifts, scores: Any
+) -> None:
+    from energyalign.cli.stopping import this_command
+    from energyalign.report.page.fit_page import write_fit_page
+
+    name = arguments.logits[0] + (f" and {len(arguments.logits) - 1} more" if len(arguments.logits) > 1 else "")
+    write_fit_page(
+        arguments.report, name=name, command=this_command(), blocks=shards.blocks, labels=labels,
+        evidence=evidence, shifts=shifts, scores=scores,
+    )  # fmt: skip
+
+
 def _report(arguments: argparse.Namespace, evidence: Evidence, shifts: Shifts, scores: Any) -> None:
     from energyalign.cli import tables
 
@@ -172,7 +192,9 @@ def _report(arguments: argparse.Namespace, evidence: Evidence, shifts: Shifts, s
             tables.print_selection(console, shifts.selection)
         if arguments.out is None:
             console.print("Nothing was saved: add --out shifts.json to keep the shifts.")
-        elif arguments.out != "-":
+        if arguments.report:
+            console.print(f"Wrote {arguments.report}.", markup=False, soft_wrap=True)
+        if arguments.out not in (None, "-"):
             saved = f"Saved. Now: energyalign apply LOGITS --shifts {arguments.out} --out corrected.npy"
             console.print(saved, markup=False, soft_wrap=True)
     for concern in shifts.concerns:

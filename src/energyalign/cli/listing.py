@@ -7,14 +7,14 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-_KINDS = ("methods", "datasets", "presets", "tables")
+_KINDS = ("methods", "datasets", "presets", "tables", "figures")
 
 
 def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "list",
-        help="list methods, datasets, presets or tables",
+        help="list methods, datasets, presets, tables or figures",
         description="List what this version of energyalign has.",
         epilog="example:\n  energyalign list methods",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -27,12 +27,12 @@ def run(arguments: argparse.Namespace) -> None:
     """Print one or more tables."""
     from energyalign.cli.tables import make_console, print_table
 
-    listings = {"methods": _methods, "datasets": _datasets, "presets": _presets}.get(arguments.kind, list[Listing])()
+    of_kind = {
+        "methods": _methods, "datasets": _datasets, "presets": _presets, "tables": _tables, "figures": _figures
+    }  # fmt: skip
     console = make_console(sys.stdout)
-    for listing in listings:
+    for listing in of_kind[arguments.kind]():
         print_table(console, listing.columns, listing.rows, title=listing.title)
-    if not listings:
-        print(f"No {arguments.kind} yet: they come with the report.")
 
 
 class Listing(NamedTuple):
@@ -82,6 +82,18 @@ def _datasets() -> list[Listing]:
     from energyalign.data.sources import SOURCES
 
     return [Listing("", ["dataset", "what it is", "reference"], _told(SOURCES))]
+
+
+def _tables() -> list[Listing]:
+    from energyalign.report.tables import TABLES
+
+    return [Listing("", ["table", "what is in it", "in the paper"], _told(TABLES))]
+
+
+def _figures() -> list[Listing]:
+    from energyalign.report.figures import FIGURES
+
+    return [Listing("", ["figure", "what it shows", "reference"], _told(FIGURES))]
 
 
 def _presets() -> list[Listing]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from energyalign import __version__
-from energyalign.cli import apply, data, demo, fit, incremental, listing, longtail, onnx
+from energyalign.cli import apply, data, demo, figure, fit, incremental, listing, longtail, onnx, report, table
 
 BAD_INPUT = 2  # also what argparse exits with
 INTERRUPTED = 130
@@ -25,6 +25,7 @@ examples:
   energyalign demo                                   see it work, in minutes
   energyalign fit logits.npy --labels labels.npy --counts counts.json --out shifts.json
   energyalign apply test_logits.npy --shifts shifts.json --out corrected.npy
+  energyalign report runs/digits-lt-50               see what came out of an experiment
   energyalign onnx model.onnx --shifts shifts.json --out aligned.onnx
 """
 
@@ -39,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"energyalign {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (demo, fit, apply, onnx, longtail, incremental, data, listing):
+    for module in (demo, fit, apply, onnx, longtail, incremental, report, table, figure, data, listing):
         module.add_parser(commands)
     return parser
 

@@ -8,18 +8,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from energyalign.demo.part import ALIGNED, AS_TRAINED, CAVEAT, EVIDENCE, Results, Run, all_rows, rows_under, seeds_of
+from energyalign.demo.part import ALIGNED, CAVEAT, EVIDENCE, Results, Run, Section, Table, all_rows, seeds_of
 from energyalign.experiment.rows import Row
 from energyalign.incremental.config import IncrementalConfig
 from energyalign.incremental.correctors import STANDARD
 from energyalign.incremental.experiment import IncrementalExperiment
 from energyalign.incremental.methods import config_of, find_method
 from energyalign.incremental.presets import PRESETS
-from energyalign.incremental.rows import confusion_file
 from energyalign.incremental.stream import load_stream
 from energyalign.incremental.table import curves_of, step_table, summary_table
-from energyalign.report.page import Figure, Section, Table
-from energyalign.train.tensor_file import load_arrays
 
 PRESET = PRESETS["digits-il-5"]
 
@@ -52,43 +49,7 @@ class ClassIncremental:
             for seed in self.seeds
         ]  # fmt: skip
 
-    def draw(self, out: Path, results: Results) -> list[Figure]:
-        """Accuracy after every step, and what is taken for what after the last."""
-        from energyalign.report.confusion_figure import draw_confusions
-        from energyalign.report.steps_figure import draw_steps
-
-        draw_steps(
-            out / "steps.png",
-            curves=accuracies(all_rows(results)),
-            title="Accuracy on all classes seen, as classes come",
-        )
-        as_trained, aligned = rows_under(results, AS_TRAINED), rows_under(results, ALIGNED)
-        draw_confusions(
-            out / "confusion.png",
-            matrices={
-                "without energy aligning": mean_confusion(as_trained),
-                "with energy aligning": mean_confusion(aligned),
-            },
-            n_old=as_trained[0][1]["n_old"],
-            class_names=self.stream.test.class_names,
-            title=f"What is taken for what after step {self.stream.n_steps}",
-            label="test images, mean over seeds",
-        )
-        return [
-            Figure(
-                out / "steps.png",
-                "Accuracy on the test images of all classes seen so far, after each step: mean over seeds, error bars "
-                "are one standard deviation. The curves of a step are drawn beside each other for the bars to be seen.",
-            ),
-            Figure(
-                out / "confusion.png",
-                f"Confusion matrices after the last step, mean over {seeds_of(self.seeds)}, raw network on the left, "
-                "energy aligning as in the paper on the right; rows are true classes, columns predicted ones, in the "
-                "order in which they came. The thin lines divide old classes from the new ones of the last step.",
-            ),
-        ]
-
-    def section(self, results: Results, figures: Sequence[Figure]) -> Section:
+    def section(self, results: Results) -> Section:
         """Accuracy by step, and what it comes to."""
         rows = all_rows(results)
         tables = [
@@ -96,7 +57,7 @@ class ClassIncremental:
             Table(*summary_table(rows), caption="All steps together, and after the last"),
         ]
         said = [self._measured(), f"{self._lines()} {ranking(accuracies(rows))}"]
-        return Section("Class-incremental: classes come in steps", tables, said, figures)
+        return Section("Class-incremental: classes come in steps", tables, said)
 
     @staticmethod
     def _config(seed: int) -> IncrementalConfig:
@@ -127,12 +88,6 @@ def accuracies(rows: Sequence[Row]) -> dict[str, NDArray[np.float64]]:
         name: np.array([[100.0 * row["overall"] for row in curve.rows] for curve in curves])
         for name, curves in curves_of(rows).items()
     }
-
-
-def mean_confusion(rows: Sequence[tuple[Path, Row]]) -> NDArray[np.float64]:
-    """The mean of the confusion matrices of these rows."""
-    matrices = [load_arrays(confusion_file(folder, row))["confusion"] for folder, row in rows]
-    return np.asarray(np.mean(matrices, axis=0, dtype=np.float64))
 
 
 def ranking(curves: Mapping[str, NDArray[np.float64]]) -> str:

@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from energyalign.core.free_energy import FreeEnergy
 from energyalign.core.metrics import shot_groups
-from energyalign.demo.part import ALIGNED, AS_TRAINED, CAVEAT, EVIDENCE, Results, Run, all_rows, rows_under, seeds_of
+from energyalign.demo.part import CAVEAT, EVIDENCE, Results, Run, Section, Table, all_rows, seeds_of
 from energyalign.experiment.cells import mean_and_deviation
 from energyalign.experiment.rows import Row
 from energyalign.longtail.config import LongTailConfig
@@ -20,8 +18,6 @@ from energyalign.longtail.data import load_data
 from energyalign.longtail.experiment import LongTailExperiment
 from energyalign.longtail.presets import PRESETS
 from energyalign.longtail.table import COLUMNS
-from energyalign.report.page import Figure, Section, Table
-from energyalign.train.tensor_file import load_arrays
 
 PRESET = PRESETS["digits-lt-50"]
 HEADS = ("cosine", "linear")
@@ -57,30 +53,10 @@ class LongTail:
             for seed in self.seeds
         ]  # fmt: skip
 
-    def draw(self, out: Path, results: Results) -> list[Figure]:
-        """Counts and free energies behind the first head."""
-        from energyalign.report.energies_figure import draw_energies
-
-        of_head = {folder: rows for folder, rows in results.items() if rows[0]["config"]["head"] == HEADS[0]}
-        path = out / "energies.png"
-        draw_energies(
-            path,
-            counts=self.data.counts,
-            before=energies(rows_under(of_head, AS_TRAINED)),
-            after=energies(rows_under(of_head, ALIGNED)),
-            title="Free energies follow the training counts; aligning brings them together",
-        )
-        caption = (
-            "Training images per class (bars) and negative free energy per class on the balanced test images (points; "
-            "error bars are one standard deviation over seeds; each seed centred on its mean), for the raw network "
-            "with a cosine head and after energy aligning as in the paper, whose shifts come from the training images."
-        )
-        return [Figure(path, caption)]
-
-    def section(self, results: Results, figures: Sequence[Figure]) -> Section:
+    def section(self, results: Results) -> Section:
         """A line of the table for each head and corrector."""
         table = self._table(all_rows(results))
-        return Section("Long tail: few images of most classes", [table], [self._measured()], figures)
+        return Section("Long tail: few images of most classes", [table], [self._measured()])
 
     @staticmethod
     def _config(head: str, seed: int) -> LongTailConfig:
@@ -109,13 +85,3 @@ class LongTail:
     def _group_sizes(self) -> dict[str, int]:
         counts = np.array(self.data.counts)
         return {group: int(members.sum()) for group, members in shot_groups(counts, len(counts)).items()}
-
-
-def energies(rows: Sequence[tuple[Path, Row]]) -> NDArray[np.float64]:
-    """Negative free energies of the test images under these rows, (runs, classes), each run centred on its mean."""
-    values = []
-    for folder, row in rows:
-        logits = load_arrays(folder / "test_logits.safetensors")["logits"].astype(np.float64)
-        values.append(FreeEnergy().update(logits + np.array(row["shifts"])).values)
-    stacked = np.array(values)
-    return np.asarray(stacked - stacked.mean(axis=1, keepdims=True))

@@ -8,11 +8,9 @@ from typing import NamedTuple, Protocol
 
 from energyalign.experiment.evidence import EvidencePlan
 from energyalign.experiment.rows import Row
-from energyalign.report.page import Figure, Section
 
 EVIDENCE = EvidencePlan()
-AS_TRAINED, ALIGNED = "raw", "ea"
-"""The correctors whose pictures stand beside each other."""
+ALIGNED = "ea"
 CAVEAT = "One small network on small images: it shows how the method works, not how well it does elsewhere."
 
 Results = Mapping[Path, list[Row]]
@@ -34,6 +32,22 @@ class Run(NamedTuple):
     experiment: Experiment
 
 
+class Table(NamedTuple):
+    """Lines of cells as they are to be read, and what they are of."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+class Section(NamedTuple):
+    """What is printed of one application: tables, and paragraphs that say what was measured."""
+
+    title: str
+    tables: Sequence[Table]
+    paragraphs: Sequence[str]
+
+
 class Part(Protocol):
     """One application in the demo."""
 
@@ -46,21 +60,13 @@ class Part(Protocol):
     def runs(self, out: Path) -> list[Run]:
         """All trainings, in run directories below `out`."""
 
-    def draw(self, out: Path, results: Results) -> list[Figure]:
-        """Make the pictures. Needs matplotlib."""
-
-    def section(self, results: Results, figures: Sequence[Figure]) -> Section:
-        """Tables, what they are of, and these pictures."""
+    def section(self, results: Results) -> Section:
+        """Tables, and what they are of."""
 
 
 def all_rows(results: Results) -> list[Row]:
     """Of all runs, one after the other."""
     return [row for of_run in results.values() for row in of_run]
-
-
-def rows_under(results: Results, corrector: str) -> list[tuple[Path, Row]]:
-    """The last row of every run under a corrector, with the folder of the run."""
-    return [(folder, [row for row in rows if row["corrector"] == corrector][-1]) for folder, rows in results.items()]
 
 
 def seeds_of(seeds: Sequence[int]) -> str:

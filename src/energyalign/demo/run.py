@@ -1,4 +1,4 @@
-"""The demo from start to files: both applications, every seed, the tables, the pictures, the page."""
+"""The demo from start to files: both applications, every seed, the tables, the page."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from energyalign.core.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
 from energyalign.demo.class_incremental import ClassIncremental
 from energyalign.demo.long_tail import LongTail
-from energyalign.demo.part import EVIDENCE, Part, Results, all_rows
+from energyalign.demo.part import EVIDENCE, Part, Results, Section, all_rows
 from energyalign.experiment.rows import Row
-from energyalign.report.page import Section, write_page
+from energyalign.report.page.write import write_page
+from energyalign.report.runs import find_runs
 
 N_SEEDS = 3
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the page shows, and the files that were written."""
+    """What to print, and the files that were written."""
 
     sections: Sequence[Section]
     files: tuple[Path, ...]
 
 
 def run_demo(out: str | Path, *, first_seed: int, say: Callable[[str], None]) -> DemoResult:
-    """Train and measure, in run directories below `out`; write rows.jsonl, the pictures and report.html there.
+    """Train and measure, in run directories below `out`; write rows.jsonl and report.html there.
 
     Interrupted, the same call goes on where it stopped.
     """
@@ -41,16 +42,12 @@ def run_demo(out: str | Path, *, first_seed: int, say: Callable[[str], None]) ->
     parts: list[Part] = [LongTail(seeds), ClassIncremental(seeds)]
     with _one_thread():
         results = [measure(part, out, say) for part in parts]
-    draws = _can_draw(say)
-    sections = [
-        part.section(of_part, part.draw(out, of_part) if draws else [])
-        for part, of_part in zip(parts, results, strict=True)
-    ]
+    sections = [part.section(of_part) for part, of_part in zip(parts, results, strict=True)]
     with atomic_write(out / "rows.jsonl") as stream:
         stream.writelines(json.dumps(row, sort_keys=True) + "\n" for of_part in results for row in all_rows(of_part))
-    write_page(out / "report.html", title="energyalign demo: digits", command="energyalign demo", sections=sections)
-    pictures = [figure.path for section in sections for figure in section.figures]
-    return DemoResult(sections, (out / "report.html", *pictures, out / "rows.jsonl"))
+    runs = find_runs([folder for of_part in results for folder in of_part])
+    write_page(out / "report.html", runs, title="energyalign demo: digits")
+    return DemoResult(sections, (out / "report.html", out / "rows.jsonl"))
 
 
 def measure(part: Part, out: Path, say: Callable[[str], None]) -> Results:
@@ -72,15 +69,6 @@ def _accuracies(rows: Sequence[Row]) -> str:
     """After the last step, of rows that have steps."""
     last = [row for row in rows if row.get("step") == rows[-1].get("step")]
     return ", ".join(f"{row['corrector']} {100 * row['overall']:.1f}" for row in last)
-
-
-def _can_draw(say: Callable[[str], None]) -> bool:
-    try:
-        import matplotlib  # noqa: F401
-    except ModuleNotFoundError:
-        say("No pictures: they need matplotlib (pip install 'energyalign[report]').")
-        return False
-    return True
 
 
 def _made(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,11 @@ def store_row(run: RunDirectory, row: Row, key: Callable[[Row], Any]) -> None:
     """Put the row in the place of the one that the run may have of its key already; rows are in the order of keys."""
     others = [other for other in run.read_rows() if key(other) != key(row)]
     run.write_rows(sorted([*others, row], key=key))
+
+
+def settings_of(row: Row) -> str:
+    """All that fixes the training of a row but the seed."""
+    return json.dumps({**row["config"], "seed": None}, sort_keys=True)
 
 
 def about_shifts(shifts: Shifts | None) -> Row:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiment.cells import mean_and_deviation
-from energyalign.experiment.rows import Row
+from energyalign.experiment.rows import Row, settings_of
 from energyalign.incremental.methods import METHODS, config_of, find_method, head_of
 from energyalign.incremental.metrics import average, forgetting
 from energyalign.incremental.paper import PAPER
@@ -51,8 +50,11 @@ def curves_of(rows: Sequence[Row]) -> dict[str, list[Curve]]:
     """The curves of each line of a table, one for each seed; lines in the order in which they came."""
     found: dict[tuple[str, str, str, int], dict[int, Row]] = {}
     one_training = len({_training_of(row) for row in rows}) == 1
+    settings: dict[str, str] = {}
     for row in rows:
         label = row["corrector"] if one_training else label_of(row)
+        if settings.setdefault(f"{label}, {row['memory']}", settings_of(row)) != settings_of(row):
+            raise EnergyAlignError(f"the rows of {label} are of different settings: make a table of each.")
         # By step: a row that is given twice counts once.
         found.setdefault((label, row["memory"], str(row["evidence"]), row["seed"]), {})[row["step"]] = row
     lines: dict[str, list[Curve]] = {}
@@ -66,9 +68,6 @@ def curves_of(rows: Sequence[Row]) -> dict[str, list[Curve]]:
             plan = of_run[0]["evidence"]
             name += f", {plan['policy']} x {plan['per_class']}"
         lines.setdefault(name, []).append(Curve(of_run))
-    for name, curves in lines.items():
-        if len({_settings(row) for curve in curves for row in curve.rows}) > 1:
-            raise EnergyAlignError(f"the rows of {name} are of different settings: make a table of each.")
     return lines
 
 
@@ -127,11 +126,6 @@ def as_in_the_paper(row: Row) -> bool:
     """Whether network, schedule and protocol are those of the paper's cell."""
     preset, name = PRESETS.get(row["cell"]), label_of(row)
     return preset is not None and name in METHODS and bool(_config(name, preset.name, row["seed"]) == row["config"])
-
-
-def _settings(row: Row) -> str:
-    """All that fixes a training but the seed."""
-    return json.dumps({**row["config"], "seed": None}, sort_keys=True)
 
 
 def _training_of(row: Row) -> tuple[Any, ...]:

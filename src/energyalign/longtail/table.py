@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from energyalign.core.errors import EnergyAlignError
 from energyalign.experiment.cells import mean_and_deviation
-from energyalign.experiment.rows import Row
+from energyalign.experiment.rows import Row, settings_of
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.learners import LEARNERS
 from energyalign.longtail.methods import METHODS, head_of, name_of
@@ -30,6 +31,7 @@ def table_of(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
         label = row["corrector"] if one_training else method_of(row)
         if row["evidence"] and not one_plan:
             label += f", {row['evidence']['policy']} x {row['evidence']['per_class']}"
+        _refuse_other_settings(label, row, groups.get(label))
         groups.setdefault(label, {}).setdefault(row["seed"], row)
     lines = []
     for label, by_seed in groups.items():
@@ -52,12 +54,13 @@ def matrix_of(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     A corrector that was given several kinds of evidence stands there with the first of them.
     """
     correctors = list(dict.fromkeys(row["corrector"] for row in rows))
-    cells: dict[str, dict[str, dict[int, float]]] = {}
+    cells: dict[str, dict[str, dict[int, Row]]] = {}
     for row in rows:
         cell = cells.setdefault(_training_of(row), {}).setdefault(row["corrector"], {})
-        cell.setdefault(row["seed"], row["overall"])
+        _refuse_other_settings(_training_of(row), row, cell)
+        cell.setdefault(row["seed"], row)
     lines = [
-        [training, *(mean_and_deviation(list(of_training.get(name, {}).values())) for name in correctors)]
+        [training, *(_mean_cell(of_training.get(name, {})) for name in correctors)]
         for training, of_training in cells.items()
     ]
     return ["overall, %", *correctors], lines
@@ -81,6 +84,16 @@ def as_in_the_paper(row: Row) -> bool:
 def _training_of(row: Row) -> str:
     learner, head = row["learner"], row["config"]["head"]
     return learner if head == head_of(learner) else f"{learner} ({head})"
+
+
+def _refuse_other_settings(label: str, row: Row, known: Mapping[int, Row] | None) -> None:
+    """Numbers of other epochs or networks must neither be averaged nor hidden."""
+    if known and settings_of(next(iter(known.values()))) != settings_of(row):
+        raise EnergyAlignError(f"the rows of {label} are of different settings: make a table of each.")
+
+
+def _mean_cell(by_seed: Mapping[int, Row]) -> str:
+    return mean_and_deviation([row["overall"] for row in by_seed.values()])
 
 
 def _mean(rows: Sequence[Row]) -> float:

@@ -1,10 +1,12 @@
-"""What all figures have in common: their look, and how they reach a file."""
+"""What all figures have in common: their look, and how they reach a file or a page."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import io
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -13,24 +15,88 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from energyalign.core.atomic import atomic_write
+from energyalign.core.errors import EnergyAlignError
 
 # From the colour-blind safe palette of Okabe and Ito.
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
-DARK_GREY, LIGHT_GREY = "#666666", "#BBBBBB"
+# Greys that can be seen on white and on black.
+DARK_GREY, LIGHT_GREY, GRID = "#7A7A7A", "#A8A8A8", "#80808059"
+INK = "#1A1A1B"
+"""Text, axes and ticks: nothing else has this colour, so that it can be exchanged on a dark page."""
+_ON_DARK = {INK: "#E8E8E8", BLUE: "#3D9BDC"}
+"""What takes the place of colours that thin lines and text would be hard to read in."""
+
+_LOOK: dict[Any, Any] = {
+    "font.size": 9,
+    "figure.titlesize": 10,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.axisbelow": True,
+    "axes.formatter.use_mathtext": False,
+    "legend.frameon": False,
+    "hatch.linewidth": 0.8,
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
+    "text.parse_math": False,  # a class may be called $x
+    "svg.fonttype": "path",  # looks the same wherever it is opened, whatever fonts there are
+    "svg.hashsalt": "energyalign",
+    "pdf.fonttype": 42,
+}
+# No dates, no versions: the same numbers give the same bytes.
+_METADATA = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
 
 
 @contextlib.contextmanager
-def drawing(path: Path, *, width: float, height: float, title: str) -> Iterator[Figure]:
-    """An empty figure, in inches; once it is drawn, it is a PNG file with the same bytes for the same numbers."""
-    with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "svg.hashsalt": "energyalign"}):
+def new_figure(*, width: float, height: float, title: str) -> Iterator[Figure]:
+    """An empty figure in our look, in inches, to be drawn on inside the context."""
+    with mpl.rc_context(_LOOK):
         figure = Figure(figsize=(width, height), layout="constrained", dpi=160)
         FigureCanvasAgg(figure)
         figure.suptitle(title)
         yield figure
-        with atomic_write(path, "wb") as stream:
-            figure.savefig(stream, format="png", metadata={"Software": None})
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse a file that `save_figure` could not write, before anything is drawn."""
+    if path.suffix.lower() not in _METADATA:
+        raise EnergyAlignError(f"{path}: a figure is a .png, .svg or .pdf file. Give it a name that ends so.")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write it as a PNG, SVG or PDF file, as the name says; the same bytes for the same numbers."""
+    check_suffix(path)
+    suffix = path.suffix.lower()
+    with mpl.rc_context(_LOOK), atomic_write(path, "wb") as stream:
+        figure.savefig(stream, format=suffix[1:], metadata=_METADATA[suffix])
+
+
+def page_svg(figure: Figure) -> str:
+    """The figure as an ``<svg>`` element for the ``<img>`` of a page, light or dark as the reader has it.
+
+    The background is transparent, and text and axes have the colour that can be read on it. Letters are drawn as
+    shapes: in an ``<img>`` they could not be selected anyway, and so they need no room that was not reserved.
+    """
+    stream = io.StringIO()
+    with mpl.rc_context(_LOOK):
+        figure.savefig(stream, format="svg", metadata=_METADATA[".svg"], transparent=True)
+    text = stream.getvalue()
+    opening = text.index("<svg ")
+    end = text.index(">", opening) + 1
+    body = text[end:].replace(INK.lower(), "currentColor").replace(BLUE.lower(), "var(--blue)")
+    light, dark = (f"svg{{color:{ink};--blue:{blue}}}" for ink, blue in ((INK, BLUE), (_ON_DARK[INK], _ON_DARK[BLUE])))
+    return f"{text[opening:end]}\n <style>{light}@media (prefers-color-scheme:dark){{{dark}}}</style>{body}"
 
 
 def deviation_over_seeds(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """Standard deviation of each column; None for one seed, which has none."""
     return np.asarray(values.std(axis=0, ddof=1)) if len(values) > 1 else None
+
+
+def summarised(groups: Sequence[NDArray[np.float64]]) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Mean and standard deviation of each group of seeds, which may be of any size; None if no group has one."""
+    means = np.array([float(seeds.mean()) for seeds in groups])
+    deviations = np.array([float(seeds.std(ddof=1)) if len(seeds) > 1 else np.nan for seeds in groups])
+    return means, None if np.isnan(deviations).all() else deviations

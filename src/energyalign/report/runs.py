@@ -15,9 +15,13 @@ from numpy.typing import NDArray
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.data.manifest import Manifest
+from energyalign.experiment.evidence import EvidencePlan
 from energyalign.experiment.rows import Row
+from energyalign.train.describe import described
 from energyalign.train.run_directory import RunDirectory
 from energyalign.train.tensor_file import load_arrays
+
+DEFAULT_EVIDENCE: Row = described(EvidencePlan())
 
 
 class Outputs(NamedTuple):
@@ -81,8 +85,12 @@ class StoredRun:
         return [row for row in self.rows if row["step"] == wanted]
 
     def row_of(self, corrector: str, step: int | None = None) -> Row | None:
-        """The first row under a corrector after a step; None if it was not measured."""
-        return next((row for row in self.rows_at(step) if row["corrector"] == corrector), None)
+        """The row under a corrector after a step; None if it was not measured.
+
+        Of several kinds of evidence the default one, if it is among them.
+        """
+        rows = [row for row in self.rows_at(step) if row["corrector"] == corrector]
+        return min(rows, key=lambda row: row.get("evidence") not in (None, DEFAULT_EVIDENCE), default=None)
 
     def outputs(self, step: int | None = None) -> Outputs:
         """The logits of the raw network for the test images after a step, by default the last one measured."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from energyalign.experiment.rows import Row
+from energyalign.report.runs import DEFAULT_EVIDENCE
 from energyalign.report.tables.best import with_best
-from energyalign.report.tables.evidence import DEFAULT_PLAN, first_plan, told
+from energyalign.report.tables.evidence import first_plan, told
 from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable
 from energyalign.report.tables.settings import Difference, check_one_setting, differences
 
@@ -111,7 +112,8 @@ class PaperLayout:
         else:
             found = list(differences(first["config"], expected))
         if first["evidence"] is not None:
-            found += [item for item in differences(first["evidence"], DEFAULT_PLAN, "evidence") if item not in found]
+            of_evidence = differences(first["evidence"], DEFAULT_EVIDENCE, "evidence")
+            found += [item for item in of_evidence if item not in found]
         return _Measured(method, taken, left_out, tuple(found))
 
     def _lines(self, method: str, by_cell: Mapping[str, _Measured]) -> list[Line]:

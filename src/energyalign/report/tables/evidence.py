@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from energyalign.experiment.evidence import EvidencePlan
 from energyalign.experiment.rows import Row
-from energyalign.train.describe import described
-
-DEFAULT_PLAN: dict[str, Any] = described(EvidencePlan())
+from energyalign.report.runs import DEFAULT_EVIDENCE
 
 
 def first_plan(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
@@ -18,7 +15,7 @@ def first_plan(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     for row in rows:
         if row["evidence"] not in plans:
             plans.append(row["evidence"])
-    taken = DEFAULT_PLAN if DEFAULT_PLAN in plans else plans[0]
+    taken = DEFAULT_EVIDENCE if DEFAULT_EVIDENCE in plans else plans[0]
     return [row for row in rows if row["evidence"] == taken], [told(plan) for plan in plans if plan != taken]
 
 

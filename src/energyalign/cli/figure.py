@@ -1,0 +1,96 @@
+"""`energyalign figure`: pictures of stored runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from energyalign.report.runs import StoredRun
+
+_ALL = "all"
+_EXAMPLES = """\
+examples:
+  energyalign figure energies runs/digits-lt-50                         writes energies.png
+  energyalign figure steps runs/digits-il-5 --out steps.pdf             or .svg
+  energyalign figure heads runs/digits-lt-50/ce runs/digits-lt-50/ce-linear
+  energyalign figure all runs/digits-lt-50 --out figures                every figure that these runs allow
+
+figures:
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser."""
+    from energyalign.report.figures import FIGURES
+
+    names = "\n".join(f"  {name:<18} {entry.description}" for name, entry in FIGURES.items())
+    parser = commands.add_parser(
+        "figure",
+        help="draw a figure of stored runs",
+        description="Draw a figure from the rows and stored logits of run directories; runs that differ in the seed "
+        "alone are shown as mean and standard deviation.",
+        epilog=_EXAMPLES + names,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("name", metavar="NAME", help="one of the figures below, or all")
+    add("runs", metavar="RUN", nargs="+", help="run directories, or folders with some in them")
+    add("--out", metavar="FILE", help="a .png, .svg or .pdf file (default: NAME.png); for all a folder (default: "
+        "figures)")  # fmt: skip
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, draw, write."""
+    if arguments.name == _ALL:
+        _draw_all(Path(arguments.out or "figures"), arguments.runs)
+    else:
+        _draw_one(arguments.name, Path(arguments.out or f"{arguments.name}.png"), arguments.runs)
+
+
+def _draw_one(name: str, path: Path, folders: Sequence[str]) -> None:
+    from energyalign.core.atomic import refuse_unwritable
+    from energyalign.experiment.registry import found
+    from energyalign.report.drawing import check_suffix, save_figure
+    from energyalign.report.figures import FIGURES
+
+    entry = found(FIGURES, name, "figure")
+    check_suffix(path)
+    refuse_unwritable(path)
+    save_figure(entry.draw(_read(folders)), path)
+    print(f"Wrote {path}.")
+
+
+def _draw_all(folder: Path, folders: Sequence[str]) -> None:
+    from energyalign.core.errors import EnergyAlignError
+    from energyalign.report.drawing import save_figure
+    from energyalign.report.figures import FIGURES
+
+    runs = _read(folders)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnergyAlignError(f"cannot make the folder {folder}: {error.strerror}. Choose another --out.") from error
+    for name, entry in FIGURES.items():
+        try:
+            figure = entry.draw(runs)
+        except EnergyAlignError as error:
+            print(f"Left out: {error}")
+            continue
+        save_figure(figure, folder / f"{name}.png")
+        print(f"Wrote {folder / f'{name}.png'}.")
+
+
+def _read(folders: Sequence[str]) -> list[StoredRun]:
+    """The runs that were measured; of others it is said that they are left out."""
+    from energyalign.report.runs import find_runs, measured_runs
+
+    for run in find_runs(folders):
+        if not run.rows:
+            print(f"warning: {run.path} has no rows yet and is left out.", file=sys.stderr)
+    return measured_runs(folders)

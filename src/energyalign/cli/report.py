@@ -1,0 +1,64 @@
+"""`energyalign report`: one page of one or more runs, to look at and to try."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+_EXAMPLES = """\
+examples:
+  energyalign report runs/digits-lt-50                              all runs in it, side by side
+  energyalign report runs/digits-lt-50/ce/seed-0 --out ce.html
+  energyalign report runs/cifar100-il-10 --serve                    look at it while the runs go on
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "report",
+        help="write a page with tables, figures and a live part",
+        description="Write one HTML file of the runs in these folders: what came out, every figure and table, a slider "
+        "for the strength of the correction with all that moves with it, and how to run it again. It opens from disk "
+        "and loads nothing.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("runs", nargs="+", metavar="RUN", help="run directories, or folders that hold some")
+    add("--out", default="report.html", metavar="FILE", help="where to write (default: %(default)s)")
+    add("--title", default="", metavar="TEXT", help="of the page (default: what was run)")
+    add("--serve", action="store_true", help="show it on localhost instead, and refresh it while runs go on")
+    add("--port", type=int, default=8765, metavar="N", help="of --serve; 0 for any that is free (default: %(default)s)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the page, or serve it until Ctrl-C."""
+    if arguments.serve:
+        _serve(arguments)
+        return
+    from pathlib import Path
+
+    from energyalign.core.atomic import refuse_unwritable
+    from energyalign.report.page.write import write_page
+    from energyalign.report.runs import find_runs
+
+    refuse_unwritable(arguments.out)
+    write_page(Path(arguments.out), find_runs(arguments.runs), title=arguments.title)
+    print(f"Wrote {arguments.out}.")
+
+
+def _serve(arguments: argparse.Namespace) -> None:
+    from energyalign.report.server import LivePage, make_server
+
+    page = LivePage(arguments.runs, title=arguments.title)
+    page.current()  # what cannot be shown is said here, not in the browser
+    with make_server(page.current, arguments.port) as server:
+        print(f"http://localhost:{server.server_address[1]}/ (Ctrl-C ends it)")
+        sys.stdout.flush()
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print("Stopped.")

@@ -1,0 +1,86 @@
+"""Influence of the number of clusters on energy aligning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, NullLocator
+from numpy.typing import NDArray
+
+from energyalign.report.drawing import BLUE, DARK_GREY, ORANGE, summarised
+from energyalign.report.figures.needs import lacking
+from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
+from energyalign.report.figures.trainings import about, panel_title, trainings_of
+from energyalign.report.runs import StoredRun
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
+
+_FIXED_NUMBER = re.compile(r"ea-M(\d+)")
+_LINES = {
+    AS_TRAINED: {"label": "raw", "color": DARK_GREY, "linestyle": "--"},
+    ALIGNED: {"label": "ea: as many as suit the evidence best", "color": ORANGE, "linestyle": "-."},
+}
+
+
+def draw(runs: Sequence[StoredRun]) -> Figure:
+    """A panel for each training that was measured with several numbers of clusters."""
+    everything = trainings_of("clusters", runs)
+    trainings = [training for training in everything if len(_numbers(training)) > 1]
+    if not trainings:
+        raise lacking(
+            "clusters", "rows with several numbers of clusters",
+            "energyalign longtail DATASET --clusters 1 2 4 8 16",
+        )  # fmt: skip
+    others = [training.label for training in everything if training not in trainings]
+    note = f"Not shown, for want of rows with several numbers of clusters: {'; '.join(others)}." if others else ""
+    with panels(
+        len(trainings), what="Energy aligning with so many clusters", about=about(trainings), width=4.0, height=2.7,
+    ) as (figure, axes):  # fmt: skip
+        for panel, training in zip(axes, trainings, strict=True):
+            _draw_panel(panel, training)
+            title_panel(panel, panel_title(training, trainings), _choice(training))
+        for panel in first_of_rows(axes):
+            panel.set_ylabel("accuracy, %")
+        legend_below(figure, axes, note=note)
+    return figure
+
+
+def _numbers(training: Training) -> dict[int, str]:
+    """The correctors with a fixed number of clusters, by that number."""
+    found = {int(match[1]): name for name in training.correctors if (match := _FIXED_NUMBER.fullmatch(name))}
+    return dict(sorted(found.items()))
+
+
+def _choice(training: Training) -> str:
+    chosen = sorted({row["n_clusters"] for _, row in training.measured(ALIGNED)})
+    return f"ea chose {', '.join(map(str, chosen))} clusters" if chosen else ""
+
+
+def _overall(training: Training, corrector: str) -> NDArray[np.float64]:
+    return training.percentages(corrector, ["overall"])[:, 0]
+
+
+def _draw_panel(axes: Axes, training: Training) -> None:
+    numbers = _numbers(training)
+    means, deviations = summarised([_overall(training, name) for name in numbers.values()])
+    axes.errorbar(
+        np.array(list(numbers)), means, yerr=deviations, color=BLUE, marker="o", capsize=2,
+        label="energy aligning with Jenks clusters",
+    )  # fmt: skip
+    for corrector, look in _LINES.items():
+        fixed = _overall(training, corrector)
+        if len(fixed):
+            mean = float(fixed.mean())
+            axes.axhline(mean, **look)  # type: ignore[arg-type]
+        if len(fixed) > 1:
+            deviation = float(fixed.std(ddof=1))
+            axes.axhspan(mean - deviation, mean + deviation, color=look["color"], alpha=0.15, linewidth=0)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xticks(list(numbers), list(map(str, numbers)))
+    axes.set_xlabel("number of clusters")
+    grid_lines(axes)

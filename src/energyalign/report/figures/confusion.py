@@ -1,0 +1,114 @@
+"""What is taken for what, without and with energy aligning, on a log scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from numpy.typing import NDArray
+
+from energyalign.core.metrics import confusion_matrix
+from energyalign.experiment.rows import Row
+from energyalign.incremental.rows import confusion_file
+from energyalign.report.drawing import VERMILLION
+from energyalign.report.figures.class_axis import class_order, name_classes, room_for_names, told_order
+from energyalign.report.figures.corrected import corrected_outputs
+from energyalign.report.figures.needs import with_and_without
+from energyalign.report.figures.panels import first_of_rows, note_below, panels, title_panel
+from energyalign.report.figures.trainings import about, panel_title, trainings_of
+from energyalign.report.runs import StoredRun
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
+from energyalign.train.tensor_file import load_arrays
+
+# White where nothing is: kind to printers, and darker is more in grey too.
+_COLOURS = "Blues"
+_MOST_BLOCKS = 100
+_MODELS = {AS_TRAINED: "without energy aligning", ALIGNED: "with energy aligning"}
+
+
+def draw(runs: Sequence[StoredRun]) -> Figure:
+    """A row of two panels for each training: mean numbers of test images over seeds, all on one scale."""
+    trainings, note = with_and_without("confusion", trainings_of("confusion", runs))
+    matrices = {
+        (training, corrector): in_blocks(_mean_confusion(training, corrector))
+        for training in trainings
+        for corrector in _MODELS
+    }
+    highest = max(float(matrix.max()) for matrix in matrices.values())
+    room = room_for_names(trainings)
+    with panels(
+        len(matrices),
+        what="What is taken for what",
+        about=about(trainings),
+        columns=2,
+        width=3.6 + room / 2,
+        height=3.5 + room,
+        sharey="row",
+    ) as (figure, axes):
+        # Square panels would leave room between columns, and none for the titles between rows.
+        figure.set_layout_engine("compressed", h_pad=0.12)
+        for panel, ((training, corrector), matrix) in zip(axes, matrices.items(), strict=True):
+            image = _draw_panel(panel, training, matrix, highest)
+            title_panel(panel, panel_title(training, trainings), _MODELS[corrector])
+        ticks = _counts_to_name(highest)
+        label = "test images (log scale)" + (", mean over seeds" if len(trainings[0].runs) > 1 else "")
+        bar = figure.colorbar(image, ax=axes, ticks=np.log1p(ticks).tolist(), label=label, shrink=0.85, aspect=30)
+        bar.ax.set_yticklabels([f"{tick:g}" for tick in ticks])
+        note_below(figure, note)
+    return figure
+
+
+def in_blocks(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums over blocks of neighbouring classes, if there are more classes than can be told apart in a picture."""
+    starts = np.arange(0, len(matrix), block_size(len(matrix)))
+    return np.asarray(np.add.reduceat(np.add.reduceat(matrix, starts, axis=0), starts, axis=1))
+
+
+def block_size(n_classes: int) -> int:
+    """How many classes a row of the picture stands for."""
+    return math.ceil(n_classes / _MOST_BLOCKS)
+
+
+def _mean_confusion(training: Training, corrector: str) -> NDArray[np.float64]:
+    """Numbers of (true class, predicted class) in the order of the classes along the axes."""
+    order = class_order(training)
+    matrices = np.array([_confusion(run, row) for run, row in training.measured(corrector)], dtype=np.float64)
+    return np.asarray(matrices.mean(axis=0))[np.ix_(order, order)]
+
+
+def _confusion(run: StoredRun, row: Row) -> NDArray[np.int64]:
+    if run.is_incremental:
+        return np.asarray(load_arrays(confusion_file(run.path, row))["confusion"], dtype=np.int64)
+    outputs = corrected_outputs(run, row)
+    return confusion_matrix(outputs.labels, outputs.logits.argmax(axis=1), outputs.logits.shape[1])
+
+
+def _draw_panel(axes: Axes, training: Training, matrix: NDArray[np.float64], highest: float) -> AxesImage:
+    n_classes = len(training.counts)
+    edge = block_size(n_classes) * len(matrix) - 0.5  # of the last block, which may reach beyond the last class
+    image = axes.imshow(
+        np.log1p(matrix), cmap=_COLOURS, vmin=0.0, vmax=np.log1p(highest), interpolation="nearest",
+        extent=(-0.5, edge, edge, -0.5),
+    )  # fmt: skip
+    axes.set(xlim=(-0.5, n_classes - 0.5), ylim=(n_classes - 0.5, -0.5))
+    axes.spines[["top", "right"]].set_visible(True)
+    blocks = f", blocks of {block_size(n_classes)}" if block_size(n_classes) > 1 else ""
+    axes.set_xlabel(f"predicted class\n{told_order(training)}{blocks}")
+    name_classes(axes.xaxis, training)
+    name_classes(axes.yaxis, training)
+    if first_of_rows([axes]):
+        axes.set_ylabel(f"true class{blocks}")
+    if training.n_old:
+        for divide in (axes.axhline, axes.axvline):
+            divide(training.n_old - 0.5, color=VERMILLION, linewidth=0.9)
+    return image
+
+
+def _counts_to_name(highest: float) -> NDArray[np.float64]:
+    """0, 1, 3, 10, 30, ... up to the highest."""
+    steps = np.array([factor * 10.0**power for power in range(9) for factor in (1, 3)])
+    return np.concatenate([[0.0], steps[steps <= highest]])

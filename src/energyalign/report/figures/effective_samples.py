@@ -1,0 +1,71 @@
+"""On how many samples the energy of each class rests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from energyalign.core.trust import FEWEST_EFFECTIVE_SAMPLES
+from energyalign.report.drawing import BLUE, DARK_GREY, VERMILLION, deviation_over_seeds
+from energyalign.report.figures.needs import lacking
+from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, plain_log, title_panel
+from energyalign.report.figures.trainings import about, panel_title, trainings_of
+from energyalign.report.runs import StoredRun
+from energyalign.report.trainings import Training
+
+
+def draw(runs: Sequence[StoredRun]) -> Figure:
+    """A panel for each training with evidence; all correctors that look at the same evidence have the same numbers."""
+    trainings = trainings_of("effective-samples", runs)
+    correctors = {training: _first_with_evidence(training) for training in trainings}
+    drawn = {training: corrector for training, corrector in correctors.items() if corrector is not None}
+    if not drawn:
+        kind = "incremental" if trainings[0].is_incremental else "longtail"
+        raise lacking(
+            "effective-samples",
+            "rows of a corrector that looks at evidence",
+            f"energyalign {kind} DATASET --corrector ea",
+        )
+    others = [training.label for training in trainings if training not in drawn]
+    note = f"Not shown, for no corrector looked at evidence: {'; '.join(others)}." if others else ""
+    with panels(
+        len(drawn), what="Effective samples behind the energy of each class", about=about(list(drawn)),
+        width=3.0, height=2.5, sharey=True,
+    ) as (figure, axes):  # fmt: skip
+        for panel, (training, corrector) in zip(axes, drawn.items(), strict=True):
+            _draw_panel(panel, training, corrector)
+            title_panel(panel, panel_title(training, trainings))
+        for panel in first_of_rows(axes):
+            panel.set_ylabel("effective samples")
+        legend_below(figure, axes, note=note)
+    return figure
+
+
+def _first_with_evidence(training: Training) -> str | None:
+    """The paper's estimator, or the first other one that saw the evidence."""
+    names = sorted(training.correctors, key=lambda name: name != "ea")
+    return next((name for name in names if training.measured(name)[0][1]["effective_samples"] is not None), None)
+
+
+def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:
+    rows = [row for _, row in training.measured(corrector)]
+    samples = np.array([row["effective_samples"] for row in rows], dtype=np.float64)
+    counts = training.counts
+    axes.errorbar(
+        counts, samples.mean(axis=0), yerr=deviation_over_seeds(samples), fmt="o", color=BLUE, markersize=3.5,
+        elinewidth=0.8, capsize=1.5, label="a class",
+    )  # fmt: skip
+    total = rows[0]["evidence"]["per_class"] * len(counts)
+    axes.axhline(total, color=DARK_GREY, linestyle="--", linewidth=1.2, label="all samples of the evidence")
+    axes.axhline(
+        FEWEST_EFFECTIVE_SAMPLES, color=VERMILLION, linestyle=":", linewidth=1.2,
+        label=f"{FEWEST_EFFECTIVE_SAMPLES:g}: fewer are not to be trusted",
+    )  # fmt: skip
+    axes.set_ylim(0.8, 1.5 * total)
+    plain_log(axes.yaxis)
+    plain_log(axes.xaxis)
+    axes.set_xlabel("training images of the class")
+    grid_lines(axes, "both")

@@ -1,0 +1,86 @@
+"""The paper's first figure: training counts beside negative free energies, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from energyalign.core.free_energy import FreeEnergy
+from energyalign.report.drawing import BLUE, LIGHT_GREY, deviation_over_seeds
+from energyalign.report.figures.class_axis import class_order, draw_bars, name_classes, room_for_names, told_order
+from energyalign.report.figures.corrected import corrected_outputs
+from energyalign.report.figures.needs import with_and_without
+from energyalign.report.figures.panels import note_below, panels, title_panel
+from energyalign.report.figures.trainings import about, panel_title, trainings_of
+from energyalign.report.runs import StoredRun
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
+
+_MODELS = {AS_TRAINED: "raw model", ALIGNED: "after energy aligning"}
+_MOST_POINTS = 50
+_MARGIN = 0.08
+
+
+def draw(runs: Sequence[StoredRun]) -> Figure:
+    """A row of two panels for each training; energies are of the test images, each run centred on its mean."""
+    trainings, note = with_and_without("energies", trainings_of("energies", runs))
+    what = "Training images and negative free energies on the test images"
+    with panels(
+        2 * len(trainings),
+        what=what,
+        about=about(trainings),
+        columns=2,
+        width=4.0,
+        height=2.5 + room_for_names(trainings),
+    ) as (
+        figure,
+        axes,
+    ):
+        for training, left, right in zip(trainings, axes[::2], axes[1::2], strict=True):
+            energies = {corrector: _energies(training, corrector) for corrector in _MODELS}
+            limits = _limits(*energies.values())
+            for panel, (corrector, values) in zip((left, right), energies.items(), strict=True):
+                beside = panel.twinx()
+                _draw_panel(panel, beside, training, values)
+                beside.set_ylim(*limits)
+                title_panel(panel, panel_title(training, trainings), _MODELS[corrector])
+            left.set_ylabel("training images")
+            beside.set_ylabel("negative free energy", color=BLUE)
+        note_below(figure, note)
+    return figure
+
+
+def _energies(training: Training, corrector: str) -> NDArray[np.float64]:
+    """Of shape (runs, classes), each run centred on its mean: a constant on all classes changes nothing."""
+    values = np.array(
+        [FreeEnergy().update(corrected_outputs(run, row).logits).values for run, row in training.measured(corrector)]
+    )
+    return np.asarray(values - values.mean(axis=1, keepdims=True))
+
+
+def _draw_panel(axes: Axes, beside: Any, training: Training, values: NDArray[np.float64]) -> None:
+    order = class_order(training)
+    draw_bars(axes, training.counts[order].astype(np.float64), color=LIGHT_GREY)
+    name_classes(axes.xaxis, training)
+    axes.set_xlabel(f"class, {told_order(training)}")
+    mean, deviation = values.mean(axis=0)[order], deviation_over_seeds(values[:, order])
+    places = np.arange(len(order))
+    if len(order) <= _MOST_POINTS:
+        look = {"marker": "o", "markersize": 4, "capsize": 2, "linewidth": 1.4}
+        beside.errorbar(places, mean, yerr=deviation, color=BLUE, **look)
+    else:
+        beside.plot(places, mean, color=BLUE, linewidth=0.8)
+        if deviation is not None:
+            beside.fill_between(places, mean - deviation, mean + deviation, color=BLUE, alpha=0.25, linewidth=0)
+    beside.tick_params(axis="y", colors=BLUE)
+
+
+def _limits(*energies: NDArray[np.float64]) -> tuple[float, float]:
+    low = min(float(values.min()) for values in energies)
+    high = max(float(values.max()) for values in energies)
+    margin = _MARGIN * (high - low)
+    return low - margin, high + margin

@@ -1,0 +1,48 @@
+"""Bars of groups of classes, without and with energy aligning."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from energyalign.core.metrics import shot_groups
+from energyalign.report.drawing import BLUE, DARK_GREY, INK, deviation_over_seeds
+from energyalign.report.figures.panels import grid_lines
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
+
+_WIDTH = 0.38
+_LOOKS = {
+    AS_TRAINED: {"label": "without energy aligning", "color": DARK_GREY},
+    ALIGNED: {"label": "with energy aligning", "color": BLUE, "hatch": "////"},
+}
+
+
+def groups_of(training: Training) -> dict[str, int]:
+    """The groups of classes that rows have an accuracy of, and how many classes each has."""
+    counts = training.counts
+    if training.is_incremental:
+        return {"old": training.n_old, "new": len(counts) - training.n_old, "overall": len(counts)}
+    sizes = {name: int(members.sum()) for name, members in shot_groups(counts, len(counts)).items()}
+    return {**sizes, "overall": len(counts)}
+
+
+def draw_group_bars(axes: Axes, training: Training) -> None:
+    """Two bars for each group, mean and standard deviation over seeds; a dash where there is nothing to show."""
+    groups = groups_of(training)
+    places = np.arange(len(groups))
+    for offset, (corrector, look) in zip((-_WIDTH / 2, _WIDTH / 2), _LOOKS.items(), strict=True):
+        values = training.percentages(corrector, list(groups))
+        mean = values.mean(axis=0) if len(values) else np.full(len(groups), np.nan)
+        deviation = deviation_over_seeds(values)
+        axes.bar(places + offset, np.nan_to_num(mean), _WIDTH, edgecolor="white", linewidth=0, **look)  # type: ignore[arg-type]
+        if deviation is not None:
+            axes.errorbar(places + offset, mean, yerr=deviation, fmt="none", capsize=2, elinewidth=0.9, ecolor=INK)
+        tops = np.nan_to_num(mean) + (0 if deviation is None else np.nan_to_num(deviation))
+        for place, value, top in zip(places + offset, mean, tops, strict=True):
+            text = "–" if np.isnan(value) else f"{value:.1f}" if value < 99.95 else "100"
+            axes.annotate(text, (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=6.5)
+    axes.set_xticks(places, [f"{name}\n({size})" for name, size in groups.items()])
+    axes.set_ylim(0, 108)
+    axes.set_yticks(range(0, 101, 20))
+    axes.set_xlabel("classes (how many)")
+    grid_lines(axes)

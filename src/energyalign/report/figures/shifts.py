@@ -1,0 +1,76 @@
+"""Shifts with their standard errors, against minus the log prior: where logit adjustment would put them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from energyalign.report.drawing import BLUE, DARK_GREY
+from energyalign.report.figures.needs import lacking
+from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
+from energyalign.report.figures.trainings import about, panel_title, trainings_of
+from energyalign.report.runs import StoredRun
+from energyalign.report.trainings import Training
+
+_THE_LINE = ("prior", "la-post-hoc")
+"""Their shifts are minus the log prior."""
+
+
+def draw(runs: Sequence[StoredRun]) -> Figure:
+    """A panel for each training and corrector that measures shifts; all centred, for a constant changes nothing."""
+    trainings = trainings_of("shifts", runs)
+    drawn = [(training, corrector) for training in trainings for corrector in _shift_correctors(training)]
+    if not drawn:
+        kind = "incremental" if trainings[0].is_incremental else "longtail"
+        raise lacking("shifts", "rows whose shifts were measured", f"energyalign {kind} DATASET --corrector ea")
+    note = "Bars: one standard error of a shift in one run."
+    if max(len(training.runs) for training in trainings) > 1:
+        note += " Points: mean over seeds."
+    with panels(
+        len(drawn), what="Measured shifts against minus the log prior", about=about(trainings),
+        columns=_columns(drawn), width=2.8, height=2.5,
+    ) as (figure, axes):  # fmt: skip
+        for panel, (training, corrector) in zip(axes, drawn, strict=True):
+            _draw_panel(panel, training, corrector)
+            title_panel(panel, panel_title(training, trainings), corrector)
+        for panel in first_of_rows(axes):
+            panel.set_ylabel("shift, centred")
+        legend_below(figure, axes, note=note)
+    return figure
+
+
+def _columns(drawn: Sequence[tuple[Training, str]]) -> int:
+    """A training is a row, if it fits."""
+    return min(3, max(sum(training is other for other, _ in drawn) for training, _ in drawn))
+
+
+def _shift_correctors(training: Training) -> list[str]:
+    """Those that add a number per class, and measured it."""
+    measured = {name: training.measured(name)[0][1] for name in training.correctors if name not in _THE_LINE}
+    return [name for name, row in measured.items() if row["estimator"] not in (None, "none")]
+
+
+def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:
+    counts = training.counts.astype(np.float64)
+    seen = counts > 0  # a class without training images has no log prior
+    expected = _centred(-np.log(counts[seen] / counts.sum()))
+    rows = [row for _, row in training.measured(corrector)]
+    shifts = np.mean([_centred(np.array(row["shifts"])[seen]) for row in rows], axis=0)
+    variances = [np.array(row["standard_errors"], dtype=np.float64)[seen] ** 2 for row in rows]
+    errors = np.sqrt(np.mean(variances, axis=0))
+    ends = np.array([expected.min(), expected.max()])
+    axes.plot(ends, ends, color=DARK_GREY, linestyle="--", linewidth=1.2, label="logit adjustment (slope 1)")
+    axes.errorbar(
+        expected, shifts, yerr=errors, fmt="o", color=BLUE, markersize=3.5, elinewidth=0.8, capsize=1.5,
+        label="shift of a class",
+    )  # fmt: skip
+    axes.set_xlabel("-log prior, centred")
+    grid_lines(axes, "both")
+
+
+def _centred(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(values - values.mean())

@@ -1,0 +1,90 @@
+"""Accuracy as the correction is turned up: from the raw network to twice the shifts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from energyalign.core.metrics import ClassScores
+from energyalign.report.drawing import BLUE, DARK_GREY, INK, ORANGE, VERMILLION, deviation_over_seeds
+from energyalign.report.figures.corrected import scores_by_strength
+from energyalign.report.figures.needs import lacking
+from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
+from energyalign.report.figures.trainings import about, panel_title, trainings_of
+from energyalign.report.runs import StoredRun
+from energyalign.report.trainings import Training
+
+STRENGTHS = tuple(k / 10 for k in range(21))
+_CORRECTORS = ("ea", "ea-marginal", "prior", "la-post-hoc")
+_LOOKS: dict[str, dict[str, Any]] = {
+    "overall": {"color": INK, "linestyle": "-", "linewidth": 2.0, "marker": "o"},
+    "many": {"color": BLUE, "linestyle": "--", "marker": "s"},
+    "medium": {"color": ORANGE, "linestyle": "-.", "marker": "D"},
+    "few": {"color": VERMILLION, "linestyle": ":", "marker": "^"},
+    "old": {"color": BLUE, "linestyle": "--", "marker": "s"},
+    "new": {"color": VERMILLION, "linestyle": ":", "marker": "^"},
+}
+
+
+def draw(runs: Sequence[StoredRun]) -> Figure:
+    """A panel for each training and each corrector of those that add shifts; marked where it is 0 and 1."""
+    trainings = trainings_of("strength", runs)
+    drawn = [
+        (training, corrector) for training in trainings for corrector in _CORRECTORS if training.measured(corrector)
+    ]
+    if not drawn:
+        kind = "incremental" if trainings[0].is_incremental else "longtail"
+        raise lacking(
+            "strength", f"rows of one of {', '.join(_CORRECTORS)}", f"energyalign {kind} DATASET --corrector ea"
+        )
+    columns = max(sum(training is other for other, _ in drawn) for training, _ in drawn)
+    with panels(
+        len(drawn), what="Test accuracy of logits + strength x shifts", about=about(trainings), columns=columns,
+        width=2.8, height=2.5, sharey=True,
+    ) as (figure, axes):  # fmt: skip
+        for panel, (training, corrector) in zip(axes, drawn, strict=True):
+            _draw_panel(panel, training, corrector)
+            title_panel(panel, panel_title(training, trainings), corrector)
+        for panel in first_of_rows(axes):
+            panel.set_ylabel("accuracy, %")
+        legend_below(figure, axes)
+    return figure
+
+
+def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:
+    by_run = [
+        [_groups(training, scores) for scores in scores_by_strength(run, row, STRENGTHS)]
+        for run, row in training.measured(corrector)
+    ]
+    for group in by_run[0][0]:
+        values = np.array([[100.0 * at_strength[group] for at_strength in of_run] for of_run in by_run])
+        if not np.isnan(values).all():
+            _draw_line(axes, group, values)
+    for marked in (0.0, 1.0):
+        axes.axvline(marked, color=DARK_GREY, linewidth=0.8, zorder=0)
+    axes.set_xticks([0, 0.5, 1, 1.5, 2], ["0\nraw", "0.5", "1\nfull", "1.5", "2"])
+    axes.set_xlabel("strength of the correction")
+    grid_lines(axes)
+
+
+def _draw_line(axes: Axes, group: str, values: NDArray[np.float64]) -> None:
+    mean, deviation = values.mean(axis=0), deviation_over_seeds(values)
+    marks = [STRENGTHS.index(0.0), STRENGTHS.index(1.0)]
+    axes.plot(STRENGTHS, mean, label=group, markevery=marks, markersize=5, **_LOOKS[group])
+    if deviation is not None:
+        low, high = mean - deviation, mean + deviation
+        axes.fill_between(STRENGTHS, low, high, color=_LOOKS[group]["color"], alpha=0.15, linewidth=0)
+
+
+def _groups(training: Training, scores: ClassScores) -> dict[str, float]:
+    """As in the rows: means over classes for a long tail, over images for old and new classes."""
+    if not training.is_incremental:
+        return {"overall": scores.accuracy, **scores.groups(training.counts)}
+    right, total, n_old = scores.right, scores.total, training.n_old
+    old = float(right[:n_old].sum() / total[:n_old].sum()) if n_old else float("nan")
+    return {"overall": scores.accuracy, "old": old, "new": float(right[n_old:].sum() / total[n_old:].sum())}

@@ -1,0 +1,45 @@
+"""The trainings of a figure, and what it says of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.report.labels import labels_of, seeds_and_settings
+from energyalign.report.runs import StoredRun
+from energyalign.report.trainings import ALIGNED, Training, by_setting
+
+
+def trainings_of(figure: str, runs: Sequence[StoredRun]) -> list[Training]:
+    """The runs by training, in the order in which they came; a seed that is given twice counts once."""
+    if len({run.is_incremental for run in runs}) != 1:
+        raise EnergyAlignError(
+            f"the figure {figure} is of long-tailed or of incremental runs, not of both: give the folders of one kind."
+        )
+    groups = by_setting(runs)
+    return [Training(*named) for named in zip(labels_of([seeds[0] for seeds in groups]), groups, strict=True)]
+
+
+def about(trainings: Sequence[Training]) -> str:
+    """What they have in common, and how many: ``digits-lt-50, ce, cosine head, small-cnn, 3 seeds``."""
+    runs = [run for training in trainings for run in training.runs]
+    steps = {training.step for training in trainings}
+    when = f"after step {steps.pop()} of {runs[0].n_steps}" if len(steps) == 1 and None not in steps else ""
+    return seeds_and_settings(runs, [len(training.runs) for training in trainings], when, _preferred_evidence(runs))
+
+
+def panel_title(training: Training, trainings: Sequence[Training]) -> str:
+    """Its label; nothing if there is no other. With the step where that is not the same for all."""
+    label = training.label if len(trainings) > 1 else ""
+    return f"{label}, after step {training.step}" if len({each.step for each in trainings}) > 1 else label
+
+
+def _preferred_evidence(runs: Iterable[StoredRun]) -> str:
+    """Which evidence was taken, if there are rows of several kinds."""
+    for run in runs:
+        plans = {json.dumps(row["evidence"]) for row in run.rows if row["corrector"] == ALIGNED}
+        row = run.row_of(ALIGNED)
+        if len(plans) > 1 and row is not None:
+            return f"evidence {row['evidence']['policy']} x {row['evidence']['per_class']}"
+    return ""

@@ -1,0 +1,192 @@
+// The three charts. ECharts draws them; text goes to a canvas, so that names are never taken for markup.
+
+const NOW = "#0072B2", NOW_DARK = "#56B4E9"; // Okabe and Ito: told apart by colour-blind readers too
+const LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"], LINES_DARK = ["#56B4E9", "#E69F00", "#2BC49A", "#E3A6C8"];
+const DASHES = ["solid", "dashed", "dotted", [8, 3, 2, 3]];
+const MOST_BINS = 50; // more would not follow the slider
+const isDark = window.matchMedia("(prefers-color-scheme: dark)");
+
+function percent(x) {
+  return isNaN(x) ? "–" : (100 * x).toFixed(1);
+}
+
+class Charts {
+  constructor() {
+    this.charts = {};
+    for (const name of ["curve", "bars", "confusion"]) this.charts[name] = echarts.init(document.getElementById(name));
+    const resize = () => Object.values(this.charts).forEach((chart) => chart.resize());
+    window.addEventListener("resize", resize);
+    window.addEventListener("beforeprint", resize);
+  }
+
+  // Read once for each scheme: to ask the browser while it is busy drawing is slow.
+  colours() {
+    this.known ??= {};
+    return (this.known[isDark.matches] ??= this.readColours());
+  }
+
+  readColours() {
+    const style = getComputedStyle(document.body);
+    const dark = isDark.matches;
+    return {
+      ink: style.getPropertyValue("--ink").trim(),
+      grid: style.getPropertyValue("--line").trim(),
+      now: dark ? NOW_DARK : NOW,
+      raw: dark ? "#7d838a" : "#b4b9be",
+      lines: dark ? LINES_DARK : LINES,
+      heat: dark ? ["#15181c", "#1d4f78", "#56B4E9", "#e8f6ff"] : ["#ffffff", "#9ecae1", "#3182bd", "#08306b"],
+    };
+  }
+
+  common(description) {
+    const { ink } = this.colours();
+    return {
+      animation: false,
+      textStyle: { color: ink, fontFamily: "system-ui, sans-serif" },
+      aria: { enabled: true, label: { description } },
+      tooltip: { renderMode: "richText", confine: true },
+    };
+  }
+
+  axis(name, more) {
+    const { ink, grid } = this.colours();
+    return {
+      name,
+      nameLocation: "middle",
+      nameTextStyle: { color: ink },
+      axisLabel: { color: ink },
+      axisLine: { lineStyle: { color: ink } },
+      splitLine: { lineStyle: { color: grid } },
+      ...more,
+    };
+  }
+
+  // Accuracy against strength, with a line at the strength of now.
+  drawCurve(names, strengths, accuracies, strength) {
+    const { lines, ink } = this.colours();
+    const told = names.map((name, i) => `${name} from ${percent(accuracies[i][0])} to ${percent(accuracies[i].at(-1))}`);
+    this.charts.curve.setOption(
+      {
+        ...this.common(`Accuracy against the strength of the correction, in per cent: ${told.join("; ")}.`),
+        tooltip: { renderMode: "richText", confine: true, trigger: "axis", valueFormatter: (x) => x.toFixed(1) },
+        legend: { data: names, textStyle: { color: ink }, itemStyle: { opacity: 0 }, top: 0 },
+        grid: { left: 52, right: 16, top: 36, bottom: 42 },
+        xAxis: this.axis("strength of the correction", { type: "value", min: 0, max: 1, nameGap: 26 }),
+        yAxis: this.axis("accuracy, %", { type: "value", min: 0, max: 100, nameGap: 36 }),
+        series: names.map((name, i) => ({
+          name,
+          type: "line",
+          symbol: "none",
+          color: lines[i % lines.length],
+          lineStyle: { type: DASHES[i % DASHES.length], width: 2 },
+          data: strengths.map((s, j) => [s, 100 * accuracies[i][j]]),
+          markLine:
+            i === 0
+              ? {
+                  symbol: "none",
+                  silent: true,
+                  label: { show: false },
+                  lineStyle: { color: ink, type: "solid", width: 1.5 },
+                  data: [{ xAxis: strength }],
+                }
+              : undefined,
+        })),
+      },
+      true
+    );
+  }
+
+  // Accuracy of each class, raw and now.
+  drawBars(view, order, raw, now) {
+    const { ink, now: blue, raw: grey } = this.colours();
+    const inPercent = (values) => order.map((k) => (isNaN(values[k]) ? null : +(100 * values[k]).toFixed(1)));
+    const many = order.length > 40;
+    const zoom = many ? [{ type: "inside" }, { type: "slider", height: 18, bottom: 8 }] : [];
+    this.charts.bars.setOption(
+      {
+        ...this.common(
+          "Accuracy of each class, raw and corrected; the table below has the same numbers, with a row for each class."
+        ),
+        tooltip: { renderMode: "richText", confine: true, trigger: "axis" },
+        legend: { data: ["raw", "corrected"], textStyle: { color: ink }, top: 0 },
+        grid: { left: 52, right: 16, top: 36, bottom: many ? 70 : longest(view.classNames) > 3 ? 62 : 44 },
+        dataZoom: zoom,
+        xAxis: this.axis(view.pooled ? "class, in order of arrival" : view.counts ? "class, most trained on first" : "class", {
+          type: "category",
+          data: order.map((k) => view.classNames[k]),
+          nameGap: many ? 24 : longest(view.classNames) > 3 ? 44 : 26,
+          axisLabel: { color: ink, show: !many, rotate: longest(view.classNames) > 3 ? 40 : 0, width: 90, overflow: "truncate" },
+        }),
+        yAxis: this.axis("accuracy, %", { type: "value", min: 0, max: 100, nameGap: 36 }),
+        series: [
+          { name: "raw", type: "bar", color: grey, data: inPercent(raw), barGap: "0%", large: order.length > 400 },
+          { name: "corrected", type: "bar", color: blue, data: inPercent(now), large: order.length > 400 },
+        ],
+      },
+      true
+    );
+  }
+
+  // What is taken for what, on a log scale.
+  drawConfusion(view, order, predicted) {
+    const { ink, heat } = this.colours();
+    const { counts, bins, size } = confusion(view, predicted, order, MOST_BINS);
+    const named = bins <= 20 && size === 1;
+    const names = Array.from({ length: bins }, (_, i) => (size === 1 ? view.classNames[order[i]] : `${i * size + 1}–${Math.min((i + 1) * size, order.length)}`));
+    const data = [];
+    let most = 1, right = 0, all = 0;
+    for (let i = 0; i < counts.length; i++) {
+      const truth = Math.floor(i / bins), taken = i % bins;
+      all += counts[i];
+      if (truth === taken) right += counts[i];
+      most = Math.max(most, counts[i]);
+      if (counts[i]) data.push([taken, truth, Math.log1p(counts[i]), counts[i]]);
+    }
+    const axis = (name, more) =>
+      this.axis(name, {
+        type: "category",
+        data: names,
+        splitLine: { show: false },
+        axisLabel: { color: ink, show: named, width: 70, overflow: "truncate" },
+        ...more,
+      });
+    const blocks = size > 1 ? `, ${size} classes to a cell` : "";
+    this.charts.confusion.setOption(
+      {
+        ...this.common(
+          `Confusion matrix${blocks}: ${right.toLocaleString("en")} of ${all.toLocaleString("en")} images lie on the diagonal.`
+        ),
+        tooltip: {
+          renderMode: "richText",
+          confine: true,
+          formatter: ({ value }) => `true ${names[value[1]]}\npredicted ${names[value[0]]}\n${value[3].toLocaleString("en")} images`,
+        },
+        grid: { left: named ? 84 : 40, right: 16, top: 8, bottom: named && longest(names) > 3 ? 116 : 84 },
+        xAxis: axis(`predicted class${blocks}`, {
+          nameGap: named ? (longest(names) > 3 ? 60 : 26) : 10,
+          axisLabel: { color: ink, show: named, rotate: longest(names) > 3 ? 40 : 0, width: 70, overflow: "truncate" },
+        }),
+        yAxis: axis("true class", { inverse: true, nameGap: named ? 66 : 14 }),
+        visualMap: {
+          min: 0,
+          max: Math.log1p(most),
+          dimension: 2,
+          orient: "horizontal",
+          left: "center",
+          bottom: 0,
+          itemHeight: 160,
+          text: [`${most.toLocaleString("en")} images`, "0"],
+          textStyle: { color: ink },
+          formatter: (x) => Math.round(Math.expm1(x)).toLocaleString("en"),
+          inRange: { color: heat },
+        },
+        series: [{ type: "heatmap", data, progressive: 0 }],
+      },
+      true
+    );
+  }
+}
+
+function longest(names) {
+  return Math.max(...names.slice(0, 200).map((name) => name.length));
+}

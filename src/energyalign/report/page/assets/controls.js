@@ -1,0 +1,239 @@
+// The live part: what is chosen, and everything that moves with it.
+
+const STRENGTHS = Array.from({ length: 21 }, (_, i) => i / 20);
+const OVERALL = "overall";
+const NONE = "none"; // no correction has this name: it is the core's for the raw model
+
+class Live {
+  constructor(runs) {
+    this.runs = runs;
+    this.section = document.getElementById("live");
+    const find = (id) => document.getElementById(id);
+    this.controls = {
+      run: find("run"), step: find("step"), correction: find("correction"), strength: find("strength"),
+      target: find("target"), own: find("own"),
+    };
+    this.charts = new Charts();
+    this.table = new ClassTable(find("classes"), find("search"), find("found"));
+    this.ownPrior = null;
+    this.fill(this.controls.run, runs.map((run, i) => [i, run.name]));
+    this.controls.run.closest("label").hidden = runs.length === 1;
+    this.restore();
+    for (const name of ["run", "step", "correction", "target"]) {
+      this.controls[name].addEventListener("change", () => this.chosen(name));
+    }
+    this.controls.strength.addEventListener("input", () => this.soon());
+    this.controls.own.addEventListener("change", () => this.chosen("own"));
+    isDark.addEventListener("change", () => this.chosen("colours"));
+    this.chosen("run");
+  }
+
+  get run() {
+    return this.runs[this.controls.run.value];
+  }
+
+  // After the step that was chosen, or after the last one: of a run that has fewer, and until one is chosen.
+  viewOf(run) {
+    return run.views[Math.min(this.chosenStep ?? Infinity, run.views.length - 1)];
+  }
+
+  get view() {
+    return this.viewOf(this.run);
+  }
+
+  fill(select, options) {
+    const before = select.value;
+    select.replaceChildren(...options.map(([value, text]) => element("option", { value, textContent: text })));
+    if (options.some(([value]) => String(value) === before)) select.value = before;
+  }
+
+  // A choice was made that the other choices depend on.
+  chosen(name) {
+    if (name === "run") {
+      this.fill(this.controls.step, this.run.views.map((view, i) => [i, view.name]));
+      this.controls.step.value = this.run.views.indexOf(this.view);
+      this.controls.step.closest("label").hidden = this.run.views.length === 1;
+    }
+    if (name === "step") this.chosenStep = Number(this.controls.step.value);
+    if (name === "run" || name === "step") {
+      const names = this.view.corrections.map((correction) => correction.name);
+      this.fill(this.controls.correction, [...names.map((n) => [n, n]), [NONE, "none (raw network)"]]);
+      for (const option of this.controls.target.options) {
+        option.disabled = this.view.counts === null && ["training", "reversed"].includes(option.value);
+      }
+      document.getElementById("view-note").textContent = this.view.note;
+    }
+    this.readOwn();
+    this.curve = null;
+    this.update();
+  }
+
+  soon() {
+    if (this.waiting) return;
+    this.waiting = true;
+    this.section.setAttribute("aria-busy", "true");
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.update();
+    });
+  }
+
+  readOwn() {
+    const wanted = this.controls.target.value === "own";
+    this.controls.own.closest("label").hidden = !wanted;
+    const problem = document.getElementById("own-problem");
+    problem.textContent = "";
+    if (!wanted) return;
+    const names = this.view.classNames;
+    if (!this.controls.own.value.trim()) this.controls.own.value = names.map(() => 1).join(" ");
+    const weights = this.controls.own.value.trim().split(/[\s,;]+/).map(Number);
+    if (weights.length !== names.length) {
+      problem.textContent = `There are ${weights.length} numbers for ${names.length} classes: give one for each, in the order of their numbers.`;
+    } else if (weights.some((x) => !(x > 0 && isFinite(x)))) {
+      problem.textContent = "Every number must be above zero.";
+    } else {
+      this.ownPrior = weights;
+      return;
+    }
+    if (this.ownPrior === null || this.ownPrior.length !== names.length) this.ownPrior = names.map(() => 1);
+  }
+
+  // What is put behind a view now; a run without that correction stays as it is.
+  settings(view) {
+    const name = this.controls.correction.value;
+    const kind = this.controls.target.value;
+    const fits = kind !== "own" || (this.ownPrior && this.ownPrior.length === view.classNames.length);
+    const known = kind === "uniform" || (kind === "own" ? fits : view.counts !== null);
+    return {
+      correction: view.corrections.find((correction) => correction.name === name) ?? null,
+      isMissing: name !== NONE && !view.corrections.some((correction) => correction.name === name),
+      strength: Number(this.controls.strength.value),
+      target: targetPrior(view, known ? kind : "uniform", this.ownPrior),
+    };
+  }
+
+  update() {
+    const { view } = this;
+    const settings = this.settings(view);
+    const order = classOrder(view);
+    const raw = scores(view, rawPredictions(view), settings.target);
+    const predicted = predictions(view, shiftsAt(view, settings));
+    const now = scores(view, predicted, settings.target);
+    this.curve ??= this.computeCurve(view, settings);
+    const names = [OVERALL, ...view.groups.map((group) => group.name)];
+    const shown = names.map((_, i) => i).filter((i) => !isNaN(this.curve[i][0]));
+    this.charts.drawCurve(shown.map((i) => names[i]), STRENGTHS, shown.map((i) => this.curve[i]), settings.strength);
+    this.charts.drawBars(view, order, raw.perClass, now.perClass);
+    this.charts.drawConfusion(view, order, predicted);
+    this.compare(now);
+    this.showHeadline(settings, now);
+    this.remember();
+    this.section.setAttribute("aria-busy", "true");
+    clearTimeout(this.resting); // the long table, and the voice, wait until the slider rests
+    this.resting = setTimeout(() => {
+      this.showClasses(view, settings, raw, now);
+      this.say(view, settings, now);
+      this.section.setAttribute("aria-busy", "false");
+    }, 150);
+  }
+
+  computeCurve(view, settings) {
+    const at = STRENGTHS.map((strength) =>
+      scores(view, predictions(view, shiftsAt(view, { ...settings, strength })), settings.target)
+    );
+    return [at.map((s) => s.overall), ...view.groups.map((_, g) => at.map((s) => s.groups[g]))];
+  }
+
+  showClasses(view, { correction, strength }, raw, now) {
+    const inPercent = (x) => x.toFixed(1), number = (x) => x.toLocaleString("en"), signed = (x) => (x > 0 ? "+" : "") + x.toFixed(2);
+    const { total } = decoded(view);
+    const known = (values, k) => (values && values[k] !== undefined ? values[k] : null);
+    const share = (x) => (isNaN(x) ? null : 100 * x);
+    const columns = [
+      { name: "class" },
+      { name: "training images", form: number },
+      { name: "test images", form: number },
+      { name: "raw, %", form: inPercent },
+      { name: "corrected, %", form: inPercent },
+      { name: "change", form: (x) => (x > 0 ? "+" : "") + x.toFixed(1) },
+      { name: "shift", form: signed },
+      { name: "± std. error", form: (x) => x.toFixed(2) },
+      { name: "eff. samples", form: (x) => x.toFixed(1) },
+    ];
+    const rows = view.classNames.map((name, k) => [
+      name,
+      known(view.counts, k),
+      total[k],
+      share(raw.perClass[k]),
+      share(now.perClass[k]),
+      isNaN(raw.perClass[k]) ? null : 100 * (now.perClass[k] - raw.perClass[k]),
+      correction ? strength * correction.shifts[k] : null,
+      known(correction && correction.errors, k),
+      known(correction && correction.effective, k),
+    ]);
+    this.table.show(columns, rows);
+  }
+
+  // All runs under the same choice; `shown` are the scores of the one that is shown.
+  compare(shown) {
+    const groups = [...new Set(this.runs.flatMap((run) => this.viewOf(run).groups.map((group) => group.name)))];
+    const table = document.getElementById("compared");
+    const head = element("tr");
+    const columns = ["run", "raw", "corrected", ...groups, "on the target prior"];
+    head.append(...columns.map((name, i) => element("th", { scope: "col", textContent: name, className: i ? "" : "text" })));
+    table.tHead.replaceChildren(head);
+    const rows = this.runs.map((run) => {
+      const view = this.viewOf(run), settings = this.settings(view);
+      const raw = scores(view, rawPredictions(view), settings.target);
+      const now = settings.isMissing ? null : run === this.run ? shown : scores(view, predictions(view, shiftsAt(view, settings)), settings.target);
+      const of = (name) => {
+        const i = view.groups.findIndex((group) => group.name === name);
+        return now === null || i < 0 ? "–" : percent(now.groups[i]);
+      };
+      const row = element("tr", { className: run === this.run ? "chosen" : "" });
+      const title = view.name ? `${run.name}, ${view.name}` : run.name;
+      row.append(element("th", { scope: "row", className: "text", textContent: title }));
+      const cells = [percent(raw.overall), now ? percent(now.overall) : "–", ...groups.map(of), now ? percent(now.onTarget) : "–"];
+      row.append(...cells.map((text) => element("td", { textContent: text })));
+      return row;
+    });
+    table.tBodies[0].replaceChildren(...rows);
+  }
+
+  showHeadline({ strength }, now) {
+    this.controls.strength.setAttribute("aria-valuetext", strength.toFixed(2));
+    document.getElementById("strength-shown").textContent = strength.toFixed(2);
+    document.getElementById("overall-shown").textContent = `${percent(now.overall)} %`;
+  }
+
+  // In words, for those who listen.
+  say(view, { correction, strength }, now) {
+    const named = correction ? correction.name : "no shifts";
+    const parts = [["overall", now.overall], ...view.groups.map((group, i) => [group.name, now.groups[i]])];
+    const told = parts.map(([name, share]) => `${name} ${percent(share)} %`).join(", ");
+    document.getElementById("spoken").textContent = `${named}, strength ${strength.toFixed(2)}: ${told}.`;
+  }
+
+  // A page that is loaded again while a run goes on keeps what was chosen.
+  remember() {
+    const chosen = Object.fromEntries(Object.entries(this.controls).map(([name, control]) => [name, control.value]));
+    try {
+      sessionStorage.setItem("energyalign", JSON.stringify({ ...chosen, chosenStep: this.chosenStep }));
+    } catch {} // not allowed here: nothing is lost but the choice
+  }
+
+  restore() {
+    let chosen = null;
+    try {
+      chosen = JSON.parse(sessionStorage.getItem("energyalign"));
+    } catch {}
+    if (!chosen || !(chosen.run in this.runs)) return;
+    this.controls.run.value = chosen.run;
+    this.chosenStep = chosen.chosenStep;
+    this.fill(this.controls.correction, [[chosen.correction, chosen.correction]]);
+    for (const name of ["strength", "target", "own"]) this.controls[name].value = chosen[name];
+  }
+}
+
+const found = document.getElementById("data");
+if (found) new Live(JSON.parse(found.textContent));

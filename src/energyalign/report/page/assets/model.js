@@ -1,0 +1,94 @@
+// The corrected model, computed in the page: logits plus shifts, the largest wins.
+
+// In float32, as Python adds them, so that the same class wins.
+function predictions(view, shifts) {
+  const { values, classes, labels, candidates } = decoded(view);
+  const added = Float32Array.from(shifts);
+  const found = new Uint32Array(labels.length);
+  for (let image = 0, place = 0; image < labels.length; image++) {
+    let best = -Infinity, winner = 0;
+    for (let i = 0; i < candidates; i++, place++) {
+      const k = classes === null ? i : classes[place];
+      const score = Math.fround(values[place] + added[k]);
+      if (score > best) {
+        best = score;
+        winner = k;
+      }
+    }
+    found[image] = winner;
+  }
+  return found;
+}
+
+// Of the raw model: computed once.
+function rawPredictions(view) {
+  view.raw ??= predictions(view, new Array(view.classNames.length).fill(0));
+  return view.raw;
+}
+
+function mean(numbers) {
+  return numbers.length ? numbers.reduce((sum, x) => sum + x, 0) / numbers.length : NaN;
+}
+
+// Accuracies of predictions; NaN where there are no images.
+function scores(view, predicted, target) {
+  const { labels, total, nClasses } = decoded(view);
+  const right = new Uint32Array(nClasses);
+  for (let i = 0; i < labels.length; i++) if (predicted[i] === labels[i]) right[labels[i]]++;
+  const perClass = Array.from(right, (n, k) => (total[k] ? n / total[k] : NaN));
+  const sum = (classes, counts) => classes.reduce((n, k) => n + counts[k], 0);
+  const groups = view.groups.map(({ classes }) =>
+    view.pooled ? sum(classes, right) / sum(classes, total) : mean(classes.map((k) => perClass[k]).filter((x) => !isNaN(x)))
+  );
+  const seen = [...perClass.keys()].filter((k) => total[k]);
+  const weight = sum(seen, target);
+  return {
+    overall: right.reduce((n, x) => n + x, 0) / labels.length,
+    groups,
+    perClass,
+    onTarget: seen.reduce((all, k) => all + target[k] * perClass[k], 0) / weight,
+  };
+}
+
+// Images of each (true, predicted) pair, classes put together into at most `most` bins of `order`.
+function confusion(view, predicted, order, most) {
+  const { labels, nClasses } = decoded(view);
+  const size = Math.ceil(nClasses / most), bins = Math.ceil(nClasses / size);
+  const place = new Uint32Array(nClasses);
+  order.forEach((k, i) => (place[k] = Math.floor(i / size)));
+  const counts = new Uint32Array(bins * bins);
+  for (let i = 0; i < labels.length; i++) counts[place[labels[i]] * bins + place[predicted[i]]]++;
+  return { counts, bins, size };
+}
+
+// The label distribution that the corrected model is meant for.
+function targetPrior(view, kind, own) {
+  const n = view.classNames.length;
+  const counts = view.counts;
+  const weights =
+    kind === "training" ? counts : kind === "reversed" ? reversed(counts) : kind === "own" ? own : new Array(n).fill(1);
+  const sum = weights.reduce((all, x) => all + x, 0);
+  return weights.map((x) => x / sum);
+}
+
+// The rarest class gets the count of the most frequent one, and so on.
+function reversed(counts) {
+  const ranked = [...counts.keys()].sort((a, b) => counts[b] - counts[a] || a - b);
+  const turned = new Array(counts.length);
+  ranked.forEach((k, i) => (turned[k] = counts[ranked[ranked.length - 1 - i]]));
+  return turned;
+}
+
+// strength x (shift + log target prior); a uniform target adds nothing.
+function shiftsAt(view, { correction, strength, target }) {
+  const shifts = correction === null ? new Array(view.classNames.length).fill(0) : correction.shifts;
+  const even = Math.log(1 / shifts.length);
+  return shifts.map((shift, k) => strength * (shift + Math.log(target[k]) - even));
+}
+
+// The rarer, the later; classes without counts, and those that came in steps, as they come.
+function classOrder(view) {
+  const classes = [...view.classNames.keys()];
+  if (view.counts === null || view.pooled) return classes;
+  return classes.sort((a, b) => view.counts[b] - view.counts[a] || a - b);
+}

@@ -1,0 +1,127 @@
+"""The page of `energyalign fit`: the user's own logits, with what was fitted and what else could be."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from energyalign.core.arrays import Ints
+from energyalign.core.atomic import atomic_write
+from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
+from energyalign.core.evidence import Evidence
+from energyalign.core.fitting import fit_shifts
+from energyalign.core.metrics import ClassScores, shot_groups
+from energyalign.core.shifts import Shifts
+from energyalign.report.page.document import Section, document
+from energyalign.report.page.encoding import BUDGET, Block
+from energyalign.report.page.markup import commands_html, list_html, note_html, table_html
+from energyalign.report.page.view import Correction, View
+
+_OTHERS = ("lse", "marginal", "prior")
+
+
+def write_fit_page(
+    path: str | Path, *, name: str, command: str, blocks: Callable[[], Iterable[Block]], labels: Ints,
+    evidence: Evidence, shifts: Shifts, scores: tuple[ClassScores, ClassScores],
+) -> None:  # fmt: skip
+    """Write the page of labelled logits and the shifts that were fitted on them.
+
+    Parameters
+    ----------
+    path : path
+    name : str
+        Of the logits.
+    command : str
+        That makes the page.
+    blocks : callable
+        Gives the logits, in blocks of samples.
+    labels : array
+        Class of each sample.
+    evidence : Evidence
+    shifts : Shifts
+    scores : two ClassScores
+        Of the raw and the corrected logits.
+    """
+    counts = shifts.counts
+    view = View(
+        name="", blocks=blocks, labels=labels, class_names=shifts.names_of(range(shifts.n_classes)),
+        counts=counts, groups={} if counts is None else shot_groups(counts, shifts.n_classes), is_pooled=False,
+        corrections=[_correction(f"fitted: {shifts.estimator}, {shifts.clusters.name}", shifts), *_others(evidence)],
+    )  # fmt: skip
+    live = [{"name": name, "views": [view.to_json(BUDGET)]}]
+    sections = [_fitted_section(shifts), _origin_section(name, command, evidence)]
+    text = document(f"energyalign fit: {name}", [_verdict(shifts, *scores)], live, sections, is_served=False)
+    with atomic_write(path) as stream:
+        stream.write(text)
+
+
+def _correction(name: str, shifts: Shifts) -> Correction:
+    """For a uniform target: the page adds the target that is chosen there."""
+    balanced = shifts.values - np.log(shifts.target_prior * shifts.n_classes)
+    return Correction(name, balanced, shifts.standard_errors, shifts.effective_samples)
+
+
+def _others(evidence: Evidence) -> list[Correction]:
+    """Every estimator class by class, to compare; what the evidence does not allow is left out."""
+    found = []
+    for estimator in _OTHERS:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UntrustedEstimateWarning)  # the page shows errors and sample sizes
+                shifts = fit_shifts(evidence, estimator=estimator, clusters="per-class")
+        except EnergyAlignError:
+            continue
+        found.append(_correction(f"{estimator}, per-class", shifts))
+    return found
+
+
+def _verdict(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:
+    told = "; ".join(
+        f"{name} {100 * first:.1f} to {100 * second:.1f} %"
+        for name, first, second in (
+            ("accuracy", before.accuracy, after.accuracy),
+            ("class-averaged", before.balanced_accuracy, after.balanced_accuracy),
+        )
+    )
+    seen = (
+        "The model may have been trained on these samples, where"
+        if shifts.evidence_kind == "training"
+        else ("The shifts were fitted on these same samples, where")
+    )
+    return (
+        f"Estimator {shifts.estimator}, sharing {shifts.clusters.name}: {told}. {seen} both numbers flatter: measure "
+        "on others before you quote them."
+    )
+
+
+def _fitted_section(shifts: Shifts) -> Section:
+    html = ""
+    if shifts.selection is not None:
+        html += note_html(f"Chosen by auto: {shifts.selection.reason}")
+        html += table_html(*_compared(shifts))
+    html += list_html(shifts.concerns) if shifts.concerns else note_html("Nothing speaks against the estimate.")
+    return Section("What was fitted", html)
+
+
+def _compared(shifts: Shifts) -> tuple[Sequence[str], list[list[str]]]:
+    selection = shifts.selection
+    assert selection is not None
+    lines = [
+        [
+            f"{candidate.estimator}, {candidate.sharing}" + (" (chosen)" if i == selection.chosen else ""),
+            "" if candidate.score is None else f"{100 * candidate.score:.1f}",
+            "" if candidate.largest_error is None else f"{candidate.largest_error:.2f}",
+            "" if candidate.slope is None else f"{candidate.slope:.2f}",
+            candidate.problem or "",
+        ]
+        for i, candidate in enumerate(selection.candidates)
+    ]
+    return ["what auto compared", "cross-fitted, %", "largest error", "slope", "problem"], lines
+
+
+def _origin_section(name: str, command: str, evidence: Evidence) -> Section:
+    html = note_html(f"{evidence.n_samples:,} {evidence.kind} samples of {evidence.n_classes:,} classes from {name}.")
+    return Section("How to make it again", html + commands_html([command]))

@@ -1,0 +1,130 @@
+"""What was run, what came out and how to run it again: the sections below the live part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.incremental.table import step_table, summary_table
+from energyalign.longtail.table import matrix_of, table_of
+from energyalign.report.page.document import Section
+from energyalign.report.page.markup import commands_html, list_html, note_html, picture_html, table_html
+from energyalign.report.runs import StoredRun
+from energyalign.report.trainings import Training
+
+_MANY_TRAININGS = 2
+
+
+def results_section(trainings: Sequence[Training]) -> Section:
+    """The tables of each cell."""
+    html = ""
+    for cell in dict.fromkeys(training.cell for training in trainings):
+        of_cell = [training for training in trainings if training.cell == cell]
+        html += _tables(cell, of_cell)
+    html += note_html(
+        "Accuracy on the test images in per cent, mean ± standard deviation over seeds. The difference to the paper's "
+        "number stands only where network, schedule and protocol are the paper's."
+    )
+    return Section("Results", html)
+
+
+def _tables(cell: str, trainings: Sequence[Training]) -> str:
+    runs = [run for training in trainings for run in training.runs]
+    # What is corrected stands below what it was.
+    rows = sorted((row for run in runs for row in run.rows), key=lambda row: row["corrector"] != "raw")
+    try:
+        if not runs[0].is_incremental:
+            html = _table(table_of(rows), cell)
+            if len(trainings) >= _MANY_TRAININGS:
+                html += _table(matrix_of(rows), f"{cell}: every training under every corrector")
+            return html
+        return _table(step_table(rows), f"{cell}: accuracy on all classes seen, after each step") + (
+            _table(summary_table(rows), f"{cell}: all steps together, and after the last")
+        )
+    except EnergyAlignError:  # rows of other settings share a name: a table for each setting
+        if len(trainings) == 1:
+            raise
+        return "".join(_tables(f"{cell}, {training.label}", [training]) for training in trainings)
+
+
+def _table(made: tuple[list[str], list[list[str]]], caption: str) -> str:
+    """Without columns that no line has anything in: those of the paper, where it has no such table."""
+    columns, lines = made
+    used = [k for k in range(len(columns)) if any(line[k] for line in lines)]
+    return table_html([columns[k] for k in used], [[line[k] for k in used] for line in lines], caption)
+
+
+def figures_section(pictures: Sequence[tuple[str, str]] | None) -> Section:
+    """SVG files with their captions."""
+    if pictures is None:
+        return Section("Figures", note_html("None: they need matplotlib (pip install 'energyalign[report]')."))
+    html = "".join(picture_html(svg, caption) for svg, caption in pictures)
+    return Section("Figures", f'<div class="figures">{html}</div>\n')
+
+
+def origin_section(trainings: Sequence[Training], seen_from: Path) -> Section:
+    """What was run, and how to run it again."""
+    lines = [_origin(training, seen_from) for training in trainings]
+    columns = ["run", "network", "epochs", "seeds", "data manifest", "in the folder"]
+    html = table_html(columns, lines)
+    commands = dict.fromkeys(command for training in trainings for run in training.runs for command in run.commands)
+    if commands:
+        html += note_html("To run it again (in another --out, or it finds that all is done):")
+        html += commands_html(list(commands))
+    unrecorded = sum(not run.commands for training in trainings for run in training.runs)
+    if unrecorded:
+        html += note_html(
+            f"No command is on record for {unrecorded} of these runs, as for those that are made from Python: the "
+            "config.json in their folder is all that LongTailConfig.from_json or IncrementalConfig.from_json needs."
+        )
+    versions = {str(row["versions"]): row["versions"] for t in trainings for run in t.runs for row in run.rows}
+    html += note_html(
+        "Versions: "
+        + "; ".join(", ".join(f"{name} {number}" for name, number in known.items()) for known in versions.values())
+        + "."
+    )
+    return Section("What was run, and how to run it again", html)
+
+
+def _origin(training: Training, seen_from: Path) -> list[str]:
+    first = training.runs[0]
+    folders = sorted({_place(run.path.parent, seen_from) for run in training.runs})
+    return [
+        f"{training.cell}, {training.label}",
+        first.config["backbone"],
+        str(first.config["recipe"]["epochs"]),
+        ", ".join(str(run.config["seed"]) for run in training.runs),
+        first.manifest.short_hash,
+        ", ".join(folders),
+    ]
+
+
+def concerns_section(trainings: Sequence[Training]) -> Section | None:
+    """What the corrections themselves said against them."""
+    told = dict.fromkeys(
+        f"{training.cell}, {training.label}, seed {row['seed']}, {row['corrector']}{_step(row.get('step'))}: {concern}"
+        for training in trainings
+        for run in training.runs
+        for row in run.rows
+        for concern in row["concerns"]
+    )
+    return Section("Warnings", list_html(list(told))) if told else None
+
+
+def _step(step: int | None) -> str:
+    return "" if step is None else f" after step {step}"
+
+
+def unfinished_section(runs: Sequence[tuple[StoredRun, str]], seen_from: Path) -> Section | None:
+    """Runs that have not been measured to their end, and how far they are."""
+    if not runs:
+        return None
+    lines = [[_place(run.path, seen_from), far] for run, far in runs]
+    return Section("Still running, or stopped", table_html(["run", "how far"], lines))
+
+
+def _place(folder: Path, seen_from: Path) -> str:
+    """Not from the root: where a folder is on somebody's machine is nobody's business, and it may move."""
+    return os.path.relpath(folder, seen_from)

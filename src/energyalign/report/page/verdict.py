@@ -1,0 +1,85 @@
+"""What came out, in a sentence for each training; whoever wins."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from energyalign.experiment.cells import mean_and_deviation
+from energyalign.experiment.rows import Row
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
+
+_MOST_SENTENCES = 3
+_NOTHING = 0.05
+"""Per cent points that would be printed as 0.0."""
+
+
+def verdict_of(trainings: Sequence[Training]) -> list[str]:
+    """On each training that was measured both raw and under energy aligning, or on all of a cell together."""
+    sentences = []
+    for cell in dict.fromkeys(training.cell for training in trainings):
+        of_cell = [training for training in trainings if training.cell == cell]
+        both = [training for training in of_cell if _pairs(training)]
+        if not both:
+            sentences.append(f"{cell}: nothing was measured both raw and under energy aligning ({ALIGNED}) yet.")
+        elif len(both) <= _MOST_SENTENCES:
+            sentences += [_on_one(training) for training in both]
+        else:
+            sentences.append(_on_all(cell, both))
+    return sentences
+
+
+def _pairs(training: Training) -> list[tuple[Row, Row]]:
+    """Raw and aligned rows of the same seed."""
+    aligned = {row["seed"]: row for row in training.rows_of(ALIGNED)}
+    return [(row, aligned[row["seed"]]) for row in training.rows_of(AS_TRAINED) if row["seed"] in aligned]
+
+
+def _gain(training: Training) -> float:
+    """In per cent points, mean over seeds."""
+    return 100 * float(statistics.mean(aligned["overall"] - raw["overall"] for raw, aligned in _pairs(training)))
+
+
+def _on_one(training: Training) -> str:
+    pairs = _pairs(training)
+    raw, aligned = ([pair[i] for pair in pairs] for i in (0, 1))
+    gain = _gain(training)
+    what = "raises" if gain > _NOTHING else "lowers" if gain < -_NOTHING else "does not change"
+    seeds = "1 seed" if len(pairs) == 1 else f"{len(pairs)} seeds"
+    weak = "old" if "old" in raw[0] else "few"
+    return (
+        f"{training.cell}, {training.label}: energy aligning as in the paper ({ALIGNED}) {what} the test accuracy, "
+        f"{_from_to(raw, aligned, 'overall')} % ({seeds}; {weak} classes {_from_to(raw, aligned, weak)}). "
+        f"{_who_is_best(training)}"
+    )
+
+
+def _from_to(before: Sequence[Row], after: Sequence[Row], column: str) -> str:
+    return " to ".join(mean_and_deviation([row[column] for row in rows]) for rows in (before, after))
+
+
+def _who_is_best(training: Training) -> str:
+    means = {name: statistics.mean(row["overall"] for row in training.rows_of(name)) for name in training.correctors}
+    best = max(means, key=lambda name: means[name])
+    if means[best] <= means[ALIGNED]:
+        return "Nothing else that was measured behind this training is ahead of it."
+    name = "the raw network" if best == AS_TRAINED else best
+    return f"Best behind this training is {name} with {mean_and_deviation([means[best]])} %."
+
+
+def _on_all(cell: str, trainings: Sequence[Training]) -> str:
+    gains = [_gain(training) for training in trainings]
+    better, worse = sum(gain > _NOTHING for gain in gains), sum(gain < -_NOTHING for gain in gains)
+    ranked = sorted(
+        (
+            (statistics.mean(row["overall"] for row in training.rows_of(name)), f"{name} behind {training.label}")
+            for training in trainings
+            for name in training.correctors
+        ),
+        reverse=True,
+    )
+    return (
+        f"{cell}: energy aligning as in the paper ({ALIGNED}) raises the test accuracy of {better} of "
+        f"{len(trainings)} trainings and lowers that of {worse}, by {statistics.mean(gains):+.1f} points in the mean. "
+        f"Best of all is {ranked[0][1]} with {100 * ranked[0][0]:.1f} %."
+    )

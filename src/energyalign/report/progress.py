@@ -1,0 +1,34 @@
+"""How far a run is that has not been measured to its end."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from energyalign.report.runs import StoredRun
+
+_CHECKPOINT = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
+
+
+def how_far(run: StoredRun) -> str:
+    """For example ``step 3 of 5, epoch 12 of 60``; empty once there are rows of the last step."""
+    if run.rows and (not run.is_incremental or run.rows_at()[0]["step"] == run.n_steps):
+        return ""
+    done = run.rows_at()[0]["step"] if run.rows else 0
+    words = [f"step {done + 1} of {run.n_steps}"] if run.is_incremental else []
+    epoch = _epoch(run)
+    words.append("nothing saved yet" if epoch is None else f"epoch {epoch} of {run.config['recipe']['epochs']}")
+    return ", ".join(words)
+
+
+def checkpoints_of(run: StoredRun) -> list[Path]:
+    """Of all its stages, by name."""
+    return sorted(path for path in run.path.rglob("*.safetensors") if _CHECKPOINT.fullmatch(path.name))
+
+
+def _epoch(run: StoredRun) -> int | None:
+    """The epoch that the newest checkpoint is in, of whatever stage; at most the last one."""
+    saved = [(path.stat().st_mtime_ns, path.name) for path in checkpoints_of(run) if path.exists()]
+    if not saved:
+        return None
+    return min(int(max(saved)[1].split("-")[1]), int(run.config["recipe"]["epochs"]))

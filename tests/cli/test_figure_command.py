@@ -1,0 +1,76 @@
+"""`energyalign figure` as a user runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up_run import made_up_run
+
+from energyalign.report.figures import FIGURES
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a measured run and one that has just begun; it is below the working directory."""
+    made_up_run(tmp_path / "runs" / "seed-0", ["a", "b", "c"])
+    made_up_run(tmp_path / "runs" / "seed-1", ["a", "b", "c"], seed=1)
+    (tmp_path / "runs" / "seed-1" / "rows.jsonl").unlink()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "runs"
+
+
+def test_one_figure(runs: Path, run: Any) -> None:
+    code, out, err = run("figure", "groups", "runs")
+    assert (code, out) == (0, "Wrote groups.png.\n")
+    assert err == "warning: runs/seed-1 has no rows yet and is left out.\n"
+    assert Path("groups.png").read_bytes().startswith(b"\x89PNG")
+    assert run("figure", "groups", "runs", "--out", "g.svg")[1] == "Wrote g.svg.\n"
+    assert "<svg" in Path("g.svg").read_text()
+
+
+def test_all_figures_that_the_runs_allow(runs: Path, run: Any) -> None:
+    code, out, _ = run("figure", "all", "runs/seed-0", "--out", "made/here")
+    assert code == 0
+    lines = out.splitlines()
+    assert len(lines) == len(FIGURES)
+    left_out = [line for line in lines if line.startswith("Left out: the figure ")]
+    assert [line.split()[4] for line in left_out] == ["steps", "clusters", "heads", "optimizers"]
+    written = {path.stem for path in Path("made/here").iterdir()}
+    assert written == set(FIGURES) - {"steps", "clusters", "heads", "optimizers"}
+    assert all(f"Wrote made/here/{name}.png." in lines for name in written)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense", "runs"], "unknown figure 'nonsense': choose one of energies, frequencies,"),
+        (["groups", "nowhere"], "nowhere: there is no such folder"),
+        (["groups", "runs", "--out", "g.gif"], "g.gif: a figure is a .png, .svg or .pdf file"),
+        (["groups", "runs", "--out", "no/g.png"], "there is no folder no"),
+        (["steps", "runs/seed-0"], "the figure steps needs runs whose classes came in steps"),
+        (["groups", "runs/seed-1"], "has no rows yet"),
+        (["all", "runs/seed-0", "--out", "runs/seed-0/rows.jsonl"], "cannot make the folder"),
+    ],
+)
+def test_bad_input_is_one_line(runs: Path, run: Any, files_in: Any, arguments: list[str], message: str) -> None:
+    before = files_in(Path())
+    code, out, err = run("figure", *arguments)
+    assert (code, out) == (2, "")
+    error = [line for line in err.splitlines() if not line.startswith("warning:")]
+    assert len(error) == 1
+    assert message in error[0]
+    assert files_in(Path()) == before
+
+
+def test_help_and_list_name_every_figure(capsys: Any, run: Any) -> None:
+    with pytest.raises(SystemExit):
+        run("figure", "--help")
+    told = capsys.readouterr().out
+    _, listed, _ = run("list", "figures")
+    for name, entry in FIGURES.items():
+        assert f"  {name} " in told
+        assert entry.description in told
+        assert entry.description in listed
+    assert "example" in told

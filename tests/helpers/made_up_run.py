@@ -1,0 +1,50 @@
+"""A long-tailed run directory that nobody trained: any number of classes, of any name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from energyalign.data.manifest import Manifest
+from energyalign.experiment.evidence import EvidencePlan
+from energyalign.longtail.config import LongTailConfig
+from energyalign.longtail.presets import PRESETS
+from energyalign.report.runs import StoredRun, find_runs
+from energyalign.train.describe import described
+from energyalign.train.run_directory import RunDirectory
+from energyalign.train.tensor_file import save_arrays
+
+
+def made_up_run(folder: Path, names: Sequence[str], *, per_class: int = 2, seed: int = 0) -> StoredRun:
+    """Random logits; counts fall from the class a third of the way on; rows of raw and of ea, minus their logarithm."""
+    rng, n_classes = np.random.default_rng(seed), len(names)
+    counts = np.roll(np.maximum(500 // np.arange(1, n_classes + 1), 1), n_classes // 3)
+    labels = np.repeat(np.arange(n_classes), per_class)
+    logits = rng.normal(size=(len(labels), n_classes)) + 2.0 * np.eye(n_classes)[labels] + np.log(counts)
+    config = LongTailConfig.from_preset(PRESETS["digits-lt-50"], seed=seed).to_json()
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    Manifest(
+        dataset="made-up", sizes={"train": int(counts.sum())}, profile="natural", imbalance=1.0, seed=0,
+        class_names=tuple(names), counts=tuple(counts.tolist()), labels_sha256="", images_sha256="", test_sha256="",
+        indices=np.arange(int(counts.sum())),
+    ).save(folder / "manifest.json")  # fmt: skip
+    save_arrays(folder / "test_logits.safetensors", {"logits": logits.astype(np.float32), "labels": labels})
+    rows = []
+    for corrector, shifts in (("raw", np.zeros(n_classes)), ("ea", -np.log(counts))):
+        right = (logits + shifts).argmax(axis=1) == labels
+        is_ea = corrector == "ea"
+        rows.append(
+            {
+                "corrector": corrector, "evidence": described(EvidencePlan()) if is_ea else None, "cell": "made-up",
+                "learner": "ce", "seed": seed, "config": config, "counts": counts.tolist(), "shifts": shifts.tolist(),
+                "standard_errors": np.full(n_classes, 0.1).tolist(), "estimator": "lse" if is_ea else "none",
+                "n_clusters": n_classes, "effective_samples": np.full(n_classes, 7.0).tolist() if is_ea else None,
+                "overall": float(right.mean()), "many": 0.5, "medium": 0.25, "few": None, "top5": 1.0, "concerns": [],
+            }
+        )  # fmt: skip
+    RunDirectory(folder).write_rows(rows)
+    return find_runs([folder])[0]

@@ -1,0 +1,35 @@
+"""Short real runs on digits, with all that the report reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from energyalign.experiment.evidence import EvidencePlan
+from energyalign.incremental.experiment import IncrementalExperiment
+from energyalign.incremental.methods import config_of
+from energyalign.incremental.methods import find_method as find_incremental
+from energyalign.incremental.presets import PRESETS as INCREMENTAL
+from energyalign.longtail.config import LongTailConfig
+from energyalign.longtail.correctors import STANDARD
+from energyalign.longtail.experiment import LongTailExperiment
+from energyalign.longtail.presets import PRESETS
+
+EVIDENCE = EvidencePlan(5)
+
+
+def long_tail_run(folder: Path, *, seed: int = 0, epochs: int = 3) -> Path:
+    """Cross-entropy under the standard correctors."""
+    preset = PRESETS["digits-lt-50"]
+    config = LongTailConfig.from_preset(replace(preset, recipe=preset.recipe.lasting(epochs)), seed=seed)
+    LongTailExperiment(config, command=f"energyalign longtail digits --seed {seed}").run(folder, STANDARD, EVIDENCE)
+    return folder
+
+
+def incremental_run(folder: Path, *, n_steps: int = 2, epochs: int = 2) -> Path:
+    """Distillation under energy aligning, in few steps."""
+    preset = INCREMENTAL["digits-il-5"]
+    preset = replace(preset, n_steps=n_steps, recipe=preset.recipe.lasting(epochs))
+    config = config_of(find_incremental("ea"), preset, seed=0)
+    IncrementalExperiment(config).run(folder, ("raw", "ea", "prior"), EVIDENCE)
+    return folder

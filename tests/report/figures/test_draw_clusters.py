@@ -1,0 +1,37 @@
+"""Points are the rows with a fixed number of clusters; lines are raw and ea."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from drawn import Stored, error_bars, is_labelled, line, panels, row
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.report.figures import FIGURES
+
+
+def test_two_seeds(long_tail: Stored) -> None:
+    runs = long_tail.below("a-ce")
+    figure = FIGURES["clusters"].draw(long_tail.runs)
+    (axes,) = panels(figure)
+    assert is_labelled(figure)
+    x, y = line(axes, "energy aligning with Jenks clusters")
+    assert x.tolist() == [1, 2, 4]
+    values = np.array([[100 * row(run.path, f"ea-M{m}")["overall"] for m in (1, 2, 4)] for run in runs])
+    np.testing.assert_allclose(y, values.mean(axis=0))
+    bars = error_bars(axes, "energy aligning with Jenks clusters")
+    np.testing.assert_allclose(bars, values.std(axis=0, ddof=1), atol=1e-9)
+    for corrector, label in (("raw", "raw"), ("ea", "ea: as many as suit the evidence best")):
+        expected = np.mean([100 * row(run.path, corrector)["overall"] for run in runs])
+        np.testing.assert_allclose(line(axes, label)[1], expected)
+    chosen = sorted({row(run.path, "ea")["n_clusters"] for run in runs})
+    assert f"ea chose {', '.join(map(str, chosen))} clusters" in axes.get_title()
+    note = figure.legends[0].get_title().get_text()
+    assert note.startswith("Not shown, for want of rows with several numbers of clusters:")
+    assert "linear head" in note
+
+
+def test_without_such_rows(incremental: Stored) -> None:
+    message = "clusters needs rows with several numbers of clusters: energyalign longtail DATASET --clusters 1 2 4 8 16"
+    with pytest.raises(EnergyAlignError, match=message):
+        FIGURES["clusters"].draw(incremental.runs)

@@ -1,0 +1,38 @@
+"""Bars are the training counts of the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from drawn import Stored, heights, is_labelled, panels, row
+
+from energyalign.report.figures import FIGURES
+from energyalign.report.runs import StoredRun
+
+
+def test_a_panel_for_each_cell(long_tail: Stored) -> None:
+    run = long_tail.runs[0]
+    counts = row(run.path, "raw")["counts"]
+    other = [{**each, "counts": [2 * count for count in counts]} for each in run.rows]
+    another = StoredRun(run.path, {**run.config, "name": "digits-lt-2x"}, other)
+    figure = FIGURES["frequencies"].draw([*long_tail.runs, another])
+    assert is_labelled(figure)
+    first, second = panels(figure)  # all trainings of one cell share the first
+    assert heights(first) == sorted(counts, reverse=True)
+    assert heights(second) == [2 * count for count in sorted(counts, reverse=True)]
+    assert second.get_title().startswith("digits-lt-2x\n")
+    assert f"{sum(counts):,} images" in first.get_title()
+
+
+def test_four_steps_of_five_with_old_and_new_classes(incremental: Stored) -> None:
+    (run,) = incremental.below("ea")
+    figure = FIGURES["frequencies"].draw([run])
+    assert is_labelled(figure)
+    assert [axes.get_title().splitlines()[-1] for axes in panels(figure)] == ["step 1", "step 2", "step 4", "step 5"]
+    for axes, step in zip(panels(figure), (1, 2, 4, 5), strict=True):
+        of_step = row(run.path, "raw", step)
+        assert heights(axes) == of_step["counts"]
+        looks = [bar.get_hatch() for bar in axes.patches]
+        n_old = of_step["n_old"]
+        assert looks == [None] * n_old + [looks[-1]] * (len(looks) - n_old)
+        assert looks[-1]
+        np.testing.assert_allclose([bar.get_x() + bar.get_width() / 2 for bar in axes.patches], range(len(looks)))

@@ -1,0 +1,47 @@
+"""Accuracy and confidence in 15 bins, and the expected calibration error, computed image by image."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from drawn import Stored, heights, is_labelled, line, logits, panels, shifted
+from scipy.special import softmax
+
+from energyalign.report.figures import FIGURES
+
+
+def bins_of(scores: Any, labels: Any) -> list[list[tuple[float, bool]]]:
+    """(confidence, right) of every image, in the bin that its confidence falls into."""
+    bins: list[list[tuple[float, bool]]] = [[] for _ in range(15)]
+    for probabilities, label in zip(softmax(scores, axis=1), labels, strict=True):
+        confidence = float(probabilities.max())
+        (place,) = [k for k in range(15) if k / 15 <= confidence < (k + 1) / 15 or (k == 14 and confidence >= 1)]
+        bins[place].append((confidence, bool(probabilities.argmax() == label)))
+    return bins
+
+
+def calibration_error(bins: list[list[tuple[float, bool]]]) -> float:
+    total = sum(map(len, bins))
+    gaps = [
+        len(each) / total * abs(np.mean([r for _, r in each]) - np.mean([c for c, _ in each])) for each in bins if each
+    ]
+    return 100 * float(sum(gaps))
+
+
+def test_before_and_after(long_tail: Stored) -> None:
+    runs = long_tail.below("a-ce")
+    figure = FIGURES["reliability"].draw(runs)
+    assert is_labelled(figure)
+    names = {"raw": "raw model", "ea": "after energy aligning"}
+    for axes, (corrector, name) in zip(panels(figure), names.items(), strict=True):
+        of_runs = [bins_of(shifted(run.path, corrector), logits(run.path)[1]) for run in runs]
+        errors = [calibration_error(bins) for bins in of_runs]
+        expected = f"{np.mean(errors):.1f} ± {np.std(errors, ddof=1):.1f} %"
+        assert axes.get_title() == f"{name}\nexpected calibration error {expected}"
+        pooled = [a + b for a, b in zip(*of_runs, strict=True)]
+        total = sum(map(len, pooled))
+        np.testing.assert_allclose(heights(axes), [len(each) / total for each in pooled])
+        x, y = line(axes, f"accuracy, {name}")
+        np.testing.assert_allclose(x, [np.mean([c for c, _ in each]) for each in pooled if each], rtol=1e-5)
+        np.testing.assert_allclose(y, [np.mean([r for _, r in each]) for each in pooled if each])

@@ -1,0 +1,52 @@
+"""Curves are the accuracies of the rows, step by step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from drawn import Stored, error_bars, is_labelled, line, panels, row
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.report.figures import FIGURES
+from energyalign.report.runs import StoredRun
+
+
+@pytest.mark.parametrize(("place", "column", "label"), [(0, "overall", "top-1"), (1, "top5", "top-5")])
+def test_every_corrector_has_a_curve(incremental: Stored, place: int, column: str, label: str) -> None:
+    (run,) = incremental.below("ea")
+    figure = FIGURES["steps"].draw([run])
+    axes = panels(figure)[place]
+    assert is_labelled(figure)
+    assert axes.get_ylabel() == f"{label} accuracy, %"
+    for corrector in ("raw", "ea", "ea-marginal", "prior"):
+        x, y = line(axes, corrector)
+        np.testing.assert_allclose(y, [100 * row(run.path, corrector, step)[column] for step in range(1, 6)])
+        np.testing.assert_allclose(x.round(), range(1, 6))  # moved aside by less than half a step
+
+
+def test_a_seed_that_is_not_finished_counts_where_it_is(incremental: Stored) -> None:
+    (run,) = incremental.below("ea")
+    config = {**run.config, "seed": 1}
+    begun = [
+        {**each, "seed": 1, "config": config, "overall": each["overall"] + 0.1} for each in run.rows if each["step"] < 3
+    ]
+    figure = FIGURES["steps"].draw([run, StoredRun(run.path, config, begun)])
+    _, y = line(panels(figure)[0], "ea")
+    own = np.array([100 * row(run.path, "ea", step)["overall"] for step in range(1, 6)])
+    np.testing.assert_allclose(y, own + np.array([5, 5, 0, 0, 0]))
+    # Two seeds in the first two steps, 10 % apart; one has no deviation.
+    np.testing.assert_allclose(error_bars(panels(figure)[0], "ea"), [np.sqrt(50)] * 2)
+
+
+def test_several_trainings_have_curves_by_method(incremental: Stored) -> None:
+    figure = FIGURES["steps"].draw(incremental.runs)
+    names = {bars.get_label() for bars in panels(figure)[0].containers}
+    assert {"ea", "ea-linear"} < names
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(
+        dict.fromkeys(bars.get_label() for bars in panels(figure)[0].containers)
+    )
+
+
+def test_a_long_tail_has_no_steps(long_tail: Stored) -> None:
+    with pytest.raises(EnergyAlignError, match="steps needs runs whose classes came in steps: energyalign incremental"):
+        FIGURES["steps"].draw(long_tail.runs)

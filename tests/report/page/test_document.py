@@ -1,0 +1,112 @@
+"""One file that loads nothing, runs our scripts alone, and shows text as text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from energyalign.report.page.document import Section, asset, document
+from energyalign.report.page.markup import commands_html, list_html, note_html, picture_html, table_html
+
+HOSTILE = "<script>alert(1)</script>&\"'"
+
+
+class Parsed(HTMLParser):
+    """Elements with their attributes, and the text of scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self._in_script = False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        self._in_script = tag == "script"
+        if self._in_script:
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        if tag == "script":
+            self._in_script = False
+
+    def handle_data(self, data):
+        if self._in_script:
+            self.scripts[-1] += data
+        else:
+            self.text += data
+
+
+@pytest.fixture
+def live():
+    return [{"name": HOSTILE, "views": []}]
+
+
+def test_hostile_text_stays_text(live) -> None:
+    section = Section(
+        HOSTILE,
+        note_html(HOSTILE)
+        + list_html([HOSTILE])
+        + commands_html([HOSTILE])
+        + table_html([HOSTILE], [[HOSTILE]], HOSTILE)
+        + picture_html("<svg/>", HOSTILE),
+    )
+    page = Parsed(document(HOSTILE, [HOSTILE], live, [section], is_served=False))
+    assert page.text.count(HOSTILE) == 12
+    data = next(script for script in page.scripts if script.startswith("["))
+    assert json.loads(data) == live
+    assert not any("alert" in script for script in page.scripts if script != data)
+    assert len(page.scripts) == 3  # the data, the charts, the program
+
+
+def test_the_browser_is_told_to_run_nothing_else(live) -> None:
+    page = Parsed(document("t", [], live, [], is_served=False))
+    policy = next(a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    programs = [script for script in page.scripts if not script.startswith("[")]
+    digests = {f"sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}" for s in programs}
+    assert set(re.findall(r"'(sha256-[^']+)'", policy)) == digests
+    assert "default-src 'none'" in policy
+    assert "connect-src" not in policy
+    assert "unsafe-inline" not in policy.split("style-src")[0]
+
+
+def test_nothing_is_loaded(live) -> None:
+    for is_served in (False, True):
+        page = Parsed(document("t", [], live, [Section("f", picture_html("<svg/>", "c"))], is_served=is_served))
+        for tag, attributes in page.elements:
+            assert tag not in ("link", "iframe", "object", "base")
+            assert (attributes.get("src") or "data:").startswith("data:"), (tag, attributes)
+            assert not any(name.startswith("on") for name in attributes), (tag, attributes)
+
+
+def test_only_a_served_page_asks_its_server(live) -> None:
+    assert "connect-src 'self'" in document("t", [], live, [], is_served=True)
+    assert asset("refresh.js") in document("t", [], live, [], is_served=True)
+    assert asset("refresh.js") not in document("t", [], live, [], is_served=False)
+
+
+def test_without_runs_there_is_no_live_part() -> None:
+    page = Parsed(document("t", ["Nothing has been measured yet."], [], [], is_served=False))
+    assert page.scripts == []
+    assert "Nothing has been measured yet." in page.text
+    assert "Try it" not in page.text
+
+
+def test_the_chart_library_is_the_published_one() -> None:
+    """echarts 6.1.0, dist/echarts.min.js of the npm package, unchanged."""
+    digest = hashlib.sha256(asset("echarts.min.js").encode()).hexdigest()
+    assert digest == "b66b25aeb4df84e33199dc21694014d336d222cbd9deb0e5a7c14bd6aa0d0fd0"
+
+
+def test_numbers_to_the_right_and_text_to_the_left() -> None:
+    html = table_html(["name", "accuracy", "difference"], [["a", "93.1 ± 0.2", "+0.3"], ["b", "-", ""]])
+    assert '<th scope="col" class="text">name</th><th scope="col">accuracy</th><th scope="col">difference</th>' in html
+    assert '<th scope="row" class="text">b</th><td>-</td><td></td>' in html

@@ -1,0 +1,216 @@
+"""The page as a reader has it: in a real browser, from disk."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import Watched
+
+from energyalign.core.metrics import confusion_matrix
+from energyalign.data.manifest import Manifest
+from energyalign.report.page import write
+from energyalign.report.page.write import write_page
+from energyalign.report.runs import StoredRun, find_runs
+
+HOSTILE = "<script>alert(1)</script>"
+LIGHT = {"viewport": {"width": 1000, "height": 800}}
+
+
+def percent(share: float | None) -> str:
+    """As the page rounds it: JavaScript's toFixed has the exact binary value, as Python's format has."""
+    return "–" if share is None else f"{100 * share:.1f}"
+
+
+@pytest.fixture(scope="module")
+def hostile_run(long_tail: Path, tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
+    """The digits, one of them with a name that would do harm as markup."""
+    folder = tmp_path_factory.mktemp("hostile") / "seed-0"
+    shutil.copytree(long_tail, folder)
+    manifest = Manifest.load(folder / "manifest.json")
+    names = [f"digit {name}" for name in manifest.class_names]
+    names[3] = HOSTILE
+    replace(manifest, class_names=tuple(names)).save(folder / "manifest.json")
+    (run,) = find_runs([folder])
+    return run
+
+
+@pytest.fixture(scope="module")
+def page(browser, hostile_run: StoredRun, tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_page(path, [hostile_run], title=f"Digits {HOSTILE}")
+    return Watched(browser, path.as_uri(), **LIGHT)
+
+
+def test_nothing_goes_wrong_and_nothing_is_loaded(page: Watched) -> None:
+    assert page.problems == []
+    assert [url for url in page.requests if not url.startswith("data:")] == [page.page.url]
+
+
+@pytest.mark.parametrize("corrector", ["ea", "ea-marginal", "la-post-hoc"])
+@pytest.mark.parametrize("strength", [0, 1])
+def test_both_ends_are_the_rows(page: Watched, hostile_run: StoredRun, corrector: str, strength: int) -> None:
+    row = hostile_run.row_of(corrector if strength else "raw")
+    assert row is not None
+    page.choose("correction", value=corrector)
+    page.slide(strength)
+    (line,) = page.table("#compared")
+    raw = hostile_run.row_of("raw")
+    assert raw is not None
+    expected = [raw["overall"], row["overall"], row["many"], row["medium"], row["few"]]
+    assert line[1:6] == [percent(value) for value in expected]
+    assert page.text("#overall-shown") == f"{percent(row['overall'])} %"
+    by_name = {cells[0]: cells[4] for cells in page.table("#classes")}
+    assert by_name == dict(zip(hostile_run.class_names, map(percent, row["per_class"]), strict=True))
+    assert page.text("#spoken").startswith(
+        f"{corrector}, strength {strength}.00: overall {percent(row['overall'])} %, "
+    )
+
+
+def test_between_the_ends_and_for_another_target(page: Watched, hostile_run: StoredRun) -> None:
+    """Half the shifts of energy aligning, aimed at the training distribution, computed here once more."""
+    row = hostile_run.row_of("ea")
+    assert row is not None
+    outputs, counts = hostile_run.outputs(), hostile_run.counts()
+    page.choose("correction", value="ea")
+    page.choose("target", value="training")
+    page.slide(0.5)
+    prior = counts / counts.sum()
+    shifts = 0.5 * (np.array(row["shifts"]) + np.log(prior * len(prior)))
+    predicted = (outputs.logits + shifts.astype(np.float32)).argmax(axis=1)
+    matrix = confusion_matrix(outputs.labels, predicted, len(prior))
+    per_class = matrix.diagonal() / matrix.sum(axis=1)
+    (line,) = page.table("#compared")
+    assert line[2] == percent(float(np.mean(predicted == outputs.labels)))
+    assert line[-1] == percent(float(prior @ per_class))
+    page.choose("target", value="reversed")
+    turned = np.sort(prior)[np.argsort(np.argsort(-prior))]
+    shifts = 0.5 * (np.array(row["shifts"]) + np.log(turned * len(prior)))
+    predicted = (outputs.logits + shifts.astype(np.float32)).argmax(axis=1)
+    assert page.table("#compared")[0][2] == percent(float(np.mean(predicted == outputs.labels)))
+    page.choose("target", value="uniform")
+
+
+def test_a_target_of_ones_own(page: Watched) -> None:
+    page.choose("target", value="own")
+    page.slide(1)
+    before = page.table("#compared")
+    own = page.page.locator("#own")
+    assert own.input_value() == " ".join(["1"] * 10)
+    own.fill("1 2 3")
+    own.blur()
+    assert page.text("#own-problem") == (
+        "There are 3 numbers for 10 classes: give one for each, in the order of their numbers."
+    )
+    assert page.table("#compared") == before
+    own.fill("1 1 1 1 1 1 1 1 1 0")
+    own.blur()
+    assert page.text("#own-problem") == "Every number must be above zero."
+    own.fill("1e30, 1, 1, 1, 1, 1, 1, 1, 1, 1")
+    own.blur()
+    page.settle()
+    assert page.text("#own-problem") == ""
+    assert page.table("#classes")[0][4] == "100.0"  # everything is taken for the first class
+    assert {cells[4] for cells in page.table("#classes")[1:]} == {"0.0"}
+    page.choose("target", value="uniform")
+
+
+def test_the_table_is_sorted_and_searched(page: Watched, hostile_run: StoredRun) -> None:
+    page.slide(0)
+    raw = hostile_run.row_of("raw")
+    assert raw is not None
+    accuracy = dict(zip(hostile_run.class_names, raw["per_class"], strict=True))
+    head = page.page.get_by_role("columnheader", name="raw, %")
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    shown = [accuracy[cells[0]] for cells in page.table("#classes")]
+    assert shown == sorted(accuracy.values(), reverse=True)
+    head.get_by_role("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert [accuracy[cells[0]] for cells in page.table("#classes")] == sorted(accuracy.values())
+    page.page.locator("#search").fill("SCRIPT")
+    assert [cells[0] for cells in page.table("#classes")] == [HOSTILE]
+    assert page.text("#found") == "1 of 10 classes"
+    page.page.locator("#search").fill("")
+    assert len(page.table("#classes")) == 10
+
+
+def test_the_hostile_name_is_text(page: Watched) -> None:
+    assert HOSTILE in [cells[0] for cells in page.table("#classes")]
+    assert page.text("h1") == f"Digits {HOSTILE}"
+    assert page.page.locator("script").count() == 3  # data, charts, program
+    assert page.problems == []
+
+
+def test_the_keyboard_alone_moves_it(page: Watched) -> None:
+    page.slide(1)
+    page.page.locator("#strength").focus()
+    page.page.keyboard.press("Home")
+    page.settle()
+    assert page.text("#strength-shown") == "0.00"
+    page.page.keyboard.press("ArrowRight")
+    page.settle()
+    assert page.page.locator("#strength").get_attribute("aria-valuetext") == "0.01"
+
+
+def test_everything_has_a_name_for_those_who_listen(page: Watched) -> None:
+    for control in page.page.locator("select:visible, input:visible, textarea:visible").all():
+        assert control.evaluate("control => control.labels.length") == 1
+    for chart in page.page.locator(".chart").all():
+        assert len(chart.get_attribute("aria-label") or "") > 30
+    assert page.page.locator("img:not([alt])").count() == 0
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take seconds, and do not move."""
+    monkeypatch.setattr(write, "drawn_figures", lambda _: [])
+
+
+def test_steps_and_several_runs_side_by_side(
+    browser, no_figures, long_tail: Path, in_steps: Path, tmp_path: Path
+) -> None:
+    runs = find_runs([in_steps, long_tail])
+    write_page(tmp_path / "report.html", runs)
+    page = Watched(browser, (tmp_path / "report.html").as_uri(), **LIGHT)
+    assert page.problems == []
+    page.slide(1)
+    steps, tail = page.table("#compared")
+    last, at_tail = runs[0].row_of("ea"), runs[1].row_of("ea")
+    assert last is not None
+    assert at_tail is not None
+    assert steps[0].endswith("seed 0, after step 2")
+    # Columns: run, raw, corrected, old, new, many, medium, few, on the target prior.
+    assert steps[2:8] == [percent(last[name]) for name in ("overall", "old", "new")] + ["–"] * 3
+    assert tail[2:8] == [
+        percent(at_tail["overall"]),
+        "–",
+        "–",
+        *(percent(at_tail[n]) for n in ("many", "medium", "few")),
+    ]
+    page.choose("run", value="1")
+    assert page.table("#compared") == [steps, tail]  # the other run stays after its last step
+    page.choose("run", value="0")
+    page.choose("step", label="after step 1")
+    first = runs[0].row_of("raw", 1)
+    assert first is not None
+    assert page.table("#compared")[0][1] == percent(first["overall"])
+    page.choose("step", label="after step 2")
+    page.choose("correction", value="prior")
+    assert page.table("#compared")[1][2] == "–"  # the other run was not measured under it
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone(browser, no_figures, hostile_run: StoredRun, tmp_path: Path, scheme) -> None:
+    write_page(tmp_path / "report.html", [hostile_run])
+    url = (tmp_path / "report.html").as_uri()
+    page = Watched(browser, url, viewport={"width": 360, "height": 700}, color_scheme=scheme)
+    assert page.page.evaluate("document.documentElement.scrollWidth") == 360
+    paper, ink = (
+        page.page.evaluate(f"getComputedStyle(document.body).{name}.match(/\\d+/g).reduce((sum, x) => sum + +x, 0)")
+        for name in ("backgroundColor", "color")
+    )
+    assert (paper < ink) == (scheme == "dark")

@@ -1,0 +1,49 @@
+"""How far a run is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from energyalign.report.progress import how_far
+from energyalign.report.runs import StoredRun
+
+RECIPE = {"epochs": 60}
+
+
+def stored(path: Path, *steps: int, n_steps: int | None = None) -> StoredRun:
+    if n_steps is None:
+        return StoredRun(path, {"kind": "LongTailConfig", "recipe": RECIPE}, [{"corrector": "raw"} for _ in steps])
+    config = {"kind": "IncrementalConfig", "recipe": RECIPE, "n_steps": n_steps}
+    return StoredRun(path, config, [{"step": step} for step in steps])
+
+
+def save(path: Path, place: str, epoch: int, second: int) -> None:
+    file = path / place / f"epoch-{epoch:05d}-batch-000010.safetensors"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    os.utime(file, (second, second))
+
+
+def test_a_long_tail(tmp_path: Path) -> None:
+    assert how_far(stored(tmp_path)) == "nothing saved yet"
+    save(tmp_path, "checkpoints", 7, 1)
+    save(tmp_path, "checkpoints", 12, 2)
+    assert how_far(stored(tmp_path)) == "epoch 12 of 60"
+    save(tmp_path, "checkpoints", 61, 3)  # the end of the last epoch
+    assert how_far(stored(tmp_path)) == "epoch 60 of 60"
+    assert how_far(stored(tmp_path, 1)) == ""
+
+
+@pytest.mark.parametrize(("steps", "told"), [((), "step 1 of 3"), ((1, 2), "step 3 of 3")])
+def test_steps(tmp_path: Path, steps: tuple[int, ...], told: str) -> None:
+    assert how_far(stored(tmp_path, *steps, n_steps=3)) == f"{told}, nothing saved yet"
+    save(tmp_path, "step-01/train/checkpoints", 60, 1)
+    save(tmp_path, "step-03/train/checkpoints", 4, 2)  # by time, not by name
+    assert how_far(stored(tmp_path, *steps, n_steps=3)) == f"{told}, epoch 4 of 60"
+
+
+def test_all_steps_done(tmp_path: Path) -> None:
+    assert how_far(stored(tmp_path, 1, 2, 3, n_steps=3)) == ""

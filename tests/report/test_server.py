@@ -1,0 +1,114 @@
+"""One page, for this machine, newer whenever its runs are."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.report import server as served
+from energyalign.report.server import HOST, LivePage, make_server
+
+
+@pytest.fixture
+def pages() -> list[str]:
+    """What the server shows; the last one."""
+    return ["first"]
+
+
+@pytest.fixture
+def port(pages: list[str]) -> Iterator[int]:
+    def current() -> tuple[bytes, str]:
+        if pages[-1] == "broken":
+            raise EnergyAlignError("rows.jsonl cannot be read.")
+        return pages[-1].encode(), f'"{pages[-1]}"'
+
+    with make_server(current, 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+def ask(port: int, path: str = "/", *, method: str = "GET", host: str | None = None) -> tuple[int, bytes, str | None]:
+    connection = http.client.HTTPConnection(HOST, port, timeout=30)
+    try:
+        connection.request(method, path, headers={} if host is None else {"Host": host})
+        answer = connection.getresponse()
+        return answer.status, answer.read(), answer.getheader("ETag")
+    finally:
+        connection.close()
+
+
+def test_the_page_as_it_is_now(port: int, pages: list[str]) -> None:
+    assert ask(port) == (200, b"first", '"first"')
+    pages.append("second")
+    assert ask(port, method="HEAD") == (200, b"", '"second"')
+    assert ask(port, host=f"localhost:{port}")[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/index.html", "/../etc/passwd", "/?x", "/rows.jsonl"])
+def test_there_is_one_page(port: int, path: str) -> None:
+    assert ask(port, path)[0] == 404
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example:1", "", "localhost.evil"])
+def test_for_no_other_name(port: int, host: str) -> None:
+    """A page from elsewhere whose name leads here must not read ours."""
+    status, body, _ = ask(port, host=host)
+    assert status == 403
+    assert b"first" not in body
+
+
+def test_nothing_can_be_sent(port: int) -> None:
+    assert ask(port, method="POST")[0] == 501
+
+
+def test_runs_that_cannot_be_read(port: int, pages: list[str]) -> None:
+    pages.append("broken")
+    status, body, _ = ask(port)
+    assert status == 500
+    assert b"rows.jsonl cannot be read." in body
+
+
+def test_a_port_in_use(port: int) -> None:
+    with pytest.raises(EnergyAlignError, match=rf"cannot listen on port {port}: .* Give another --port"):
+        make_server(lambda: (b"", ""), port)
+
+
+def test_only_this_machine_is_listened_to() -> None:
+    with make_server(lambda: (b"", ""), 0) as server:
+        assert server.server_address[0] == "127.0.0.1"
+
+
+def test_made_anew_only_when_something_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def page_of(runs, **_):
+        made.append([run.path.name for run in runs])
+        return f"page {len(made)}"
+
+    monkeypatch.setattr(served, "page_of", page_of)
+
+    def begin(name: str) -> Path:
+        (tmp_path / name / "checkpoints").mkdir(parents=True)
+        (tmp_path / name / "config.json").write_text('{"kind": "LongTailConfig"}')
+        return tmp_path / name
+
+    folder = begin("seed-0")
+    page = LivePage([tmp_path])
+    first = page.current()
+    assert first == page.current()
+    assert made == [["seed-0"]]
+    (folder / "checkpoints" / "epoch-00002-batch-000000.safetensors").touch()
+    assert page.current()[1] != first[1]
+    (folder / "rows.jsonl").write_text("{}\n")
+    page.current()
+    begin("seed-1")  # a run that begins later is seen too
+    assert page.current()[0] == b"page 4"
+    assert made[-1] == ["seed-0", "seed-1"]
