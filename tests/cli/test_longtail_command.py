@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from stopped_command import stopped
 
-COMMAND = [sys.executable, "-m", "energyalign.cli.main", "longtail"]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+from energyalign.cli.main import main
 
 
-def longtail(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """As many as the processes of the stopped runs have."""
+    torch.set_num_threads(1)
+
+
+def longtail(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the command, run in this folder by this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(["longtail", *arguments])
+    return code, out.getvalue(), err.getvalue()
+
+
+def done(folder: Path, *arguments: str) -> tuple[str, str]:
+    """Both outputs of a command that went well."""
+    code, out, err = longtail(folder, *arguments)
+    assert code == 0, err
+    return out, err
 
 
 def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path: Path) -> None:
-    options = ["digits", "--epochs", "40", "--corrector", "raw", "ea-marginal", "--evidence-size", "10", "--out"]
-    whole = longtail(tmp_path, *options, "whole")
-    assert whole.returncode == 0, whole.stderr
-    assert "ea-marginal" in whole.stdout
-    assert "manifest" in whole.stderr
+    options = ["digits", "--epochs", "25", "--corrector", "raw", "ea-marginal", "--evidence-size", "10", "--out"]
+    out, err = done(tmp_path, *options, "whole")
+    assert "ea-marginal" in out
+    assert "manifest" in err
     code, told = stopped(["longtail", *options, "cut"], tmp_path, signal.SIGINT)
     assert code == 128 + signal.SIGINT
-    assert "Stopped and saved. To go on:\n  energyalign longtail digits --epochs 40" in told
-    assert longtail(tmp_path, *options, "cut").returncode == 0
+    assert "Stopped and saved. To go on:\n  energyalign longtail digits --epochs 25" in told
+    done(tmp_path, *options, "cut")
     for name in ("rows.jsonl", "test_logits.safetensors"):
         assert (tmp_path / "cut" / "ce" / "seed-0" / name).read_bytes() == (
             tmp_path / "whole" / "ce" / "seed-0" / name
@@ -85,8 +98,7 @@ def test_options_reach_the_config(tmp_path: Path) -> None:
         "--seed",
         "3",
     ]
-    result = longtail(tmp_path, *arguments, "--corrector", "raw")
-    assert result.returncode == 0, result.stderr
+    done(tmp_path, *arguments, "--corrector", "raw")
     # Another training goes to another folder, without being told.
     folder = tmp_path / "runs" / "digits-lt-10-epochs-1-optimizer-adam"
     stored = json.loads((folder / "ce-linear" / "seed-3" / "config.json").read_text())
@@ -99,7 +111,7 @@ def test_options_reach_the_config(tmp_path: Path) -> None:
 def test_a_signal_to_the_whole_group_leaves_the_readers_of_images_alive(number: int, tmp_path: Path) -> None:
     """As a terminal, `timeout` and schedulers send it: to the workers that read images, too."""
     rng = np.random.default_rng(0)
-    for split, sizes in (("train", (40, 20)), ("test", (2, 2))):
+    for split, sizes in (("train", (12, 6)), ("test", (2, 2))):
         for label, n in enumerate(sizes):
             folder = tmp_path / "images" / split / f"class{label}"
             folder.mkdir(parents=True)
@@ -113,49 +125,43 @@ def test_a_signal_to_the_whole_group_leaves_the_readers_of_images_alive(number: 
 
 
 def test_seeds_and_correctors_asked_for_twice_count_once(tmp_path: Path) -> None:
-    result = longtail(tmp_path, "digits", "--epochs", "1", "--seed", "0", "0", "--corrector", "raw", "raw")
-    assert result.returncode == 0, result.stderr
-    (line,) = [line for line in result.stdout.splitlines() if line.strip().startswith("raw")]
+    out, _ = done(tmp_path, "digits", "--epochs", "1", "--seed", "0", "0", "--corrector", "raw", "raw")
+    (line,) = [line for line in out.splitlines() if line.strip().startswith("raw")]
     assert "±" not in line
 
 
 def test_what_no_training_could_serve_is_refused_before_the_first(tmp_path: Path) -> None:
-    result = longtail(tmp_path, "digits", "--method", "ce", "cb-focal", "--corrector", "tde", "--out", "run")
-    assert result.returncode == 2
-    assert "TDE" in result.stderr
+    code, _, err = longtail(tmp_path, "digits", "--method", "ce", "cb-focal", "--corrector", "tde", "--out", "run")
+    assert code == 2
+    assert "TDE" in err
     assert not (tmp_path / "run").exists()
 
 
 def test_a_corrector_joins_a_finished_run_of_any_learner_and_no_unfinished_one(tmp_path: Path) -> None:
     quick = ["--epochs", "2", "--evidence-size", "2", "--out", "run"]
-    assert longtail(tmp_path, "digits", "--method", "focal", *quick).returncode == 0
+    done(tmp_path, "digits", "--method", "focal", *quick)
     run = tmp_path / "run" / "focal" / "seed-0"
-    result = longtail(tmp_path, "digits", "--corrector", "la-post-hoc", "--from", str(run))
-    assert result.returncode == 0, result.stderr
+    done(tmp_path, "digits", "--corrector", "la-post-hoc", "--from", str(run))
     for checkpoint in (run / "checkpoints").glob("epoch-00003-*"):
         checkpoint.unlink()
-    result = longtail(tmp_path, "digits", "--corrector", "raw", "--from", str(run))
-    assert result.returncode == 2
-    assert "is not finished" in result.stderr
+    code, _, err = longtail(tmp_path, "digits", "--corrector", "raw", "--from", str(run))
+    assert code == 2
+    assert "is not finished" in err
 
 
 def test_counts_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "counts.json").write_text(json.dumps({str(k): 20 - k for k in range(10)}))
-    arguments = ["digits", "--epochs", "1", "--corrector", "raw", "--profile", "counts.json", "--out", "run"]
-    result = longtail(tmp_path, *arguments)
-    assert result.returncode == 0, result.stderr
+    done(tmp_path, "digits", "--epochs", "1", "--corrector", "raw", "--profile", "counts.json", "--out", "run")
     row = json.loads((tmp_path / "run" / "ce" / "seed-0" / "rows.jsonl").read_text())
     assert row["counts"] == [20 - k for k in range(10)]
 
 
 def test_methods_share_one_training_and_can_be_added_to_it_later(tmp_path: Path) -> None:
     options = ["--evidence-size", "5"]
-    result = longtail(tmp_path, "digits", "--epochs", "2", "--method", "ce", "ea", *options, "--out", "run")
-    assert result.returncode == 0, result.stderr
+    done(tmp_path, "digits", "--epochs", "2", "--method", "ce", "ea", *options, "--out", "run")
     run = tmp_path / "run" / "ce" / "seed-0"
     weights = sorted((run / "checkpoints").iterdir())[-1].read_bytes()
-    later = longtail(tmp_path, "digits", "--method", "la-post-hoc", *options, "--from", str(run))
-    assert later.returncode == 0, later.stderr
+    done(tmp_path, "digits", "--method", "la-post-hoc", *options, "--from", str(run))
     rows = [json.loads(line)["corrector"] for line in (run / "rows.jsonl").read_text().splitlines()]
     assert sorted(rows) == ["ea", "la-post-hoc", "raw"]
     assert sorted((run / "checkpoints").iterdir())[-1].read_bytes() == weights
@@ -165,6 +171,6 @@ def test_methods_share_one_training_and_can_be_added_to_it_later(tmp_path: Path)
         (["digits", "--seed", "4"], "leave out --seed"),
         (["fashion-mnist"], "is a run on digits, not on fashion-mnist"),
     ):
-        refused = longtail(tmp_path, *wrong, "--from", str(run))
-        assert refused.returncode == 2
-        assert message in refused.stderr
+        code, _, err = longtail(tmp_path, *wrong, "--from", str(run))
+        assert code == 2
+        assert message in err

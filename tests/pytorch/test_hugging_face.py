@@ -96,7 +96,7 @@ def test_the_model_comes_out_aligned_and_measured(tmp_path: Path, capsys: pytest
 
 def test_saved_and_loaded_it_stays_aligned(tmp_path: Path) -> None:
     network = model()
-    trainer = train(network, tmp_path, [EnergyAlignCallback(estimator="prior")])
+    trainer = train(network, tmp_path, [EnergyAlignCallback(estimator="prior")], num_train_epochs=1)
     trainer.save_model(tmp_path / "aligned")
     loaded = transformers.BertForSequenceClassification.from_pretrained(tmp_path / "aligned")
     fresh = Sentences([5] * 4, 2)
@@ -105,16 +105,16 @@ def test_saved_and_loaded_it_stays_aligned(tmp_path: Path) -> None:
 
 def test_without_evaluation_the_training_data_serve(tmp_path: Path) -> None:
     callback = EnergyAlignCallback(estimator="marginal", clusters="monotone")
-    train(model(), tmp_path, [callback], eval_strategy="no")
+    train(model(), tmp_path, [callback], num_train_epochs=1, eval_strategy="no")
     assert callback.shifts_.evidence_kind == "training"
     assert callback.shifts_.n_samples == sum(COUNTS)
 
 
 def test_training_is_not_lost_when_aligning_fails(tmp_path: Path) -> None:
     network, plain = model(), model()
-    train(plain, tmp_path, [])
+    train(plain, tmp_path, [], num_train_epochs=1)
     with pytest.warns(UserWarning, match="NOT aligned and is as training left it"):
-        train(network, tmp_path, [EnergyAlignCallback(counts=[1, 2, 3])])
+        train(network, tmp_path, [EnergyAlignCallback(counts=[1, 2, 3])], num_train_epochs=1)
     assert all(
         torch.equal(a, b) for a, b in zip(network.state_dict().values(), plain.state_dict().values(), strict=True)
     )

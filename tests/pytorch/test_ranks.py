@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import nn
+from warm_process import WarmProcess
 
 from energyalign.pytorch import align
 
@@ -39,12 +38,9 @@ def run_two_ranks(folder: Path, script: str) -> list[tuple[int, str]]:
     generator = torch.Generator().manual_seed(1)
     data = {"x": 2 * torch.randn(200, 6, generator=generator), "y": torch.arange(200) % 4}
     save_file(data, folder / "data.safetensors")
-    ranks = [
-        subprocess.Popen([sys.executable, "-c", _START + script, str(rank), str(folder)], stderr=subprocess.PIPE)
-        for rank in range(2)
-    ]
-    errors = [process.communicate(timeout=300)[1].decode() for process in ranks]
-    return [(process.returncode, error) for process, error in zip(ranks, errors, strict=True)]
+    (folder / "script.py").write_text(_START + script)
+    ranks = [WarmProcess([folder / "script.py", rank, folder], folder, folder / f"logs{rank}") for rank in range(2)]
+    return [(process.wait(), process.stderr) for process in ranks]
 
 
 def told(folder: Path, name: str) -> list[object]:

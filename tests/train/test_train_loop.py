@@ -8,8 +8,6 @@ import math
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +19,7 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import nn
 from toy_training import RECIPE, ToyBatches, bytes_of, toy_loss, toy_network, train_toy
+from warm_process import WarmProcess
 
 from energyalign.train.interruption import Interrupted
 from energyalign.train.loop import NotFinite
@@ -120,15 +119,14 @@ def test_killed_outright_it_loses_at_most_an_epoch(whole: Path, tmp_path: Path) 
         "def slow(model, batch, epoch):\n    time.sleep(0.05)\n    return toy_loss(model, batch, epoch)\n"
         f"train_toy(Path({str(tmp_path / 'cut')!r}), loss=slow)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE)
+    (tmp_path / "script.py").write_text(script)
+    process = WarmProcess([tmp_path / "script.py"], tmp_path, tmp_path / "logs")
     checkpoints = tmp_path / "cut" / "checkpoints"
     while not (checkpoints.exists() and any(checkpoints.glob("epoch-00002*.safetensors"))):
-        assert process.poll() is None, process.stderr.read().decode() if process.stderr else ""
+        assert process.poll() is None, process.stderr
         time.sleep(0.01)
-    process.kill()
-    process.wait()
-    if process.stderr:
-        process.stderr.close()
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
     assert not any(checkpoints.glob("epoch-00005*"))
     train_toy(tmp_path / "cut")
     assert bytes_of(tmp_path / "cut") == bytes_of(whole)
@@ -258,10 +256,10 @@ if __name__ == "__main__":
 """
     (tmp_path / "script.py").write_text(script)
     for devices in (1, 2):
-        (tmp_path / f"with{devices}").mkdir()
-        command = [sys.executable, str(tmp_path / "script.py"), str(devices), str(tmp_path / f"with{devices}")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-        assert done.returncode == 0, done.stderr
+        folder = tmp_path / f"with{devices}"
+        folder.mkdir()
+        process = WarmProcess([tmp_path / "script.py", devices, folder], tmp_path, tmp_path / "logs")
+        assert process.wait() == 0, process.stderr
     told = [(tmp_path / "with2" / f"told{rank}.txt").read_text() for rank in (0, 1)]
     alone = (tmp_path / "with1" / "told0.txt").read_text()
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from warm_process import WarmProcess
 
 from energyalign import EnergyAlignError
 from energyalign.train.run_directory import opened
@@ -111,9 +112,8 @@ if __name__ == "__main__":
     Fabric(accelerator="cpu", devices=2, strategy="ddp_fork").launch(work, Path(sys.argv[1]))
 """
     (tmp_path / "script.py").write_text(script)
-    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
+    process = WarmProcess([tmp_path / "script.py", tmp_path], tmp_path, tmp_path / "logs")
+    assert process.wait() == 0, process.stderr
     told = [(tmp_path / f"told{rank}.txt").read_text() for rank in (0, 1)]
     assert told[0] == told[1]
     assert "holds a run with another config: seed is 0 there and 1 here" in told[0]
