@@ -51,13 +51,18 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> None:
+    import webbrowser
+
     from energyalign.report.server import LivePage, make_server
 
     page = LivePage(arguments.runs, title=arguments.title)
     page.current()  # what cannot be shown is said here, not in the browser
     with make_server(page.current, arguments.port) as server:
-        print(f"http://localhost:{server.server_address[1]}/ (Ctrl-C ends it)")
+        address = f"http://localhost:{server.server_address[1]}/"
+        print(f"{address} (Ctrl-C ends it)")
         sys.stdout.flush()
+        if sys.stdout.isatty():  # a person is there to see it
+            webbrowser.open(address)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
