@@ -42,6 +42,13 @@ def test_all_figures_that_the_runs_allow(runs: Path, run: Any) -> None:
     assert all(f"Wrote made/here/{name}.png." in lines for name in written)
 
 
+def test_names_of_folders_do_not_command_the_terminal(runs: Path, run: Any) -> None:
+    (runs / "seed-1").rename(runs / "seed\x1b[31m")
+    code, out, err = run("figure", "groups", "runs", "--out", "g\x1b.png")
+    assert (code, out) == (0, "Wrote g\ufffd.png.\n")
+    assert err == "warning: runs/seed\ufffd[31m has no rows yet and is left out.\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

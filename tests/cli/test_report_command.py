@@ -17,6 +17,7 @@ import pytest
 from stored_runs import long_tail_run
 
 from energyalign.report.page import write
+from energyalign.report.page.pictures import Pictures
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "drawn_figures", lambda _: [])
+    monkeypatch.setattr(write, "draw_pictures", lambda _: Pictures([], []))
 
 
 def data_of(page: Path) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,8 +14,20 @@ from made_up_run import made_up_run
 from matplotlib.figure import Figure
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.report.drawing import BLUE, INK, new_figure, page_svg, save_figure
+from energyalign.report.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    VERMILLION,
+    new_figure,
+    page_svg,
+    save_figure,
+)
 from energyalign.report.figures import FIGURES
+from energyalign.report.runs import StoredRun
 
 HOSTILE = ["$x", "<script>alert(1)</script>", "$a$ & b", "a--b", "new\nline", "\x01", "cat"]
 
@@ -67,6 +80,55 @@ def test_the_page_exchanges_ink_on_a_dark_background() -> None:
     assert INK.lower() not in drawn.lower()
     assert "#ffffff" not in drawn  # the background is that of the page
     assert page_svg(small_figure()) == text
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance as WCAG 2 defines it."""
+    shares = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+
+@pytest.mark.parametrize("colour", [BLUE, ORANGE, GREEN, VERMILLION, PURPLE, GREY])
+def test_lines_stand_out_from_a_light_and_a_dark_page(colour: str) -> None:
+    assert 1.05 / (luminance(colour) + 0.05) >= 3
+    assert (luminance(colour) + 0.05) / (luminance("#14171a") + 0.05) >= 3
+
+
+def drawn_of(run: StoredRun) -> dict[str, Figure]:
+    """Every figure that the run allows."""
+    figures = {}
+    for name, entry in FIGURES.items():
+        with contextlib.suppress(EnergyAlignError):
+            figures[name] = entry.draw([run])
+    return figures
+
+
+def test_a_thousand_classes_stay_small_and_ten_stay_sharp(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path / "run", [f"class {k}" for k in range(1000)], per_class=1)
+    # As with all the correctors that there are.
+    others = [{**run.rows[1], "corrector": f"ea-M{k}"} for k in range(2, 11)]
+    crowded = drawn_of(StoredRun(run.path, run.config, [*run.rows, *others]))
+    assert {"shifts", "energies", "effective-samples", "frequencies", "confusion"} < set(crowded)
+    for name, figure in crowded.items():
+        assert len(page_svg(figure)) < 300_000, name
+    ten = made_up_run(tmp_path / "ten", list("abcdefghij"))
+    for name, figure in drawn_of(ten).items():
+        assert ("<image" in page_svg(figure)) == (name in ("confusion", "matrix")), name
+
+
+def test_text_axes_and_sparse_lines_beside_a_crowd_are_no_pixels() -> None:
+    with new_figure(width=3, height=2, title="T") as figure:
+        axes = figure.subplots()
+        axes.plot([0, 1], [0, 1], color="#123456")
+        axes.plot(np.linspace(0, 1, 500), np.linspace(0, 1, 500) ** 2, "o", color="#654321")
+        axes.set_xlabel("x")
+    text = page_svg(figure)
+    assert text.count("<image") == 1
+    assert "#123456" in text
+    assert "#654321" not in text
+    assert text.count('id="text_') > 2
+    assert not any(line.get_rasterized() for line in axes.lines)  # a file of it is as sharp as ever
 
 
 @pytest.mark.parametrize("name", ["energies", "confusion", "frequencies"])

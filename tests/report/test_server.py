@@ -11,23 +11,34 @@ import pytest
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.report import server as served
+from energyalign.report.page.pictures import Pictures
 from energyalign.report.server import HOST, LivePage, make_server
+from energyalign.report.trainings import Training
 
 
-@pytest.fixture
-def pages() -> list[str]:
-    """What the server shows; the last one."""
-    return ["first"]
+class Shown:
+    """What the server shows; may break."""
 
+    def __init__(self) -> None:
+        self.text = "first"
 
-@pytest.fixture
-def port(pages: list[str]) -> Iterator[int]:
-    def current() -> tuple[bytes, str]:
-        if pages[-1] == "broken":
+    def mark(self) -> str:
+        if self.text == "broken":
             raise EnergyAlignError("rows.jsonl cannot be read.")
-        return pages[-1].encode(), f'"{pages[-1]}"'
+        return self.text
 
-    with make_server(current, 0) as server:
+    def current(self) -> tuple[bytes, str]:
+        return self.text.encode(), self.mark()
+
+
+@pytest.fixture
+def shown() -> Shown:
+    return Shown()
+
+
+@pytest.fixture
+def port(shown: Shown) -> Iterator[int]:
+    with make_server(shown, 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server.server_address[1]
@@ -45,9 +56,9 @@ def ask(port: int, path: str = "/", *, method: str = "GET", host: str | None = N
         connection.close()
 
 
-def test_the_page_as_it_is_now(port: int, pages: list[str]) -> None:
+def test_the_page_as_it_is_now(port: int, shown: Shown) -> None:
     assert ask(port) == (200, b"first", '"first"')
-    pages.append("second")
+    shown.text = "second"
     assert ask(port, method="HEAD") == (200, b"", '"second"')
     assert ask(port, host=f"localhost:{port}")[0] == 200
 
@@ -69,8 +80,8 @@ def test_nothing_can_be_sent(port: int) -> None:
     assert ask(port, method="POST")[0] == 501
 
 
-def test_runs_that_cannot_be_read(port: int, pages: list[str]) -> None:
-    pages.append("broken")
+def test_runs_that_cannot_be_read(port: int, shown: Shown) -> None:
+    shown.text = "broken"
     status, body, _ = ask(port)
     assert status == 500
     assert b"rows.jsonl cannot be read." in body
@@ -78,22 +89,25 @@ def test_runs_that_cannot_be_read(port: int, pages: list[str]) -> None:
 
 def test_a_port_in_use(port: int) -> None:
     with pytest.raises(EnergyAlignError, match=rf"cannot listen on port {port}: .* Give another --port"):
-        make_server(lambda: (b"", ""), port)
+        make_server(Shown(), port)
 
 
 def test_only_this_machine_is_listened_to() -> None:
-    with make_server(lambda: (b"", ""), 0) as server:
+    with make_server(Shown(), 0) as server:
         assert server.server_address[0] == "127.0.0.1"
 
 
 def test_made_anew_only_when_something_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+    made: list[list[str]] = []
+    drawn: list[int] = []
 
-    def page_of(runs, **_):
+    def page_of(runs, *, draw, mark, **_):
         made.append([run.path.name for run in runs])
-        return f"page {len(made)}"
+        draw([Training("one", tuple(runs))])
+        return f"page {len(made)} {mark}"
 
     monkeypatch.setattr(served, "page_of", page_of)
+    monkeypatch.setattr(served, "draw_pictures", lambda trainings: drawn.append(len(trainings)) or Pictures([], []))
 
     def begin(name: str) -> Path:
         (tmp_path / name / "checkpoints").mkdir(parents=True)
@@ -102,13 +116,18 @@ def test_made_anew_only_when_something_changed(tmp_path: Path, monkeypatch: pyte
 
     folder = begin("seed-0")
     page = LivePage([tmp_path])
-    first = page.current()
-    assert first == page.current()
+    text, mark = page.current()
+    assert text.decode() == f"page 1 {mark}"
+    assert page.mark() == mark
+    assert page.current() == (text, mark)
     assert made == [["seed-0"]]
     (folder / "checkpoints" / "epoch-00002-batch-000000.safetensors").touch()
-    assert page.current()[1] != first[1]
+    assert page.mark() != mark
+    assert page.current()[0].startswith(b"page 2 ")
+    assert len(drawn) == 1  # a checkpoint changes no figure
     (folder / "rows.jsonl").write_text("{}\n")
     page.current()
+    assert len(drawn) == 2
     begin("seed-1")  # a run that begins later is seen too
-    assert page.current()[0] == b"page 4"
+    assert page.current()[0].startswith(b"page 4 ")
     assert made[-1] == ["seed-0", "seed-1"]

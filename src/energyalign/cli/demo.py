@@ -13,8 +13,8 @@ def add_parser(commands: Any) -> None:
         "demo",
         help="train, align and evaluate a small model on real images",
         description="Cut scikit-learn's digits to a long tail, and let them come two classes at a time; train small "
-        "networks, align them in several ways and measure on balanced held-out images. Writes tables, pictures and a "
-        "page. Stopped by Ctrl-C, the same command goes on where it was.",
+        "networks, align them in several ways and measure on balanced held-out images. Writes tables and a page "
+        "with figures and a live part. Stopped by Ctrl-C, the same command goes on where it was.",
         epilog="examples:\n  energyalign demo\n  energyalign demo --out /tmp/demo --seed 7",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.demo.run import run_demo
 
     console = make_console(sys.stdout)
-    with resumable():
+    with resumable(arguments):
         result = run_demo(arguments.out, first_seed=arguments.seed, say=lambda text: console.print(text, markup=False))
     for section in result.sections:
         console.print(f"\n{section.title}", style="bold", markup=False)

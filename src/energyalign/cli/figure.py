@@ -58,18 +58,20 @@ def _draw_one(name: str, path: Path, folders: Sequence[str]) -> None:
     from energyalign.experiment.registry import found
     from energyalign.report.drawing import check_suffix, save_figure
     from energyalign.report.figures import FIGURES
+    from energyalign.report.names import shown
 
     entry = found(FIGURES, name, "figure")
     check_suffix(path)
     refuse_unwritable(path)
     save_figure(entry.draw(_read(folders)), path)
-    print(f"Wrote {path}.")
+    print(shown(f"Wrote {path}."))
 
 
 def _draw_all(folder: Path, folders: Sequence[str]) -> None:
     from energyalign.core.errors import EnergyAlignError
     from energyalign.report.drawing import save_figure
     from energyalign.report.figures import FIGURES
+    from energyalign.report.names import shown
 
     runs = _read(folders)
     try:
@@ -80,17 +82,18 @@ def _draw_all(folder: Path, folders: Sequence[str]) -> None:
         try:
             figure = entry.draw(runs)
         except EnergyAlignError as error:
-            print(f"Left out: {error}")
+            print(shown(f"Left out: {error}"))
             continue
         save_figure(figure, folder / f"{name}.png")
-        print(f"Wrote {folder / f'{name}.png'}.")
+        print(shown(f"Wrote {folder / f'{name}.png'}."))
 
 
 def _read(folders: Sequence[str]) -> list[StoredRun]:
     """The runs that were measured; of others it is said that they are left out."""
+    from energyalign.report.names import shown
     from energyalign.report.runs import find_runs, measured_runs
 
     for run in find_runs(folders):
         if not run.rows:
-            print(f"warning: {run.path} has no rows yet and is left out.", file=sys.stderr)
+            print(shown(f"warning: {run.path} has no rows yet and is left out."), file=sys.stderr)
     return measured_runs(folders)

@@ -92,6 +92,8 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
         raise EnergyAlignError(
             "--target-prior and --target-logits exclude each other: the target is given or estimated."
         )
+    if arguments.report is not None and arguments.report in ("-", arguments.out):
+        raise EnergyAlignError("--report writes a page to a file of its own: give it another name.")
     for file in (arguments.out, arguments.report):
         if file not in (None, "-"):
             refuse_unwritable(file)  # before an hour of reading, not after
@@ -168,12 +170,12 @@ def _score(shards: ShardSet, evidence: Evidence, shifts: Shifts, progress: Any) 
 def _write_page(
     arguments: argparse.Namespace, shards: ShardSet, *, labels: Any, evidence: Evidence, shifts: Shifts, scores: Any
 ) -> None:
-    from energyalign.cli.stopping import this_command
+    from energyalign.cli.stopping import command_line
     from energyalign.report.page.fit_page import write_fit_page
 
     name = arguments.logits[0] + (f" and {len(arguments.logits) - 1} more" if len(arguments.logits) > 1 else "")
     write_fit_page(
-        arguments.report, name=name, command=this_command(), blocks=shards.blocks, labels=labels,
+        arguments.report, name=name, command=command_line(arguments), blocks=shards.blocks, labels=labels,
         evidence=evidence, shifts=shifts, scores=scores,
     )  # fmt: skip
 

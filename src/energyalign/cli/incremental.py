@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.cli.incremental_runs import rows_of_all_runs, rows_of_one_run
     from energyalign.cli.stopping import resumable
 
-    with resumable():
+    with resumable(arguments):
         rows, title = (rows_of_all_runs if arguments.source is None else rows_of_one_run)(arguments)
     _show(rows, title)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from energyalign.cli.experiment_options import evidence_plans, make_fabric, out_folder
 from energyalign.cli.incremental_plan import OF_THE_TRAINING, chosen_preset, planned_runs
-from energyalign.cli.stopping import this_command
+from energyalign.cli.stopping import command_line
 from energyalign.core.errors import EnergyAlignError
 from energyalign.data.sources import open_source
 from energyalign.experiment.rows import Row
@@ -46,7 +46,7 @@ def rows_of_all_runs(arguments: argparse.Namespace) -> tuple[list[Row], str]:
                     fabric=fabric,
                     reporter=reporter,
                     workers=arguments.workers,
-                    command=this_command(),
+                    command=command_line(arguments),
                 ),
             )
     for correctors, experiment in experiments.values():
@@ -83,7 +83,7 @@ def rows_of_one_run(arguments: argparse.Namespace) -> tuple[list[Row], str]:
     fabric = make_fabric(arguments.accelerator, config.precision)
     experiment = IncrementalExperiment(
         config, stream=load_stream(config, arguments.data_root), fabric=fabric, reporter=Narrator(config.name),
-        workers=arguments.workers, command=this_command(),
+        workers=arguments.workers, command=command_line(arguments),
     )  # fmt: skip
     usual = ["raw"] if config.memory.selection == "none" else STANDARD
     correctors = list(dict.fromkeys(["raw", *(arguments.corrector or usual)]))

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.cli.longtail_runs import rows_of_all_runs, rows_of_one_run
     from energyalign.cli.stopping import resumable
 
-    with resumable():
+    with resumable(arguments):
         rows, title = (rows_of_all_runs if arguments.source is None else rows_of_one_run)(arguments)
     # Correctors put behind several trainings are a table of their own.
     _show(rows, title, matrix=len(arguments.method) > 0 and len(arguments.corrector) > 0)

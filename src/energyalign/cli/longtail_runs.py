@@ -9,7 +9,7 @@ from lightning.fabric import Fabric
 
 from energyalign.cli.experiment_options import evidence_plans, make_fabric, out_folder
 from energyalign.cli.longtail_plan import OF_THE_TRAINING, chosen_preset, make_config, planned_trainings
-from energyalign.cli.stopping import this_command
+from energyalign.cli.stopping import command_line
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiment.rows import Row
 from energyalign.longtail.config import LongTailConfig
@@ -32,7 +32,7 @@ def rows_of_all_runs(arguments: argparse.Namespace) -> tuple[list[Row], str]:
     experiments = {}
     for (number, seed), config in configs.items():
         folder = out / trainings[number].folder(preset.head) / f"seed-{seed}"
-        experiments[folder] = _experiment(config, data, arguments.workers, fabric, folder), trainings[number].correctors
+        experiments[folder] = _experiment(arguments, config, data, fabric, folder), trainings[number].correctors
     for experiment, correctors in experiments.values():
         experiment.check(correctors)  # all of them, before hours are spent on the first
     rows = [
@@ -65,7 +65,7 @@ def rows_of_one_run(arguments: argparse.Namespace) -> tuple[list[Row], str]:
             )
         correctors += training.correctors
     data, fabric = load_data(config, arguments.data_root), make_fabric(arguments.accelerator, config.precision)
-    experiment = _experiment(config, data, arguments.workers, fabric, folder)
+    experiment = _experiment(arguments, config, data, fabric, folder)
     rows = experiment.run(folder, list(dict.fromkeys(correctors)), *evidence_plans(arguments))
     return rows, f"{config.name}, {config.backbone}, {config.head} head, {config.recipe.epochs} epochs; run in {folder}"
 
@@ -83,10 +83,11 @@ def _config_of_finished(folder: Path) -> LongTailConfig:
 
 
 def _experiment(
-    config: LongTailConfig, data: LongTailData, workers: int, fabric: Fabric, folder: Path
+    arguments: argparse.Namespace, config: LongTailConfig, data: LongTailData, fabric: Fabric, folder: Path
 ) -> LongTailExperiment:
     title = f"{config.name} {config.learner.name} ({config.head}) seed {config.seed}"
     reporter = Narrator(title, scalars=folder / "tensorboard")
     return LongTailExperiment(
-        config, data=data, fabric=fabric, workers=workers, reporter=reporter, command=this_command()
-    )
+        config, data=data, fabric=fabric, workers=arguments.workers, reporter=reporter,
+        command=command_line(arguments),
+    )  # fmt: skip

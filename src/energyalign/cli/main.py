@@ -48,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 if it went well, 2 for bad input with one line that says what to do."""
     arguments = build_parser().parse_args(argv)
+    arguments.given = sys.argv[1:] if argv is None else list(argv)
     try:
         arguments.run(arguments)
         sys.stdout.flush()

@@ -57,7 +57,7 @@ def _serve(arguments: argparse.Namespace) -> None:
 
     page = LivePage(arguments.runs, title=arguments.title)
     page.current()  # what cannot be shown is said here, not in the browser
-    with make_server(page.current, arguments.port) as server:
+    with make_server(page, arguments.port) as server:
         address = f"http://localhost:{server.server_address[1]}/"
         print(f"{address} (Ctrl-C ends it)")
         sys.stdout.flush()

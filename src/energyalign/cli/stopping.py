@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import shlex
 import signal
@@ -9,19 +10,19 @@ import sys
 from collections.abc import Iterator
 
 
-def this_command() -> str:
-    """The command line of this process, on one line, as a shell takes it."""
-    return shlex.join(["energyalign", *sys.argv[1:]]).replace("\n", " ")
+def command_line(arguments: argparse.Namespace) -> str:
+    """What the program was called with, on one line, as a shell takes it."""
+    return shlex.join(["energyalign", *arguments.given]).replace("\n", " ")
 
 
 @contextlib.contextmanager
-def resumable() -> Iterator[None]:
+def resumable(arguments: argparse.Namespace) -> Iterator[None]:
     """Say how to go on, and leave with the exit code of the signal."""
     from energyalign.train.interruption import Interrupted
 
     try:
         yield
     except (Interrupted, KeyboardInterrupt) as stop:
-        print(f"\nStopped and saved. To go on:\n  {this_command()}", file=sys.stderr)
+        print(f"\nStopped and saved. To go on:\n  {command_line(arguments)}", file=sys.stderr)
         number = stop.signal_number if isinstance(stop, Interrupted) else signal.SIGINT
         raise SystemExit(128 + number) from None

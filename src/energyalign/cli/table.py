@@ -37,6 +37,7 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read, make, print."""
     from energyalign.core.atomic import atomic_write, refuse_unwritable
+    from energyalign.report.names import shown
     from energyalign.report.runs import measured_runs
     from energyalign.report.tables import find_table
 
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.out is not None:
         with atomic_write(arguments.out) as stream:
             stream.write(table.render(arguments.format))
-        print(f"Wrote {arguments.out}.")
+        print(shown(f"Wrote {arguments.out}."))
     elif arguments.format == "terminal" and sys.stdout.isatty():
         from energyalign.cli.tables import make_console
         from energyalign.report.tables.formats.terminal import show

@@ -8,7 +8,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from energyalign.demo.part import ALIGNED, CAVEAT, EVIDENCE, Results, Run, Section, Table, all_rows, seeds_of
+from energyalign.demo.part import (
+    ALIGNED,
+    CAVEAT,
+    EVIDENCE,
+    Results,
+    Run,
+    Section,
+    Table,
+    all_rows,
+    command_for,
+    seeds_of,
+)
 from energyalign.experiment.rows import Row
 from energyalign.incremental.config import IncrementalConfig
 from energyalign.incremental.correctors import STANDARD
@@ -44,7 +55,7 @@ class ClassIncremental:
         return [
             Run(
                 f"incremental, seed {seed}, after step {self.stream.n_steps}", out / "incremental" / f"seed-{seed}",
-                IncrementalExperiment(self._config(seed), stream=self.stream),
+                IncrementalExperiment(self._config(seed), stream=self.stream, command=command_for(self.seeds)),
             )
             for seed in self.seeds
         ]  # fmt: skip

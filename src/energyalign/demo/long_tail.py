@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from energyalign.core.metrics import shot_groups
-from energyalign.demo.part import CAVEAT, EVIDENCE, Results, Run, Section, Table, all_rows, seeds_of
+from energyalign.demo.part import CAVEAT, EVIDENCE, Results, Run, Section, Table, all_rows, command_for, seeds_of
 from energyalign.experiment.cells import mean_and_deviation
 from energyalign.experiment.rows import Row
 from energyalign.longtail.config import LongTailConfig
@@ -47,7 +47,7 @@ class LongTail:
         return [
             Run(
                 f"{head} head, seed {seed}", out / "long-tail" / head / f"seed-{seed}",
-                LongTailExperiment(self._config(head, seed), data=self.data),
+                LongTailExperiment(self._config(head, seed), data=self.data, command=command_for(self.seeds)),
             )
             for head in HEADS
             for seed in self.seeds

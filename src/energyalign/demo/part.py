@@ -69,6 +69,11 @@ def all_rows(results: Results) -> list[Row]:
     return [row for of_run in results.values() for row in of_run]
 
 
+def command_for(seeds: Sequence[int]) -> str:
+    """That makes these runs again, wherever they are to go."""
+    return "energyalign demo" + (f" --seed {seeds[0]}" if seeds[0] else "")
+
+
 def seeds_of(seeds: Sequence[int]) -> str:
     """For example ``3 seeds (0 to 2)``."""
     return f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})"

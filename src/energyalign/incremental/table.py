@@ -12,10 +12,12 @@ from energyalign.experiment.cells import mean_and_deviation
 from energyalign.experiment.rows import Row, settings_of
 from energyalign.incremental.methods import METHODS, config_of, find_method, head_of
 from energyalign.incremental.metrics import average, forgetting
-from energyalign.incremental.paper import PAPER
+from energyalign.incremental.paper import PAPER, PaperCurve
 from energyalign.incremental.presets import PRESETS
 
 Table = tuple[list[str], list[list[str]]]
+
+SUMMARY = ("average", "with step 1", "last step", "old", "new", "forgetting", "top-5 average")
 
 
 class Curve(NamedTuple):
@@ -77,22 +79,23 @@ def summary_table(rows: Sequence[Row]) -> Table:
     Ours is mean and standard deviation over seeds, in per cent. The difference is ours minus the paper's average, for
     its own row and where network, schedule and protocol are the paper's.
     """
-    columns = ["accuracy, %", "average", "with step 1", "last step", "old", "new", "forgetting"]
-    columns += ["top-5 average", "seeds"]
     lines = []
     has_paper = any(row["cell"] in PAPER for row in rows)
     for name, curves in curves_of(rows).items():
-        line = [
-            name,
-            mean_and_deviation([curve.average() for curve in curves]),
-            mean_and_deviation([curve.average(with_first=True) for curve in curves]),
-            *(mean_and_deviation([curve.last[column] for curve in curves]) for column in ("overall", "old", "new")),
-            mean_and_deviation([curve.forgetting for curve in curves]),
-            mean_and_deviation([curve.average("top5") for curve in curves]),
-            str(len(curves)),
-        ]
+        line = [name, *map(mean_and_deviation, summary_of(curves)), str(len(curves))]
         lines.append(line + (_beside_the_paper(curves) if has_paper else []))
-    return columns + (["paper", "paper, top-5", "difference"] if has_paper else []), lines
+    return ["accuracy, %", *SUMMARY, "seeds", *(["paper", "paper, top-5", "difference"] if has_paper else [])], lines
+
+
+def summary_of(curves: Sequence[Curve]) -> list[list[float | None]]:
+    """The numbers behind a line of `summary_table`: for each column of `SUMMARY` those of each seed, from 0 to 1."""
+    return [
+        [curve.average() for curve in curves],
+        [curve.average(with_first=True) for curve in curves],
+        *([curve.last[column] for curve in curves] for column in ("overall", "old", "new")),
+        [curve.forgetting for curve in curves],
+        [curve.average("top5") for curve in curves],
+    ]
 
 
 def step_table(rows: Sequence[Row], column: str = "overall") -> Table:
@@ -100,10 +103,29 @@ def step_table(rows: Sequence[Row], column: str = "overall") -> Table:
     n_steps = max(row["step"] for row in rows)
     lines = []
     for name, curves in curves_of(rows).items():
-        of_all = [row for curve in curves for row in curve.rows]
-        by_step = [[row[column] for row in of_all if row["step"] == step] for step in range(1, n_steps + 1)]
-        lines.append([name, *map(mean_and_deviation, by_step)])
+        lines.append([name, *(mean_and_deviation(at_step(curves, step, column)) for step in range(1, n_steps + 1))])
     return ["after step", *(str(step) for step in range(1, n_steps + 1))], lines
+
+
+def at_step(curves: Sequence[Curve], step: int, column: str = "overall") -> list[float]:
+    """The numbers of those curves that have come to a step."""
+    return [row[column] for curve in curves for row in curve.rows if row["step"] == step]
+
+
+def paper_of(curves: Sequence[Curve]) -> PaperCurve:
+    """The paper's numbers for a line; all missing if it has no such line."""
+    first = curves[0].rows[0]
+    return PAPER.get(first["cell"], {}).get(label_of(first), PaperCurve())
+
+
+def difference_of(curves: Sequence[Curve]) -> float | None:
+    """Our average minus the paper's, for a line of its own method and in its own setting; None for others."""
+    theirs = paper_of(curves).average1
+    # The paper quotes its other rows from papers with other networks, orders and subsets.
+    comparable = all(curve.is_whole and as_in_the_paper(curve.last) for curve in curves)
+    if theirs is None or label_of(curves[0].rows[0]) != "ea" or not comparable:
+        return None
+    return 100 * statistics.mean(curve.average() for curve in curves) - theirs
 
 
 def label_of(row: Row) -> str:
@@ -147,14 +169,6 @@ def _config(method: str, cell: str, seed: int) -> Row:
 
 def _beside_the_paper(curves: Sequence[Curve]) -> list[str]:
     """The paper's averages, and the difference of ours to the first."""
-    first = curves[0].rows[0]
-    name = label_of(first)
-    paper = PAPER.get(first["cell"], {}).get(name)
-    if paper is None:
-        return ["", "", ""]
-    difference = ""
-    # The paper quotes its other rows from papers with other networks, orders and subsets.
-    comparable = all(curve.is_whole and as_in_the_paper(curve.last) for curve in curves)
-    if name == "ea" and paper.average1 is not None and comparable:
-        difference = f"{100 * statistics.mean(curve.average() for curve in curves) - paper.average1:+.1f}"
-    return [*("" if value is None else f"{value:.1f}" for value in (paper.average1, paper.average5)), difference]
+    paper, difference = paper_of(curves), difference_of(curves)
+    theirs = ("" if value is None else f"{value:.1f}" for value in (paper.average1, paper.average5))
+    return [*theirs, "" if difference is None else f"{difference:+.1f}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -28,7 +29,10 @@ def checkpoints_of(run: StoredRun) -> list[Path]:
 
 def _epoch(run: StoredRun) -> int | None:
     """The epoch that the newest checkpoint is in, of whatever stage; at most the last one."""
-    saved = [(path.stat().st_mtime_ns, path.name) for path in checkpoints_of(run) if path.exists()]
+    saved = []
+    for path in checkpoints_of(run):
+        with contextlib.suppress(FileNotFoundError):  # the run goes on, and drops old ones
+            saved.append((path.stat().st_mtime_ns, path.name))
     if not saved:
         return None
     return min(int(max(saved)[1].split("-")[1]), int(run.config["recipe"]["epochs"]))

@@ -109,8 +109,8 @@ def find_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
             raise EnergyAlignError(
                 f"{path}: {problem}. Give folders that energyalign longtail or energyalign incremental made."
             )
-        for folder in folders:
-            found.setdefault(folder.resolve(), _stored(folder))
+        for folder, config in folders.items():
+            found.setdefault(folder.resolve(), StoredRun(folder, config, RunDirectory(folder).read_rows()))
     return list(found.values())
 
 
@@ -123,20 +123,13 @@ def measured_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
     return measured
 
 
-def _run_folders(path: Path) -> list[Path]:
-    """Folders with a config.json; what is below one belongs to it."""
-    folders = []
+def _run_folders(path: Path) -> dict[Path, dict[str, Any]]:
+    """Folders with a config.json of ours, and what is in it; what is below one belongs to it."""
+    folders = {}
     for place, below, files in os.walk(path):
-        if "config.json" in files:
-            folders.append(Path(place))
+        config = RunDirectory(Path(place)).read_json("config.json") if "config.json" in files else None
+        if config is not None and config.get("kind") in ("LongTailConfig", "IncrementalConfig"):
+            folders[Path(place)] = config
             below.clear()
         below.sort()
     return folders
-
-
-def _stored(folder: Path) -> StoredRun:
-    run = RunDirectory(folder)
-    config = run.read_json("config.json") or {}
-    if config.get("kind") not in ("LongTailConfig", "IncrementalConfig"):
-        raise EnergyAlignError(f"{folder} is no run of energyalign: its config.json is of something else.")
-    return StoredRun(folder, config, run.read_rows())

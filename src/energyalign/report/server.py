@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Protocol
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.report.page.pictures import Pictures, draw_pictures
 from energyalign.report.page.write import page_of
 from energyalign.report.progress import checkpoints_of
-from energyalign.report.runs import find_runs
+from energyalign.report.runs import StoredRun, find_runs
+from energyalign.report.trainings import Training
 
 HOST = "127.0.0.1"
 _NAMES = (HOST, "localhost")
+
+
+class Page(Protocol):
+    """What the server shows."""
+
+    def mark(self) -> str:
+        """Changes whenever the page would; cheap."""
+
+    def current(self) -> tuple[bytes, str]:
+        """The page, and the mark that is its own."""
 
 
 class LivePage:
@@ -31,34 +44,44 @@ class LivePage:
     def __init__(self, folders: Sequence[str | Path], *, title: str = "") -> None:
         self.folders, self.title = folders, title
         self._lock = threading.Lock()
-        self._state, self._page, self._mark = "", b"", ""
+        self._made, self._page = "", b""
+        self._rows, self._pictures = "", Pictures([], [])
+
+    def mark(self) -> str:
+        """Of all rows and checkpoints."""
+        runs = find_runs(self.folders)
+        return _digest([*_rows_of(runs), *(path for run in runs for path in checkpoints_of(run))])
 
     def current(self) -> tuple[bytes, str]:
-        """The page and a mark that changes with it."""
+        """The page as of this mark or later: files are looked at before they are read."""
         with self._lock:
-            runs = find_runs(self.folders)
-            watched = [path for run in runs for path in (run.path / "rows.jsonl", *checkpoints_of(run))]
-            state = "\n".join(sorted(f"{path} {_changed(path)}" for path in watched)) + f"\n{len(runs)}"
-            if state != self._state:
-                self._page = page_of(runs, title=self.title, is_served=True).encode()
-                self._mark = f'"{hashlib.sha256(self._page).hexdigest()}"'
-                self._state = state
-            return self._page, self._mark
+            mark = self.mark()
+            if mark != self._made:
+                runs = find_runs(self.folders)
+                self._page = page_of(runs, title=self.title, mark=mark, draw=self._draw).encode()
+                self._made = mark
+            return self._page, mark
+
+    def _draw(self, trainings: Sequence[Training]) -> Pictures:
+        """Only when there are other rows: a checkpoint alone changes no figure."""
+        rows = _digest(_rows_of([run for training in trainings for run in training.runs]))
+        if rows != self._rows:
+            self._rows, self._pictures = rows, draw_pictures(trainings)
+        return self._pictures
 
 
-def make_server(page: Callable[[], tuple[bytes, str]], port: int) -> ThreadingHTTPServer:
+def make_server(page: Page, port: int) -> ThreadingHTTPServer:
     """A server that is not running yet; it gives the page at ``/`` to this machine, and nothing else to anyone.
 
     Parameters
     ----------
-    page : callable
-        Gives the bytes and their mark.
+    page : Page
     port : int
         0 for any that is free.
     """
 
     class Handler(_Handler):
-        current = staticmethod(page)
+        shown = page
 
     try:
         return ThreadingHTTPServer((HOST, port), Handler)
@@ -67,7 +90,7 @@ def make_server(page: Callable[[], tuple[bytes, str]], port: int) -> ThreadingHT
 
 
 class _Handler(BaseHTTPRequestHandler):
-    current: Callable[[], tuple[bytes, str]]
+    shown: Page
     server_version, sys_version = "energyalign", ""
 
     def do_GET(self) -> None:
@@ -85,16 +108,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND, "there is one page, at /")
             return
         try:
-            body, mark = self.current()
+            body, mark = self.shown.current() if with_body else (b"", self.shown.mark())
         except EnergyAlignError as error:
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, "the runs cannot be read", str(error))
             return
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("ETag", mark)
+        if with_body:
+            self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", f'"{mark}"')
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("X-Frame-Options", "DENY")
         self.end_headers()
         if with_body:
             self.wfile.write(body)
@@ -103,5 +128,16 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: the page asks every two seconds."""
 
 
-def _changed(path: Path) -> int:
-    return path.stat().st_mtime_ns if path.exists() else 0
+def _rows_of(runs: Sequence[StoredRun]) -> list[Path]:
+    return [run.path / "rows.jsonl" for run in runs]
+
+
+def _digest(paths: Sequence[Path]) -> str:
+    """Of names and times; files that are not there, or no more, count too."""
+    told = []
+    for path in sorted(paths):
+        try:
+            told.append(f"{path} {path.stat().st_mtime_ns}")
+        except FileNotFoundError:
+            told.append(str(path))
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()

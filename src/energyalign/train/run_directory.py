@@ -79,7 +79,7 @@ class RunDirectory:
         """The command lines so far, oldest first."""
         path = self.path / _COMMANDS
         try:
-            return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+            return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
         except (OSError, ValueError) as error:
             raise EnergyAlignError(f"{path} cannot be read: {error}. Remove it: only the record is lost.") from error
 

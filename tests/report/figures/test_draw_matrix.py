@@ -6,6 +6,7 @@ import numpy as np
 from drawn import Stored, is_labelled, panels, row
 
 from energyalign.report.figures import FIGURES
+from energyalign.report.tables import TABLES
 
 
 def test_long_tail(long_tail: Stored) -> None:
@@ -32,12 +33,28 @@ def test_long_tail(long_tail: Stored) -> None:
             np.testing.assert_allclose(drawn[i, j], np.mean(values))
             assert texts[i, j].startswith(f"{np.mean(values):.1f}")
             assert ("±" in texts[i, j]) == (len(runs) > 1)
-        np.testing.assert_array_equal(bold[i], drawn[i] == np.nanmax(drawn[i]))
+        # Numbers that are written alike are equally good.
+        best = f"{np.nanmax(drawn[i]):.1f}"
+        assert bold[i].tolist() == [f"{mean:.1f}" == best for mean in drawn[i]]
 
 
 def test_last_step(incremental: Stored) -> None:
-    (axes,) = panels(FIGURES["matrix"].draw(incremental.runs))
+    figure = FIGURES["matrix"].draw(incremental.runs)
+    (axes,) = panels(figure)
+    assert "after step 5 of 5" in figure.get_suptitle()
     drawn = np.ma.filled(axes.images[0].get_array().astype(float), np.nan)
     for i, run in enumerate(incremental.runs):
         np.testing.assert_allclose(drawn[i, :2], [100 * row(run.path, name, 5)["overall"] for name in ("raw", "ea")])
     assert np.isnan(drawn[1, 2:]).all()
+
+
+def test_the_table_has_the_numbers_of_the_figure(incremental: Stored) -> None:
+    (axes,) = panels(FIGURES["matrix"].draw(incremental.runs))
+    names = [text.get_text() for text in axes.get_xticklabels()]
+    drawn = np.ma.filled(axes.images[0].get_array().astype(float), np.nan)
+    bold = np.array([text.get_fontweight() == "bold" for text in axes.texts]).reshape(drawn.shape)
+    table = TABLES["matrix"].make([each for run in incremental.runs for each in run.rows])
+    order = [names.index(column.title) for column in table.columns]
+    means = [[np.nan if cell.mean is None else cell.mean for cell in of.cells] for of in table.lines]
+    np.testing.assert_allclose(means, drawn[:, order])
+    assert [[cell.best for cell in of.cells] for of in table.lines] == bold[:, order].tolist()

@@ -50,3 +50,19 @@ def test_several_trainings_have_curves_by_method(incremental: Stored) -> None:
 def test_a_long_tail_has_no_steps(long_tail: Stored) -> None:
     with pytest.raises(EnergyAlignError, match="steps needs runs whose classes came in steps: energyalign incremental"):
         FIGURES["steps"].draw(long_tail.runs)
+
+
+def test_cells_do_not_share_an_axis(incremental: Stored) -> None:
+    (run,) = incremental.below("ea")
+    other = StoredRun(run.path, {**run.config, "name": "cifar100-il-10"}, run.rows)
+    with pytest.raises(EnergyAlignError, match="was given runs of cifar100-il-10, digits-il-5: give the runs of one"):
+        FIGURES["steps"].draw([run, other])
+
+
+def test_settings_do_not_share_a_curve(incremental: Stored) -> None:
+    (run,) = incremental.below("ea")
+    config = {**run.config, "recipe": {**run.config["recipe"], "epochs": 7}}
+    other = StoredRun(run.path, config, [{**each, "config": config} for each in run.rows])
+    message = r"one curve for .* differ \(1 epochs; 7 epochs\): draw a figure of each"
+    with pytest.raises(EnergyAlignError, match=message):
+        FIGURES["steps"].draw([run, other])

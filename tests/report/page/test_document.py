@@ -58,7 +58,7 @@ def test_hostile_text_stays_text(live) -> None:
         + table_html([HOSTILE], [[HOSTILE]], HOSTILE)
         + picture_html("<svg/>", HOSTILE),
     )
-    page = Parsed(document(HOSTILE, [HOSTILE], live, [section], is_served=False))
+    page = Parsed(document(HOSTILE, [HOSTILE], live, [section]))
     assert page.text.count(HOSTILE) == 12
     data = next(script for script in page.scripts if script.startswith("["))
     assert json.loads(data) == live
@@ -67,7 +67,7 @@ def test_hostile_text_stays_text(live) -> None:
 
 
 def test_the_browser_is_told_to_run_nothing_else(live) -> None:
-    page = Parsed(document("t", [], live, [], is_served=False))
+    page = Parsed(document("t", [], live, []))
     policy = next(a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
     programs = [script for script in page.scripts if not script.startswith("[")]
@@ -79,8 +79,8 @@ def test_the_browser_is_told_to_run_nothing_else(live) -> None:
 
 
 def test_nothing_is_loaded(live) -> None:
-    for is_served in (False, True):
-        page = Parsed(document("t", [], live, [Section("f", picture_html("<svg/>", "c"))], is_served=is_served))
+    for mark in ("", "abc"):
+        page = Parsed(document("t", [], live, [Section("f", picture_html("<svg/>", "c"))], mark=mark))
         for tag, attributes in page.elements:
             assert tag not in ("link", "iframe", "object", "base")
             assert (attributes.get("src") or "data:").startswith("data:"), (tag, attributes)
@@ -88,13 +88,14 @@ def test_nothing_is_loaded(live) -> None:
 
 
 def test_only_a_served_page_asks_its_server(live) -> None:
-    assert "connect-src 'self'" in document("t", [], live, [], is_served=True)
-    assert asset("refresh.js") in document("t", [], live, [], is_served=True)
-    assert asset("refresh.js") not in document("t", [], live, [], is_served=False)
+    assert "connect-src 'self'" in document("t", [], live, [], mark="abc")
+    assert '<meta name="energyalign-state" content="abc">' in document("t", [], live, [], mark="abc")
+    assert asset("refresh.js") in document("t", [], live, [], mark="abc")
+    assert asset("refresh.js") not in document("t", [], live, [])
 
 
 def test_without_runs_there_is_no_live_part() -> None:
-    page = Parsed(document("t", ["Nothing has been measured yet."], [], [], is_served=False))
+    page = Parsed(document("t", ["Nothing has been measured yet."], [], []))
     assert page.scripts == []
     assert "Nothing has been measured yet." in page.text
     assert "Try it" not in page.text

@@ -80,6 +80,18 @@ def test_few_classes_are_all_kept(logits, labels) -> None:
     assert "rounded" in encoded.note
 
 
+@pytest.mark.parametrize("masked", [-1e9, -np.inf])
+def test_a_masked_class_does_not_spoil_the_others(logits, labels, masked) -> None:
+    """It would stretch the steps so far that all other logits were one."""
+    logits[:, 5] = masked
+    shifts = [5 * np.random.default_rng(1).standard_normal(N_CLASSES)]
+    encoded = encode_logits(in_blocks(logits), labels, shifts, N_CLASSES, N_IMAGES * 100 * 4)
+    found = decode(encoded)
+    for shift in (np.zeros(N_CLASSES), *shifts):
+        np.testing.assert_array_equal((found + shift).argmax(axis=1), (logits + shift).argmax(axis=1))
+    assert 0 < encoded.step < 0.01
+
+
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 70))
 def test_chosen_evenly(labels, most) -> None:
     values = np.array(labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,12 @@ import numpy as np
 import pytest
 from browser import Watched
 
+from energyalign import Shifts
+from energyalign.cli.main import main
 from energyalign.core.metrics import confusion_matrix
 from energyalign.data.manifest import Manifest
 from energyalign.report.page import write
+from energyalign.report.page.pictures import Pictures
 from energyalign.report.page.write import write_page
 from energyalign.report.runs import StoredRun, find_runs
 
@@ -21,7 +25,7 @@ LIGHT = {"viewport": {"width": 1000, "height": 800}}
 
 
 def percent(share: float | None) -> str:
-    """As the page rounds it: JavaScript's toFixed has the exact binary value, as Python's format has."""
+    """As the tables print it."""
     return "–" if share is None else f"{100 * share:.1f}"
 
 
@@ -66,7 +70,7 @@ def test_both_ends_are_the_rows(page: Watched, hostile_run: StoredRun, corrector
     by_name = {cells[0]: cells[4] for cells in page.table("#classes")}
     assert by_name == dict(zip(hostile_run.class_names, map(percent, row["per_class"]), strict=True))
     assert page.text("#spoken").startswith(
-        f"{corrector}, strength {strength}.00: overall {percent(row['overall'])} %, "
+        f"{corrector}, strength {strength}.00, target prior uniform: overall {percent(row['overall'])} %, "
     )
 
 
@@ -167,7 +171,7 @@ def test_everything_has_a_name_for_those_who_listen(page: Watched) -> None:
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take seconds, and do not move."""
-    monkeypatch.setattr(write, "drawn_figures", lambda _: [])
+    monkeypatch.setattr(write, "draw_pictures", lambda _: Pictures([], []))
 
 
 def test_steps_and_several_runs_side_by_side(
@@ -214,3 +218,69 @@ def test_it_fits_a_phone(browser, no_figures, hostile_run: StoredRun, tmp_path: 
         for name in ("backgroundColor", "color")
     )
     assert (paper < ink) == (scheme == "dark")
+
+
+def test_a_step_without_the_correction_does_not_forget_it(browser, no_figures, in_steps: Path, tmp_path: Path) -> None:
+    """In the first step nothing is old, and there are no shifts."""
+    write_page(tmp_path / "report.html", find_runs([in_steps]))
+    page = Watched(browser, (tmp_path / "report.html").as_uri(), **LIGHT)
+    page.choose("correction", value="prior")
+    before = page.table("#compared")
+    page.choose("step", label="after step 1")
+    assert page.page.locator("#correction").input_value() == "none"
+    page.choose("step", label="after step 2")
+    assert page.page.locator("#correction").input_value() == "prior"
+    assert page.table("#compared") == before
+
+
+def test_choices_stay_on_their_page(
+    browser, no_figures, hostile_run: StoredRun, in_steps: Path, tmp_path: Path
+) -> None:
+    write_page(tmp_path / "first.html", [hostile_run])
+    write_page(tmp_path / "second.html", find_runs([in_steps]))
+    page = Watched(browser, (tmp_path / "first.html").as_uri(), **LIGHT)
+    page.choose("target", value="training")
+    page.slide(0.2)
+    page.page.goto((tmp_path / "second.html").as_uri())
+    page.settle()
+    assert page.text("#strength-shown") == "1.00"
+    assert page.page.locator("#target").input_value() == "uniform"
+
+
+def test_a_fit_for_another_target_opens_as_it_was_fitted(browser, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    labels = np.repeat(np.arange(3), 40)
+    logits = random.standard_normal((120, 3)) + np.log([300, 30, 10])
+    logits[np.arange(120), labels] += 2.5
+    np.save(tmp_path / "logits.npy", logits)
+    np.save(tmp_path / "labels.npy", labels)
+    for name, numbers in (("counts", [300, 30, 10]), ("target", [0.7, 0.2, 0.1])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(numbers))
+    arguments = [
+        "fit", tmp_path / "logits.npy", "--labels", tmp_path / "labels.npy", "--counts", tmp_path / "counts.json",
+        "--evidence", "held-out", "--target-prior", tmp_path / "target.json", "--out", tmp_path / "shifts.json",
+        "--report", tmp_path / "page.html", "--quiet",
+    ]  # fmt: skip
+    assert main([str(word) for word in arguments]) == 0
+    right = Shifts.load(tmp_path / "shifts.json").predict(logits) == labels
+    page = Watched(browser, (tmp_path / "page.html").as_uri(), **LIGHT)
+    assert page.problems == []
+    assert page.page.locator("#target").input_value() == "fitted"
+    assert page.text("#overall-shown") == f"{percent(float(right.mean()))} %"
+    page.choose("target", value="uniform")
+    assert page.text("#overall-shown") != f"{percent(float(right.mean()))} %"
+
+
+def test_on_paper_it_is_light_and_says_what_is_shown(
+    browser, no_figures, hostile_run: StoredRun, tmp_path: Path
+) -> None:
+    write_page(tmp_path / "report.html", [hostile_run])
+    page = Watched(browser, (tmp_path / "report.html").as_uri(), color_scheme="dark", **LIGHT)
+    page.slide(0.5)
+    page.page.emulate_media(media="print", color_scheme="dark")
+    page.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.settle()
+    assert page.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.page.locator("#spoken").bounding_box()["width"] > 100
+    assert "strength 0.50, target prior uniform" in page.text("#spoken")
+    assert not page.page.locator("#strength").is_visible()

@@ -9,7 +9,7 @@ from energyalign.report.runs import StoredRun
 from energyalign.report.trainings import Training, named_in_full
 
 
-def training(accuracies: dict[str, list[float]], *, head: str = "cosine", few: float = 0.5) -> list[StoredRun]:
+def training(accuracies: dict[str, list[float]], *, head: str = "cosine", few: float | None = 0.5) -> list[StoredRun]:
     """A run for each seed, with a row for each corrector."""
     n_seeds = len(next(iter(accuracies.values())))
     return [
@@ -75,6 +75,12 @@ def test_only_seeds_that_have_both_are_compared() -> None:
     del runs[1].rows[1]
     (told,) = verdict(runs)
     assert "50.0 to 60.0 % (1 seed;" in told
+    assert told.endswith("Nothing else that was measured behind this training is ahead of it.")  # with that seed
+
+
+def test_no_few_classes() -> None:
+    (told,) = verdict(training({"raw": [0.5], "ea": [0.6]}, few=None))
+    assert "50.0 to 60.0 % (1 seed). Nothing" in told
 
 
 def test_nothing_to_compare() -> None:

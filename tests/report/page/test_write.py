@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html import unescape
 from pathlib import Path
@@ -12,8 +11,7 @@ import pytest
 
 from energyalign.core.metrics import shot_groups
 from energyalign.report.page import write
-from energyalign.report.page.document import document
-from energyalign.report.page.encoding import BUDGET
+from energyalign.report.page.pictures import Pictures
 from energyalign.report.page.view import Correction, View
 from energyalign.report.page.write import page_of, write_page
 from energyalign.report.runs import find_runs
@@ -28,7 +26,7 @@ def text_of(page: str) -> str:
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their own tests draw them."""
-    monkeypatch.setattr(write, "drawn_figures", lambda _: [])
+    monkeypatch.setattr(write, "draw_pictures", lambda _: Pictures([], []))
 
 
 def test_how_to_run_it_again(long_tail: Path, in_steps: Path) -> None:
@@ -44,9 +42,16 @@ def test_how_to_run_it_again(long_tail: Path, in_steps: Path) -> None:
 def test_tables_hold_every_row(long_tail: Path, in_steps: Path) -> None:
     runs = find_runs([long_tail, in_steps])
     page = text_of(page_of(runs))
-    for run in runs:
-        for row in run.rows:
-            assert f"{100 * row['overall']:.1f}" in page
+
+    def cells(values) -> str:
+        return " ".join("-" if value is None else f"{100 * value:.1f}" for value in values)
+
+    for row in runs[0].rows:
+        groups = cells(row[name] for name in ("overall", "many", "medium", "few"))
+        assert f" {row['corrector']} {groups} 1 " in page
+    for corrector in ("raw", "ea", "prior"):
+        by_step = cells(row["overall"] for row in runs[1].rows if row["corrector"] == corrector)
+        assert f" {corrector} {by_step} " in page
 
 
 def test_folders_are_named_as_seen_from_the_page(long_tail: Path, tmp_path: Path) -> None:
@@ -88,7 +93,24 @@ def test_settings_of_one_name_have_a_table_each(in_steps: Path, tmp_path: Path) 
         assert f"fed back: ea, {epochs} epochs: accuracy on all classes seen" in page
 
 
-def test_a_thousand_classes_and_fifty_thousand_images_stay_small() -> None:
+def test_without_logits_the_rest_of_the_page_is_there(long_tail: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "rows.jsonl"):
+        (tmp_path / name).write_bytes((long_tail / name).read_bytes())
+    page = page_of(find_runs([tmp_path]))
+    assert "Left out of the live part" in page
+    assert "cannot read" in text_of(page)
+    assert 'id="data"' not in page
+    assert "the test accuracy, " in text_of(page)
+
+
+def test_figures_that_cannot_be_drawn_are_named(long_tail: Path) -> None:
+    page = page_of(find_runs([long_tail]), draw=lambda _: Pictures([("<svg/>", "one")], ["the figure <b> needs steps"]))
+    assert page.count('<img src="data:image/svg') == 1
+    assert "the figure &lt;b&gt; needs steps" in page
+
+
+def test_a_thousand_classes_and_fifty_thousand_images_stay_small(long_tail: Path, monkeypatch) -> None:
+    """With figures of several megabytes beside them: logits get what these leave."""
     n_classes, n_images = 1000, 50_000
     labels = np.repeat(np.arange(n_classes), n_images // n_classes)
     counts = np.geomspace(1280, 5, n_classes)
@@ -100,12 +122,16 @@ def test_a_thousand_classes_and_fifty_thousand_images_stay_small() -> None:
             logits[np.arange(5000), labels[start : start + 5000]] += 4
             yield logits
 
-    corrections = [Correction("ea", -np.log(counts), np.ones(n_classes), np.ones(n_classes))]
+    shifts = -np.log(counts)
+    corrections = [Correction(f"ea-M{k}", shifts + k, np.full(n_classes, np.pi), shifts**2 + 1) for k in range(5)]
     names = [f"n{k:08d}" for k in range(n_classes)]
     view = View("", blocks, labels, names, counts, shot_groups(counts, n_classes), False, corrections)
-    live = [{"name": "run", "views": [view.to_json(BUDGET)]}]
-    page = document("big", [], live, [], is_served=False)
+    monkeypatch.setattr(write, "views_of", lambda _: [view])
+    pictures = Pictures([("x" * 3_000_000, "figures")], [])
+    page = page_of(find_runs([long_tail]), draw=lambda _: pictures)
     assert len(page.encode()) < 15e6
-    assert len(json.loads(json.dumps(live))[0]["views"][0]["classNames"]) == n_classes
-    assert "closest to winning" in live[0]["views"][0]["note"]  # all images, not all classes
-    assert "images, as many" not in live[0]["views"][0]["note"]
+    assert "that come closest to winning" in page
+    assert "images, as many of each class as possible" not in page  # all images are there
+    candidates = re.search(r'"candidates":(\d+)', page)
+    assert candidates is not None
+    assert int(candidates[1]) < 35  # as many as there would be without the figures

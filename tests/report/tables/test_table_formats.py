@@ -151,8 +151,16 @@ def test_names_stay_names_in_latex() -> None:
 
 def test_names_stay_names_in_csv() -> None:
     (first, second) = csv.DictReader(io.StringIO(hostile().render("csv")))
-    assert first["method"] == second["method"] == HOSTILE
+    # A terminal that it is printed on is given no commands.
+    assert first["method"] == second["method"] == HOSTILE.replace("\n", " ").replace("\x1b", " ")
     assert (first["column"], float(second["mean"])) == ("x|y", 2.0)
+
+
+@pytest.mark.parametrize("begins", ["=", "+", "-", "@", "\t", "\r", " =", "\n@"])
+def test_names_are_no_formulas_to_a_spreadsheet(begins: str) -> None:
+    (first, _) = csv.DictReader(io.StringIO(hostile(f"{begins}HYPERLINK(x)").render("csv")))
+    assert re.fullmatch(r"' ?[=+@-]?HYPERLINK\(x\)", first["method"])
+    assert first["mean"] == "1.0"
 
 
 def test_names_do_not_command_a_terminal() -> None:

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from energyalign.report.tables import Cell, Column, Line, PaperTable
-from energyalign.report.tables.best import with_best
+from energyalign.report.tables.best import with_best, with_best_of_line
 
 
 def test_mean_and_deviation_over_seeds_in_per_cent() -> None:
@@ -73,3 +73,9 @@ def test_differences_and_counts_have_no_best_and_forgetting_is_best_low() -> Non
     columns = [Column("forgetting", better="lower"), Column("seeds", better="", form=".0f")]
     assert best_of([("", [5.0, 3]), ("", [7.0, 4])], columns) == [[True, False], [False, False]]
     assert best_of([("difference", [1.0]), ("difference", [2.0])], [Column("a")]) == [[False], [False]]
+
+
+def test_the_best_of_a_line() -> None:
+    line = with_best_of_line(Line("ce", "ours", tuple(map(Cell, (40.04, None, 39.96, 39.0)))))
+    assert [cell.best for cell in line.cells] == [True, False, True, False]
+    assert not with_best_of_line(Line("ce", "ours", (Cell(40.0), Cell()))).cells[0].best

@@ -23,10 +23,32 @@ def test_long_tail_beside_the_paper() -> None:
         "ea": [45.0, 65.0, 45.0, 15.0, 2.0, 45.3, -0.3],
         "focal": [40.0, 60.0, 40.0, 10.0, 1.0, 38.4, None],
     }
-    assert table.lines[0].cells[0] == Cell(45.0, 1.4, 2, best=True)
+    # 1 above and 1 below the mean: the root of 2, over n - 1 = 1.
+    assert table.lines[0].cells[0] == Cell(45.0, pytest.approx(2**0.5), 2, best=True)
     assert [cell.best for cell in table.lines[0].cells] == [True] * 4 + [False] * 3
     assert "| ea | **45.0** ± 1.4 |" in table.render("markdown")
     assert "| 2 | 45.3 | -0.3 |" in table.render("markdown")
+
+
+def test_csv_has_every_digit_and_says_whose_a_number_is() -> None:
+    rows = [long_tail_row("ea", "cifar100-lt-100", overall, seed=seed) for seed, overall in enumerate((0.44, 0.4512))]
+    lines = TABLES["longtail"].make(rows).render("csv").splitlines()
+    assert lines[1] == "ea,ours,,overall,44.56,0.792,2,False,False"
+    assert lines[5:] == [
+        "ea,ours,,seeds,2,,,False,False",
+        "ea,paper,,paper,45.3,,,False,False",
+        "ea,difference,,difference,-0.74,,,False,False",
+    ]
+    steps = [0.9, 0.8, 0.7, 0.6, 0.5121, 0.5, 0.5, 0.5, 0.5, 0.5]
+    read = TABLES["incremental"].make(step_rows("ea", "cifar100-il-10", steps)).render("csv").splitlines()
+    # (0.8 + 0.7 + 0.6 + 0.5121 + 5 x 0.5) / 9 is 0.5680111.
+    assert read[1] == "ea,ours,,average,56.8011,,1,False,False"
+    assert read[8:] == [
+        "ea,ours,,seeds,1,,,False,False",
+        "ea,paper,,paper,65.2,,,False,False",
+        'ea,paper,,"paper, top-5",,,,False,False',
+        "ea,difference,,difference,-8.3989,,,False,False",
+    ]
 
 
 def test_a_cell_of_our_own_has_no_columns_for_the_paper() -> None:
@@ -86,16 +108,29 @@ def test_trainings_and_correctors_of_a_long_tail() -> None:
     assert table.notes == ("ce + ea: with evidence one x 50; measured with none x 50 too.",)
 
 
-def test_trainings_and_correctors_over_steps() -> None:
+def test_trainings_and_correctors_after_the_last_step() -> None:
     whole = step_rows("ea", "digits-il-5", [0.9, 0.8, 0.7, 0.6, 0.5])
     raw = [{**row, "corrector": "raw", "evidence": None, "overall": 0.4} for row in whole]
+    table = TABLES["matrix"].make([*whole, *raw])
+    assert table.title.startswith("Top-1 accuracy (%) on digits-il-5 after step 5 of 5: ")
+    assert texts(table) == {"distill (cosine, random:40, fed back: ea)": [50.0, 40.0]}
+    assert [cell.best for cell in table.lines[0].cells] == [True, False]
+    assert "* best of its line" in table.render("terminal")
     part = step_rows("distill", "digits-il-5", [0.9, 0.3])
     table = TABLES["matrix"].make([*whole, *raw, *part])
+    assert "after step" not in table.title
     assert texts(table) == {
-        "distill (cosine, random:40, fed back: ea)": [65.0, 40.0],
-        "distill (cosine, random:40)": [None, None],
+        "distill (cosine, random:40, fed back: ea), after step 5": [50.0, 40.0],
+        "distill (cosine, random:40), after step 2": [None, 30.0],
     }
     assert "distill is not whole: 2 of 5 steps of seed 0." in table.notes
+
+
+def test_seeds_are_compared_after_the_last_step_that_all_have() -> None:
+    rows = step_rows("ea", "digits-il-5", [0.9, 0.8, 0.7]) + step_rows("ea", "digits-il-5", [0.9, 0.6], seed=1)
+    table = TABLES["matrix"].make(rows)
+    assert "after step 2 of 5" in table.title
+    assert texts(table) == {"distill (cosine, random:40, fed back: ea)": [70.0]}
 
 
 def test_the_other_kind_of_runs_is_refused_with_the_table_for_it() -> None:

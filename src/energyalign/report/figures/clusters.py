@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 from numpy.typing import NDArray
 
-from energyalign.report.drawing import BLUE, DARK_GREY, ORANGE, summarised
+from energyalign.report.drawing import BLUE, GREY, ORANGE, summarised
 from energyalign.report.figures.needs import lacking
 from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
 from energyalign.report.figures.trainings import about, panel_title, trainings_of
@@ -20,7 +20,7 @@ from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 _FIXED_NUMBER = re.compile(r"ea-M(\d+)")
 _LINES = {
-    AS_TRAINED: {"label": "raw", "color": DARK_GREY, "linestyle": "--"},
+    AS_TRAINED: {"label": "raw", "color": GREY, "linestyle": "--"},
     ALIGNED: {"label": "ea: as many as suit the evidence best", "color": ORANGE, "linestyle": "-."},
 }
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from energyalign.core.trust import FEWEST_EFFECTIVE_SAMPLES
-from energyalign.report.drawing import BLUE, DARK_GREY, VERMILLION, deviation_over_seeds
+from energyalign.report.drawing import BLUE, GREY, VERMILLION, deviation_over_seeds
 from energyalign.report.figures.needs import lacking
 from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, plain_log, title_panel
 from energyalign.report.figures.trainings import about, panel_title, trainings_of
@@ -59,7 +59,7 @@ def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:
         elinewidth=0.8, capsize=1.5, label="a class",
     )  # fmt: skip
     total = rows[0]["evidence"]["per_class"] * len(counts)
-    axes.axhline(total, color=DARK_GREY, linestyle="--", linewidth=1.2, label="all samples of the evidence")
+    axes.axhline(total, color=GREY, linestyle="--", linewidth=1.2, label="all samples of the evidence")
     axes.axhline(
         FEWEST_EFFECTIVE_SAMPLES, color=VERMILLION, linestyle=":", linewidth=1.2,
         label=f"{FEWEST_EFFECTIVE_SAMPLES:g}: fewer are not to be trusted",

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from energyalign.core.free_energy import FreeEnergy
-from energyalign.report.drawing import BLUE, LIGHT_GREY, deviation_over_seeds
+from energyalign.report.drawing import BLUE, PALE_BARS, deviation_over_seeds
 from energyalign.report.figures.class_axis import class_order, draw_bars, name_classes, room_for_names, told_order
 from energyalign.report.figures.corrected import corrected_outputs
 from energyalign.report.figures.needs import with_and_without
@@ -64,7 +64,7 @@ def _energies(training: Training, corrector: str) -> NDArray[np.float64]:
 
 def _draw_panel(axes: Axes, beside: Any, training: Training, values: NDArray[np.float64]) -> None:
     order = class_order(training)
-    draw_bars(axes, training.counts[order].astype(np.float64), color=LIGHT_GREY)
+    draw_bars(axes, training.counts[order].astype(np.float64), **PALE_BARS)
     name_classes(axes.xaxis, training)
     axes.set_xlabel(f"class, {told_order(training)}")
     mean, deviation = values.mean(axis=0)[order], deviation_over_seeds(values[:, order])

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from energyalign.report.drawing import BLUE, LIGHT_GREY, VERMILLION
+from energyalign.report.drawing import BLUE, PALE_BARS, VERMILLION
 from energyalign.report.figures.class_axis import class_order, draw_bars, name_classes, room_for_names, told_order
 from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
 from energyalign.report.figures.trainings import about, trainings_of
@@ -37,7 +37,7 @@ def _draw_cells(trainings: Sequence[Training]) -> Figure:
     ) as (figure, axes):  # fmt: skip
         for panel, training in zip(axes, cells.values(), strict=True):
             counts = training.counts[class_order(training)]
-            draw_bars(panel, counts.astype(np.float64), color=BLUE)
+            draw_bars(panel, counts.astype(np.float64), facecolor=BLUE)
             name_classes(panel.xaxis, training)
             ratio = f"largest over smallest {counts[0] / counts[-1]:.4g}" if counts[-1] else "none of some classes"
             title_panel(panel, shown(training.runs[0].config["name"]), f"{counts.sum():,} images, {ratio}")
@@ -84,9 +84,9 @@ def spread_steps(training: Training) -> list[int]:
 def _draw_step(axes: Axes, run: StoredRun, step: int) -> None:
     counts, n_old = run.counts(step).astype(np.float64), int(run.rows_at(step)[0]["n_old"])
     if n_old:
-        draw_bars(axes, counts[:n_old], color=LIGHT_GREY, label="old classes")
+        draw_bars(axes, counts[:n_old], label="old classes", **PALE_BARS)
     draw_bars(
-        axes, counts[n_old:], first=n_old, color=VERMILLION, hatch="////", edgecolor="white", linewidth=0,
+        axes, counts[n_old:], first=n_old, facecolor=VERMILLION, hatch="////", edgecolor="white", linewidth=0,
         label="new classes",
     )  # fmt: skip
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -6,13 +6,13 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from energyalign.core.metrics import shot_groups
-from energyalign.report.drawing import BLUE, DARK_GREY, INK, deviation_over_seeds
+from energyalign.report.drawing import BLUE, GREY, INK, deviation_over_seeds
 from energyalign.report.figures.panels import grid_lines
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 _WIDTH = 0.38
 _LOOKS = {
-    AS_TRAINED: {"label": "without energy aligning", "color": DARK_GREY},
+    AS_TRAINED: {"label": "without energy aligning", "color": GREY},
     ALIGNED: {"label": "with energy aligning", "color": BLUE, "hatch": "////"},
 }
 

@@ -16,6 +16,8 @@ from energyalign.longtail.correctors import CORRECTORS as LONG_TAILED
 from energyalign.report.figures.panels import panels
 from energyalign.report.figures.trainings import about, panel_title, trainings_of
 from energyalign.report.runs import StoredRun
+from energyalign.report.tables.best import are_best
+from energyalign.report.tables.model import Column
 from energyalign.report.trainings import Training
 
 _COLOURS = "Blues"
@@ -25,7 +27,10 @@ _MISSING = "–"
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
-    """Overall accuracy, of an incremental run that after its last step; the best of each training in bold."""
+    """Overall accuracy, of an incremental run that after its last step; the best of each training in bold.
+
+    As in the table of this name, numbers that are written alike are equally good.
+    """
     trainings = trainings_of("matrix", runs)
     correctors = _in_order(trainings)
     cells = [[training.percentages(name, ["overall"])[:, 0] for name in correctors] for training in trainings]
@@ -36,11 +41,11 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
         width=0.6 + 0.07 * max(map(len, labels)) + 0.78 * len(correctors), height=0.9 + 0.28 * len(trainings),
     ) as (figure, (axes,)):  # fmt: skip
         axes.imshow(means, cmap=_COLOURS, aspect="auto", interpolation="nearest", norm=_colours(means))
-        best, darkness = np.nanmax(means, axis=1), _colours(means)(means)
+        darkness = _colours(means)(means)
         for i, line in enumerate(cells):
+            best = are_best([None if np.isnan(mean) else mean for mean in means[i].tolist()], Column("overall"))
             for j, seeds in enumerate(line):
-                dark, bold = bool(darkness[i, j] > _DARK_ABOVE), bool(means[i, j] == best[i])
-                _write(axes, (j, i), seeds, dark=dark, bold=bold)
+                _write(axes, (j, i), seeds, dark=bool(darkness[i, j] > _DARK_ABOVE), bold=best[j])
         axes.set_xticks(range(len(correctors)), correctors, rotation=30, ha="right", rotation_mode="anchor")
         axes.set_yticks(range(len(labels)), labels)
         axes.set(xlabel="corrector", ylabel="training")

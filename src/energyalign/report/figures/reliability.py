@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from energyalign.experiment.cells import mean_and_deviation
 from energyalign.experiment.rows import Row
-from energyalign.report.drawing import BLUE, DARK_GREY, INK, LIGHT_GREY
+from energyalign.report.drawing import BLUE, GREY, INK, PALE_BARS
 from energyalign.report.figures.corrected import corrected_outputs
 from energyalign.report.figures.needs import with_and_without
 from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
@@ -21,7 +21,7 @@ from energyalign.report.runs import StoredRun
 from energyalign.report.trainings import ALIGNED, AS_TRAINED
 
 _BINS = 15
-_MODELS = {AS_TRAINED: ("raw model", DARK_GREY, "s"), ALIGNED: ("after energy aligning", BLUE, "o")}
+_MODELS = {AS_TRAINED: ("raw model", GREY, "s"), ALIGNED: ("after energy aligning", BLUE, "o")}
 
 
 class Bins(NamedTuple):
@@ -73,8 +73,7 @@ def _draw_panel(axes: Axes, of_runs: Sequence[Bins], **look: str) -> None:
     images, right, confidence = (np.sum(parts, axis=0) for parts in zip(*of_runs, strict=True))
     filled = images > 0
     axes.bar(
-        (np.arange(_BINS) + 0.5) / _BINS, images / images.sum(), 0.9 / _BINS, color=LIGHT_GREY, alpha=0.6,
-        label="share of images",
+        (np.arange(_BINS) + 0.5) / _BINS, images / images.sum(), 0.9 / _BINS, label="share of images", **PALE_BARS,
     )  # fmt: skip
     axes.plot([0, 1], [0, 1], color=INK, linestyle=":", linewidth=1.0, label="as right as sure")
     axes.plot(

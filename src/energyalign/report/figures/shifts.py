@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from energyalign.report.drawing import BLUE, DARK_GREY
+from energyalign.report.drawing import BLUE, GREY
 from energyalign.report.figures.needs import lacking
 from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
 from energyalign.report.figures.trainings import about, panel_title, trainings_of
@@ -63,7 +63,7 @@ def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:
     variances = [np.array(row["standard_errors"], dtype=np.float64)[seen] ** 2 for row in rows]
     errors = np.sqrt(np.mean(variances, axis=0))
     ends = np.array([expected.min(), expected.max()])
-    axes.plot(ends, ends, color=DARK_GREY, linestyle="--", linewidth=1.2, label="logit adjustment (slope 1)")
+    axes.plot(ends, ends, color=GREY, linestyle="--", linewidth=1.2, label="logit adjustment (slope 1)")
     axes.errorbar(
         expected, shifts, yerr=errors, fmt="o", color=BLUE, markersize=3.5, elinewidth=0.8, capsize=1.5,
         label="shift of a class",

@@ -11,13 +11,13 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from energyalign.incremental.table import Curve
-from energyalign.report.drawing import BLUE, DARK_GREY, GREEN, ORANGE, PURPLE, SKY, VERMILLION, summarised
+from energyalign.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, summarised
 from energyalign.report.figures.panels import grid_lines
 from energyalign.report.trainings import ALIGNED, AS_TRAINED
 
-_COLOURS = (ORANGE, GREEN, VERMILLION, PURPLE, SKY)
+_COLOURS = (ORANGE, GREEN, VERMILLION, PURPLE)
 _MARKERS = "^DvPX*<"
-_LINES = ("-.", ":", (0, (4, 1, 1, 1, 1, 1)), (0, (6, 2)))
+_LINES = ("-.", ":", (0, (4, 1, 1, 1, 1, 1)))  # not as many as colours: no two go together always
 _SPREAD = 0.12
 """Of the distance between two steps: bars of deviations at the same step stand beside each other, not on each other."""
 
@@ -27,7 +27,7 @@ def looks_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     baseline = AS_TRAINED if AS_TRAINED in names else "distill"  # the paper's method without its correction
     fixed = {
         ALIGNED: {"color": BLUE, "marker": "o", "linestyle": "-", "linewidth": 2.2, "markersize": 5, "zorder": 3},
-        baseline: {"color": DARK_GREY, "marker": "s", "linestyle": "--", "linewidth": 2.0, "markersize": 4.5},
+        baseline: {"color": GREY, "marker": "s", "linestyle": "--", "linewidth": 2.0, "markersize": 4.5},
     }
     others = [name for name in names if name not in fixed]
     cycled = {

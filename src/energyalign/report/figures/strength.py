@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from energyalign.core.metrics import ClassScores
-from energyalign.report.drawing import BLUE, DARK_GREY, INK, ORANGE, VERMILLION, deviation_over_seeds
+from energyalign.report.drawing import BLUE, GREY, INK, ORANGE, VERMILLION, deviation_over_seeds
 from energyalign.report.figures.corrected import scores_by_strength
 from energyalign.report.figures.needs import lacking
 from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
@@ -66,7 +66,7 @@ def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:
         if not np.isnan(values).all():
             _draw_line(axes, group, values)
     for marked in (0.0, 1.0):
-        axes.axvline(marked, color=DARK_GREY, linewidth=0.8, zorder=0)
+        axes.axvline(marked, color=GREY, linewidth=0.8, zorder=0)
     axes.set_xticks([0, 0.5, 1, 1.5, 2], ["0\nraw", "0.5", "1\nfull", "1.5", "2"])
     axes.set_xlabel("strength of the correction")
     grid_lines(axes)

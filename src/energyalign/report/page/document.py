@@ -12,7 +12,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-_SCRIPTS = ("decode.js", "model.js", "charts.js", "class_table.js", "controls.js")
+_SCRIPTS = ("numbers.js", "decode.js", "model.js", "charts.js", "class_table.js", "controls.js")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Section:
 
 
 def document(
-    title: str, verdict: Sequence[str], live: Sequence[dict[str, Any]], sections: Sequence[Section], *, is_served: bool
+    title: str, verdict: Sequence[str], live: Sequence[dict[str, Any]], sections: Sequence[Section], *, mark: str = ""
 ) -> str:
     """The page.
 
@@ -36,17 +36,18 @@ def document(
     live : sequence of dict
         The runs of the live part, each with a name and its views as JSON; without any, there is no live part.
     sections : sequence of Section
-    is_served : bool
-        Whether the page asks its server for a newer one.
+    mark : str
+        Of a page that is served, and asks its server for one with another mark.
     """
     scripts = [asset("echarts.min.js"), _program()] if live else []
-    scripts += [asset("refresh.js")] if is_served else []
+    scripts += [asset("refresh.js")] if mark else []
     head = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_policy(scripts, is_served)}">
+<meta http-equiv="Content-Security-Policy" content="{_policy(scripts, bool(mark))}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+{f'<meta name="energyalign-state" content="{escape(mark)}">' if mark else ""}
 <title>{escape(title)}</title>
 <style>{asset("page.css")}</style>
 </head>

@@ -15,7 +15,9 @@ from energyalign.core.arrays import Floats, Ints
 Block = NDArray[np.float32]
 
 BUDGET = 7_000_000
-"""Bytes of logits in one page, before base64 makes four out of three: the whole page stays below 15 MB."""
+"""Bytes of logits in one page at most, before base64 makes four out of three."""
+FAR = 200.0
+"""A class whose logit is so far below the largest cannot win; masked classes, at -1e9 or minus infinity, are."""
 FEWEST_CANDIDATES = 20
 """Classes of an image that are kept at least; below that, images are left out instead."""
 _LEVELS = 2**16 - 1
@@ -134,7 +136,8 @@ def _candidates(
             np.minimum(behind, shifted.max(axis=1, keepdims=True) - shifted, out=behind)
         chosen = np.sort(np.argpartition(behind, n_candidates - 1, axis=1)[:, :n_candidates], axis=1)
         all_classes.append(chosen)
-        all_below.append(logits.max(axis=1, keepdims=True) - np.take_along_axis(logits, chosen, axis=1))
+        below = logits.max(axis=1, keepdims=True) - np.take_along_axis(logits, chosen, axis=1)
+        all_below.append(np.minimum(below, FAR))
     return np.concatenate(all_classes), np.concatenate(all_below)
 
 

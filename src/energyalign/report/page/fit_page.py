@@ -21,6 +21,7 @@ from energyalign.report.page.markup import commands_html, list_html, note_html, 
 from energyalign.report.page.view import Correction, View
 
 _OTHERS = ("lse", "marginal", "prior")
+_EVEN = 1e-12
 
 
 def write_fit_page(
@@ -50,10 +51,11 @@ def write_fit_page(
         name="", blocks=blocks, labels=labels, class_names=shifts.names_of(range(shifts.n_classes)),
         counts=counts, groups={} if counts is None else shot_groups(counts, shifts.n_classes), is_pooled=False,
         corrections=[_correction(f"fitted: {shifts.estimator}, {shifts.clusters.name}", shifts), *_others(evidence)],
+        target=None if np.ptp(shifts.target_prior) < _EVEN else shifts.target_prior,
     )  # fmt: skip
     live = [{"name": name, "views": [view.to_json(BUDGET)]}]
     sections = [_fitted_section(shifts), _origin_section(name, command, evidence)]
-    text = document(f"energyalign fit: {name}", [_verdict(shifts, *scores)], live, sections, is_served=False)
+    text = document(f"energyalign fit: {name}", [_verdict(shifts, *scores)], live, sections)
     with atomic_write(path) as stream:
         stream.write(text)
 

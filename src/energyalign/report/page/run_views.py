@@ -49,7 +49,7 @@ def _old_and_new(row: Row) -> dict[str, Bools]:
 def _corrections(rows: list[Row]) -> list[Correction]:
     """Of the rows that add a number to every class, the paper's first; what else was measured is in the tables."""
     shifted = [row for row in rows if row["shifts"] is not None and row["corrector"] != AS_TRAINED]
-    shifted.sort(key=lambda row: (row["corrector"] != ALIGNED, row["evidence"] not in (None, DEFAULT_EVIDENCE)))
+    shifted.sort(key=lambda row: (row["corrector"] != ALIGNED, row["corrector"], row["evidence"] != DEFAULT_EVIDENCE))
     several = len({str(row["evidence"]) for row in shifted if row["evidence"]}) > 1
     return [
         Correction(

@@ -11,6 +11,7 @@ from energyalign.incremental.table import step_table, summary_table
 from energyalign.longtail.table import matrix_of, table_of
 from energyalign.report.page.document import Section
 from energyalign.report.page.markup import commands_html, list_html, note_html, picture_html, table_html
+from energyalign.report.page.pictures import Pictures
 from energyalign.report.runs import StoredRun
 from energyalign.report.trainings import Training
 
@@ -56,12 +57,11 @@ def _table(made: tuple[list[str], list[list[str]]], caption: str) -> str:
     return table_html([columns[k] for k in used], [[line[k] for k in used] for line in lines], caption)
 
 
-def figures_section(pictures: Sequence[tuple[str, str]] | None) -> Section:
-    """SVG files with their captions."""
-    if pictures is None:
-        return Section("Figures", note_html("None: they need matplotlib (pip install 'energyalign[report]')."))
-    html = "".join(picture_html(svg, caption) for svg, caption in pictures)
-    return Section("Figures", f'<div class="figures">{html}</div>\n')
+def figures_section(pictures: Pictures) -> Section:
+    """The pictures, and what is not among them."""
+    html = "".join(picture_html(svg, caption) for svg, caption in pictures.drawn)
+    left_out = f"<details><summary>Not drawn</summary>{list_html(pictures.left_out)}</details>\n"
+    return Section("Figures", f'<div class="figures">{html}</div>\n{left_out if pictures.left_out else ""}')
 
 
 def origin_section(trainings: Sequence[Training], seen_from: Path) -> Section:
@@ -96,9 +96,16 @@ def _origin(training: Training, seen_from: Path) -> list[str]:
         first.config["backbone"],
         str(first.config["recipe"]["epochs"]),
         ", ".join(str(run.config["seed"]) for run in training.runs),
-        first.manifest.short_hash,
+        _manifest(first),
         ", ".join(folders),
     ]
+
+
+def _manifest(run: StoredRun) -> str:
+    try:
+        return run.manifest.short_hash
+    except EnergyAlignError:  # the numbers are none the worse for it
+        return "cannot be read"
 
 
 def concerns_section(trainings: Sequence[Training]) -> Section | None:
@@ -126,5 +133,5 @@ def unfinished_section(runs: Sequence[tuple[StoredRun, str]], seen_from: Path) -
 
 
 def _place(folder: Path, seen_from: Path) -> str:
-    """Not from the root: where a folder is on somebody's machine is nobody's business, and it may move."""
+    """Not from the root: page and runs may move together."""
     return os.path.relpath(folder, seen_from)

@@ -45,13 +45,18 @@ def _on_one(training: Training) -> str:
     raw, aligned = ([pair[i] for pair in pairs] for i in (0, 1))
     gain = _gain(training)
     what = "raises" if gain > _NOTHING else "lowers" if gain < -_NOTHING else "does not change"
-    seeds = "1 seed" if len(pairs) == 1 else f"{len(pairs)} seeds"
-    weak = "old" if "old" in raw[0] else "few"
+    noted = ["1 seed" if len(pairs) == 1 else f"{len(pairs)} seeds"]
+    weak = "old" if training.is_incremental else "few"
+    if all(row[weak] is not None for row in raw):
+        noted.append(f"{weak} classes {_from_to(raw, aligned, weak)}")
     return (
-        f"{training.cell}, {training.label}: energy aligning as in the paper ({ALIGNED}) {what} the test accuracy, "
-        f"{_from_to(raw, aligned, 'overall')} % ({seeds}; {weak} classes {_from_to(raw, aligned, weak)}). "
-        f"{_who_is_best(training)}"
+        f"{training.cell}, {training.label}{_when(training)}: energy aligning as in the paper ({ALIGNED}) {what} the "
+        f"test accuracy, {_from_to(raw, aligned, 'overall')} % ({'; '.join(noted)}). {_who_is_best(training)}"
     )
+
+
+def _when(training: Training) -> str:
+    return f", after step {training.step} of {training.runs[0].n_steps}" if training.is_incremental else ""
 
 
 def _from_to(before: Sequence[Row], after: Sequence[Row], column: str) -> str:
@@ -59,7 +64,7 @@ def _from_to(before: Sequence[Row], after: Sequence[Row], column: str) -> str:
 
 
 def _who_is_best(training: Training) -> str:
-    means = {name: statistics.mean(row["overall"] for row in training.rows_of(name)) for name in training.correctors}
+    means = _means(training)
     best = max(means, key=lambda name: means[name])
     if means[best] <= means[ALIGNED]:
         return "Nothing else that was measured behind this training is ahead of it."
@@ -67,14 +72,25 @@ def _who_is_best(training: Training) -> str:
     return f"Best behind this training is {name} with {mean_and_deviation([means[best]])} %."
 
 
+def _means(training: Training) -> dict[str, float]:
+    """Of every corrector that was measured with all the seeds that are compared, over these seeds."""
+    seeds = [raw["seed"] for raw, _ in _pairs(training)]
+    means = {}
+    for name in training.correctors:
+        by_seed = {row["seed"]: row["overall"] for row in training.rows_of(name)}
+        if by_seed.keys() >= set(seeds):
+            means[name] = float(statistics.mean(by_seed[seed] for seed in seeds))
+    return means
+
+
 def _on_all(cell: str, trainings: Sequence[Training]) -> str:
     gains = [_gain(training) for training in trainings]
     better, worse = sum(gain > _NOTHING for gain in gains), sum(gain < -_NOTHING for gain in gains)
     ranked = sorted(
         (
-            (statistics.mean(row["overall"] for row in training.rows_of(name)), f"{name} behind {training.label}")
+            (mean, f"{name} behind {training.label}")
             for training in trainings
-            for name in training.correctors
+            for name, mean in _means(training).items()
         ),
         reverse=True,
     )

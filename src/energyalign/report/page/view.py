@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from energyalign.core.arrays import Bools, Floats, Ints
-from energyalign.report.page.encoding import Block, encode_logits
+from energyalign.report.page.encoding import FAR, Block, encode_logits
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,18 @@ class Correction:
     standard_errors: Floats | None = None
     effective_samples: Floats | None = None
 
+    @property
+    def is_sane(self) -> bool:
+        """Whether it can be computed with: shifts that make up for a masked class, at -1e9, cannot."""
+        return bool(np.all(np.isfinite(self.shifts)) and np.ptp(self.shifts) < FAR)
+
     def to_json(self) -> dict[str, Any]:
-        """For the page's script."""
+        """For the page's script: shifts as they are added, in float32; the rest as it is shown."""
         return {
             "name": self.name,
-            "shifts": _numbers(self.shifts),
-            "errors": _numbers(self.standard_errors),
-            "effective": _numbers(self.effective_samples),
+            "shifts": [float(str(shift)) for shift in np.asarray(self.shifts, dtype=np.float32)],
+            "errors": _numbers(self.standard_errors, digits=4),
+            "effective": _numbers(self.effective_samples, digits=4),
         }
 
 
@@ -51,6 +56,8 @@ class View:
     is_pooled : bool
         Whether the images of a group count the same; its classes do otherwise.
     corrections : sequence of Correction
+    target : array or None
+        The label distribution that the model was fitted for, if that is another than uniform.
     """
 
     name: str
@@ -61,11 +68,13 @@ class View:
     groups: Mapping[str, Bools]
     is_pooled: bool
     corrections: Sequence[Correction]
+    target: Floats | None = None
 
     def to_json(self, budget: int) -> dict[str, Any]:
         """For the page's script, with logits of at most so many bytes."""
+        corrections = [correction for correction in self.corrections if correction.is_sane]
         encoded = encode_logits(
-            self.blocks(), self.labels, [c.shifts for c in self.corrections], len(self.class_names), budget
+            self.blocks(), self.labels, [c.shifts for c in corrections], len(self.class_names), budget
         )
         return {
             "name": self.name,
@@ -76,13 +85,15 @@ class View:
             ],
             "pooled": self.is_pooled,
             "labels": base64.b64encode(self.labels[encoded.kept].astype("<u4").tobytes()).decode("ascii"),
-            "corrections": [correction.to_json() for correction in self.corrections],
+            "corrections": [correction.to_json() for correction in corrections],
+            "target": _numbers(self.target),
             **encoded.to_json(),
         }
 
 
-def _numbers(values: Floats | None) -> list[float | None] | None:
-    """JSON has no NaN: None stands for it."""
+def _numbers(values: Floats | None, digits: int = 17) -> list[float | None] | None:
+    """With so many digits; JSON has no NaN: None stands for it."""
     if values is None:
         return None
-    return [float(value) if np.isfinite(value) else None for value in np.asarray(values, dtype=np.float64)]
+    numbers = np.asarray(values, dtype=np.float64)
+    return [float(f"{number:.{digits}g}") if np.isfinite(number) else None for number in numbers]

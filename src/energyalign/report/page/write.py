@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ from energyalign.core.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
 from energyalign.report.page.document import Section, document
 from energyalign.report.page.encoding import BUDGET
+from energyalign.report.page.markup import list_html
+from energyalign.report.page.pictures import Pictures, draw_pictures
 from energyalign.report.page.run_views import views_of
 from energyalign.report.page.story import (
     concerns_section,
@@ -19,9 +21,16 @@ from energyalign.report.page.story import (
     unfinished_section,
 )
 from energyalign.report.page.verdict import verdict_of
+from energyalign.report.page.view import View
 from energyalign.report.progress import how_far
 from energyalign.report.runs import StoredRun
 from energyalign.report.trainings import Training, named_in_full
+
+LIMIT = 14_500_000
+"""Bytes of a page; logits get what the rest of it leaves."""
+_LEAST = 200_000
+
+Draw = Callable[[Sequence[Training]], Pictures]
 
 
 def write_page(path: Path, runs: Sequence[StoredRun], *, title: str = "") -> None:
@@ -31,54 +40,58 @@ def write_page(path: Path, runs: Sequence[StoredRun], *, title: str = "") -> Non
         stream.write(text)
 
 
-def page_of(runs: Sequence[StoredRun], *, title: str = "", seen_from: Path = Path(), is_served: bool = False) -> str:
-    """The page of these runs, as HTML; their folders are named as they are seen from this one.
+def page_of(
+    runs: Sequence[StoredRun], *, title: str = "", seen_from: Path = Path(), mark: str = "", draw: Draw | None = None
+) -> str:
+    """The page of these runs, as HTML.
 
     Runs that are not finished are listed with how far they are; those without any row are left out of the rest.
+
+    Parameters
+    ----------
+    runs : sequence of StoredRun
+    title : str
+    seen_from : Path
+        Folders are named as they are seen from this one.
+    mark : str
+        Of a page that is served, and asks its server for one with another mark.
+    draw : callable, optional
+        Makes the pictures; `draw_pictures` if not given.
     """
-    measured = [run for run in runs if run.rows]
-    trainings = named_in_full(measured)
-    running = unfinished_section([(run, far) for run in runs if (far := how_far(run))], seen_from)
-    sections: list[Section | None] = [running]
-    if measured:
-        sections += [results_section(trainings), figures_section(drawn_figures(trainings))]
-        sections += [concerns_section(trainings), origin_section(trainings, seen_from)]
+    trainings = named_in_full([run for run in runs if run.rows])
+    views, without = _views(trainings)
+    sections = [unfinished_section([(run, far) for run in runs if (far := how_far(run))], seen_from)]
+    if trainings:
+        pictures = (draw or draw_pictures)(trainings)
+        sections += [results_section(trainings), figures_section(pictures), concerns_section(trainings)]
+        sections += [Section("Left out of the live part", list_html(without)) if without else None]
+        sections += [origin_section(trainings, seen_from)]
+    shown = [section for section in sections if section is not None]
     cells = ", ".join(dict.fromkeys(str(run.config["name"]) for run in runs))
-    verdict = verdict_of(trainings) if measured else ["Nothing has been measured yet."]
-    return document(
-        title or f"energyalign: {cells}", verdict, _live(trainings), [part for part in sections if part is not None],
-        is_served=is_served,
-    )  # fmt: skip
+    verdict = verdict_of(trainings) if trainings else ["Nothing has been measured yet."]
+
+    def made(budget: int) -> str:
+        return document(title or f"energyalign: {cells}", verdict, _live(views, budget), shown, mark=mark)
+
+    page = made(BUDGET)
+    excess = len(page.encode()) - LIMIT
+    return page if excess <= 0 else made(max(_LEAST, BUDGET - excess * 3 // 4))
 
 
-def drawn_figures(trainings: Sequence[Training]) -> list[tuple[str, str]] | None:
-    """SVG and caption of every figure that the runs of a cell allow; None without matplotlib."""
-    try:
-        from energyalign.report.drawing import page_svg
-    except ModuleNotFoundError as error:
-        if error.name is None or not error.name.startswith("matplotlib"):
-            raise
-        return None
-    from energyalign.report.figures import FIGURES
-
-    drawn = []
-    for cell in dict.fromkeys(training.cell for training in trainings):
-        runs = [run for training in trainings if training.cell == cell for run in training.runs]
-        for entry in FIGURES.values():
+def _views(trainings: Sequence[Training]) -> tuple[dict[str, list[View]], list[str]]:
+    """Of every run whose logits can be read, by its name; and what is wrong with the others."""
+    views, problems = {}, []
+    for training in trainings:
+        for run in training.runs:
+            name = f"{training.cell}, {training.label}, seed {run.config['seed']}"
             try:
-                figure = entry.draw(runs)
-            except EnergyAlignError:
-                continue  # these runs have not what it shows
-            drawn.append((page_svg(figure), f"{cell}: {entry.description}."))
-    return drawn
+                views[name] = views_of(run)
+            except EnergyAlignError as error:
+                problems.append(f"{name}: {error}")
+    return views, problems
 
 
-def _live(trainings: Sequence[Training]) -> list[dict[str, Any]]:
-    """Every run with its views; all share the bytes that there are."""
-    views = [
-        (f"{training.cell}, {training.label}, seed {run.config['seed']}", views_of(run))
-        for training in trainings
-        for run in training.runs
-    ]
-    n_views = sum(len(of_run) for _, of_run in views)
-    return [{"name": name, "views": [view.to_json(BUDGET // n_views) for view in of_run]} for name, of_run in views]
+def _live(views: dict[str, list[View]], budget: int) -> list[dict[str, Any]]:
+    """All views share the bytes that there are."""
+    n_views = sum(map(len, views.values()))
+    return [{"name": name, "views": [view.to_json(budget // n_views) for view in own]} for name, own in views.items()]

@@ -5,26 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from energyalign.report.tables.model import DIFFERENCE, Cell, Column, Line
+from energyalign.report.tables.model import DIFFERENCE, Column, Line
 
 
 def with_best(lines: Sequence[Line], columns: Sequence[Column]) -> tuple[Line, ...]:
-    """The lines with the best number of each column marked, among lines of the same source.
+    """The lines with the best number of each column marked, among lines of the same source."""
+    marked = [list(line.cells) for line in lines]
+    for source in {line.source for line in lines} - {DIFFERENCE}:
+        same = [k for k, line in enumerate(lines) if line.source == source]
+        for index, column in enumerate(columns):
+            if column.better:
+                means = [lines[k].cells[index].mean for k in same]
+                for k, best in zip(same, are_best(means, column), strict=True):
+                    marked[k][index] = replace(marked[k][index], best=best)
+    return tuple(replace(line, cells=tuple(cells)) for line, cells in zip(lines, marked, strict=True))
+
+
+def with_best_of_line(line: Line) -> Line:
+    """The line with its best number marked: its columns are of one measure, of which more is better."""
+    best = are_best([cell.mean for cell in line.cells], Column(""))
+    return replace(line, cells=tuple(replace(cell, best=it) for cell, it in zip(line.cells, best, strict=True)))
+
+
+def are_best(means: Sequence[float | None], column: Column) -> list[bool]:
+    """Which numbers are the best, as a column has it.
 
     Numbers that are printed alike are equally good. A number that stands alone is not the best of anything.
     """
-    best: dict[tuple[str, int], str] = {}
-    for source in {line.source for line in lines} - {DIFFERENCE}:
-        same = [line for line in lines if line.source == source]
-        for index, column in enumerate(columns):
-            known = [mean for line in same if (mean := line.cells[index].mean) is not None]
-            if column.better and len(known) > 1:
-                best[source, index] = format(max(known) if column.better == "higher" else min(known), column.form)
-
-    def marked(line: Line, index: int, cell: Cell) -> Cell:
-        wanted = best.get((line.source, index))
-        return replace(cell, best=cell.mean is not None and format(cell.mean, columns[index].form) == wanted)
-
-    return tuple(
-        replace(line, cells=tuple(marked(line, index, cell) for index, cell in enumerate(line.cells))) for line in lines
-    )
+    known = [mean for mean in means if mean is not None]
+    if len(known) < 2:
+        return [False] * len(means)
+    best = format(max(known) if column.better == "higher" else min(known), column.form)
+    return [mean is not None and format(mean, column.form) == best for mean in means]

@@ -19,8 +19,8 @@ class Cell:
 
     Attributes
     ----------
-    mean : float or None
-        None where it is missing.
+    mean : float, int or None
+        None where it is missing; an int if it counts something.
     deviation : float or None
         Standard deviation over seeds; None if there is one seed, or if nobody has said.
     n : int or None
@@ -60,17 +60,20 @@ class Column:
         Which of its numbers is the best one: the highest, the lowest, or none.
     form : str
         How they are printed, as in `format`.
+    source : str
+        Where its numbers are from, in lines that do not say so.
     """
 
     title: str
     group: str = ""
     better: Literal["higher", "lower", ""] = "higher"
     form: str = ".1f"
+    source: str = OURS
 
 
 @dataclass(frozen=True)
 class Line:
-    """The numbers of a method from one source: ``paper``, ``ours`` or ``difference``; empty if all are from one."""
+    """The numbers of a method from one source: ``paper``, ``ours`` or ``difference``; empty if columns say so."""
 
     method: str
     source: str
@@ -108,6 +111,8 @@ class PaperTable:
         What the lines are of.
     stacked : bool
         Whether the groups of columns stand below each other where width is scarce, as in the paper.
+    best_of : str
+        What a number in bold is the best of: its column, or its line.
     """
 
     name: str
@@ -117,6 +122,7 @@ class PaperTable:
     notes: tuple[str, ...] = ()
     corner: str = "method"
     stacked: bool = False
+    best_of: Literal["column", "line"] = "column"
 
     def render(self, form: str) -> str:
         """As text in a format of `energyalign.report.tables.formats.FORMATS`, with a line break at its end."""

@@ -6,40 +6,62 @@ from collections.abc import Callable, Sequence
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiment.rows import Row
-from energyalign.incremental.table import curves_of, summary_table
-from energyalign.longtail.methods import head_of
-from energyalign.longtail.paper import PAPER
-from energyalign.longtail.table import table_of
-from energyalign.report.tables.best import with_best
+from energyalign.incremental import table as incremental
+from energyalign.incremental.paper import PAPER as INCREMENTAL_PAPER
+from energyalign.incremental.table import at_step, curves_of
+from energyalign.longtail import table as longtail
+from energyalign.longtail.paper import PAPER as LONG_TAIL_PAPER
+from energyalign.report.tables.best import with_best, with_best_of_line
 from energyalign.report.tables.evidence import first_plan, told
-from energyalign.report.tables.model import OURS, Cell, Column, Line, PaperTable
+from energyalign.report.tables.model import DIFFERENCE, OURS, PAPER, Cell, Column, Line, PaperTable
 from energyalign.report.tables.settings import check_one_cell, check_one_setting
-from energyalign.report.tables.steps import MOST_BESIDE, curves_by_seed, step_group
+from energyalign.report.tables.steps import MOST_BESIDE, step_group
 
 _ABOUT_PAPER = (
     "The paper quotes its rows other than ea from other papers, with networks and cuts of their own; a difference is "
     "shown for ea, where all settings are the paper's."
 )
 _WITHOUT_FIRST = "Averages are over the steps from the second on, as in the paper."
+_SEEDS = Column("seeds", better="", form=".0f")
+_DIFFERENCE = Column("difference", better="", form="+.1f", source=DIFFERENCE)
 
 
 def longtail_table(rows: Sequence[Row]) -> PaperTable:
     """A line for each method and kind of evidence of long-tailed runs."""
     _check(rows, "longtail", is_incremental=False)
-    _check_trainings(rows, _long_tail_training)
-    columns, lines = table_of(rows)
-    if rows[0]["cell"] not in PAPER:  # not missing there: the paper has no such table
-        columns, lines = columns[:-2], [line[:-2] for line in lines]
-    return _of_text("longtail", f"Top-1 accuracy (%) on {rows[0]['cell']}", columns, lines)
+    _check_trainings(rows, longtail.training_of)
+    has_paper = rows[0]["cell"] in LONG_TAIL_PAPER  # not missing elsewhere: the paper has no such table
+    lines = []
+    for name, same in longtail.lines_of(rows).items():
+        cells = [Cell.over_seeds([row[column] for row in same]) for column in longtail.COLUMNS]
+        cells.append(Cell(len(same)))
+        if has_paper:
+            paper = longtail.paper_of(same)
+            cells += [Cell(paper.overall if paper else None), Cell(longtail.difference_of(same))]
+        lines.append(Line(name, "", tuple(cells)))
+    columns = [*map(Column, longtail.COLUMNS), _SEEDS, *([_paper("paper"), _DIFFERENCE] if has_paper else [])]
+    title = f"Top-1 accuracy (%) on {rows[0]['cell']}"
+    return _by_column("longtail", title, columns, lines, [_ABOUT_PAPER] if has_paper else [])
 
 
 def incremental_table(rows: Sequence[Row]) -> PaperTable:
     """A line for each method of runs in steps: averages, and the state after the last step."""
     _check(rows, "incremental", is_incremental=True)
     _check_trainings(rows, _incremental_training)
-    notes = [f"{_WITHOUT_FIRST} Old, new, forgetting: after the last step.", *_unfinished(rows)]
+    has_paper = rows[0]["cell"] in INCREMENTAL_PAPER
+    lines = []
+    for name, curves in curves_of(rows).items():
+        cells = [*map(Cell.over_seeds, incremental.summary_of(curves)), Cell(len(curves))]
+        if has_paper:
+            paper = incremental.paper_of(curves)
+            cells += map(Cell, (paper.average1, paper.average5, incremental.difference_of(curves)))
+        lines.append(Line(name, "", tuple(cells)))
+    columns = [Column(name, better="lower" if name == "forgetting" else "higher") for name in incremental.SUMMARY]
+    columns += [_SEEDS, *([_paper("paper"), _paper("paper, top-5"), _DIFFERENCE] if has_paper else [])]
+    notes = [_ABOUT_PAPER] if has_paper else []
+    notes += [f"{_WITHOUT_FIRST} Old, new, forgetting: after the last step.", *_unfinished(rows)]
     title = f"Accuracy (%) on {rows[0]['cell']} over {rows[0]['n_steps']} steps"
-    return _of_text("incremental", title, *summary_table(rows), notes)
+    return _by_column("incremental", title, columns, lines, notes)
 
 
 def steps_table(rows: Sequence[Row]) -> PaperTable:
@@ -47,73 +69,59 @@ def steps_table(rows: Sequence[Row]) -> PaperTable:
     _check(rows, "steps", is_incremental=True)
     _check_trainings(rows, _incremental_training)
     n_steps = rows[0]["n_steps"]
-    columns = [Column(f"{step}", step_group(step, n_steps)) for step in range(1, n_steps + 1)]
-    lines = []
-    for name, curves in curves_of(rows).items():
-        of_all = [row for curve in curves for row in curve.rows]
-        by_step = ([row["overall"] for row in of_all if row["step"] == step] for step in range(1, n_steps + 1))
-        lines.append(Line(name, OURS, tuple(map(Cell.over_seeds, by_step))))
+    steps = range(1, n_steps + 1)
+    columns = [Column(f"{step}", step_group(step, n_steps)) for step in steps]
+    lines = [
+        Line(name, OURS, tuple(Cell.over_seeds(at_step(curves, step)) for step in steps))
+        for name, curves in curves_of(rows).items()
+    ]
     title = f"Top-1 accuracy (%) on {rows[0]['cell']}, all classes seen, after each of {n_steps} steps"
-    return _finished("steps", title, columns, lines, _unfinished(rows), stacked=n_steps > MOST_BESIDE)
+    return _by_column("steps", title, columns, lines, _unfinished(rows), stacked=n_steps > MOST_BESIDE)
 
 
 def matrix_table(rows: Sequence[Row]) -> PaperTable:
-    """A line for each training, a column for each corrector behind it."""
+    """A line for each training, a column for each corrector behind it.
+
+    As in the figure of this name, a training in steps is as it is after the last step that all of its seeds have.
+    """
     check_one_cell(rows, "matrix")
     is_incremental = _is_incremental(rows[0])
-    training_of = _incremental_training if is_incremental else _long_tail_training
+    training_of = _incremental_training if is_incremental else longtail.training_of
     _check_trainings(rows, training_of)
     correctors = list(dict.fromkeys(row["corrector"] for row in rows))
-    notes = [_WITHOUT_FIRST, *_unfinished(rows)] if is_incremental else []
-    lines = []
-    for training in dict.fromkeys(map(training_of, rows)):
+    trainings: dict[str, list[Row]] = {}
+    for row in rows:
+        trainings.setdefault(training_of(row), []).append(row)
+    last = {name: _last_step(of) for name, of in trainings.items()} if is_incremental else {}
+    lines, notes = [], _unfinished(rows) if is_incremental else []
+    for training, of_training in trainings.items():
         cells = []
         for corrector in correctors:
-            same = [row for row in rows if training_of(row) == training and row["corrector"] == corrector]
+            same = [row for row in of_training if row["corrector"] == corrector]
+            same = [row for row in same if row.get("step") == last.get(training)]
             taken, left_out = first_plan(same) if same else ([], [])
-            cells.append(Cell.over_seeds(_averages(taken) if is_incremental else _overall(taken)))
+            cells.append(Cell.over_seeds(list({row["seed"]: row["overall"] for row in taken}.values())))
             if left_out:
                 plan, others = told(taken[0]["evidence"]), ", ".join(left_out)
                 notes.append(f"{training} + {corrector}: with evidence {plan}; measured with {others} too.")
-        lines.append(Line(training, OURS, tuple(cells)))
-    title = f"Top-1 accuracy (%) on {rows[0]['cell']}: trainings and the correctors behind them"
-    return _finished("matrix", title, [Column(name) for name in correctors], lines, notes, corner="training")
+        when = f", after step {last[training]}" if len(set(last.values())) > 1 else ""
+        lines.append(with_best_of_line(Line(training + when, OURS, tuple(cells))))
+    when = f" after step {last.popitem()[1]} of {rows[0]['n_steps']}" if len(set(last.values())) == 1 else ""
+    title = f"Top-1 accuracy (%) on {rows[0]['cell']}{when}: trainings and the correctors behind them"
+    columns = tuple(map(Column, correctors))
+    return PaperTable("matrix", title, columns, tuple(lines), tuple(notes), corner="training", best_of="line")
 
 
-def _of_text(
-    name: str, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()
-) -> PaperTable:
-    """A table of `energyalign.longtail.table` or `energyalign.incremental.table`, whose cells are text."""
-    seeds = columns.index("seeds")
-    lines = [Line(row[0], "", tuple(_cell(text, int(row[seeds])) for text in row[1:])) for row in rows]
-    notes = [*([_ABOUT_PAPER] if "paper" in columns else []), *notes]
-    return _finished(name, title, [_column(heading) for heading in columns[1:]], lines, notes)
-
-
-def _finished(
+def _by_column(
     name: str, title: str, columns: Sequence[Column], lines: Sequence[Line], notes: Sequence[str], *,
-    corner: str = "method", stacked: bool = False,
+    stacked: bool = False,
 ) -> PaperTable:  # fmt: skip
-    return PaperTable(name, title, tuple(columns), with_best(lines, columns), tuple(notes), corner, stacked)
+    """With the best number of each column in bold."""
+    return PaperTable(name, title, tuple(columns), with_best(lines, columns), tuple(notes), stacked=stacked)
 
 
-def _column(title: str) -> Column:
-    if title.startswith("paper"):
-        return Column(title, better="")
-    special = {
-        "seeds": Column("seeds", better="", form=".0f"),
-        "difference": Column("difference", better="", form="+.1f"),
-        "forgetting": Column("forgetting", better="lower"),
-    }
-    return special.get(title, Column(title))
-
-
-def _cell(text: str, n: int) -> Cell:
-    """What `energyalign.experiment.cells.mean_and_deviation` was given, to the digit it printed."""
-    mean, _, deviation = text.partition(" ± ")
-    if mean in ("", "-"):
-        return Cell()
-    return Cell(float(mean), float(deviation) if deviation else None, n)
+def _paper(title: str) -> Column:
+    return Column(title, better="", source=PAPER)
 
 
 def _is_incremental(row: Row) -> bool:
@@ -133,11 +141,6 @@ def _check_trainings(rows: Sequence[Row], training_of: Callable[[Row], str]) -> 
         check_one_setting((row for row in rows if training_of(row) == training), training)
 
 
-def _long_tail_training(row: Row) -> str:
-    learner, head = row["learner"], row["config"]["head"]
-    return str(learner) if head == head_of(learner) else f"{learner} ({head})"
-
-
 def _incremental_training(row: Row) -> str:
     config = row["config"]
     words = [config["head"], row["memory"]]
@@ -148,13 +151,12 @@ def _incremental_training(row: Row) -> str:
     return f"{row['learner']} ({', '.join(words)})"
 
 
-def _overall(rows: Sequence[Row]) -> list[float]:
-    return list({row["seed"]: row["overall"] for row in rows}.values())
-
-
-def _averages(rows: Sequence[Row]) -> list[float | None]:
-    """Of each seed; missing for a run that is not finished."""
-    return [curve.average() if curve.is_whole else None for curve in curves_by_seed(rows)]
+def _last_step(rows: Sequence[Row]) -> int:
+    """That all seeds of a training have come to."""
+    reached: dict[int, int] = {}
+    for row in rows:
+        reached[row["seed"]] = max(row["step"], reached.get(row["seed"], 0))
+    return min(reached.values())
 
 
 def _unfinished(rows: Sequence[Row]) -> list[str]:

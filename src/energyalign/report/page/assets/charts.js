@@ -6,33 +6,25 @@ const DASHES = ["solid", "dashed", "dotted", [8, 3, 2, 3]];
 const MOST_BINS = 50; // more would not follow the slider
 const isDark = window.matchMedia("(prefers-color-scheme: dark)");
 
-function percent(x) {
-  return isNaN(x) ? "–" : (100 * x).toFixed(1);
-}
-
 class Charts {
   constructor() {
     this.charts = {};
     for (const name of ["curve", "bars", "confusion"]) this.charts[name] = echarts.init(document.getElementById(name));
-    const resize = () => Object.values(this.charts).forEach((chart) => chart.resize());
-    window.addEventListener("resize", resize);
-    window.addEventListener("beforeprint", resize);
+    window.addEventListener("resize", () => this.resize());
   }
 
-  // Read once for each scheme: to ask the browser while it is busy drawing is slow.
+  resize() {
+    Object.values(this.charts).forEach((chart) => chart.resize());
+  }
+
+  // Paper is white, whatever the screen is.
   colours() {
-    this.known ??= {};
-    return (this.known[isDark.matches] ??= this.readColours());
-  }
-
-  readColours() {
-    const style = getComputedStyle(document.body);
-    const dark = isDark.matches;
+    const dark = isDark.matches && !this.isPrinting;
     return {
-      ink: style.getPropertyValue("--ink").trim(),
-      grid: style.getPropertyValue("--line").trim(),
+      ink: dark ? "#e6e8ea" : "#1d2126",
+      grid: dark ? "#3a4147" : "#d9dde1",
       now: dark ? NOW_DARK : NOW,
-      raw: dark ? "#7d838a" : "#b4b9be",
+      raw: dark ? "#7d838a" : "#868c93",
       lines: dark ? LINES_DARK : LINES,
       heat: dark ? ["#15181c", "#1d4f78", "#56B4E9", "#e8f6ff"] : ["#ffffff", "#9ecae1", "#3182bd", "#08306b"],
     };
@@ -68,7 +60,7 @@ class Charts {
     this.charts.curve.setOption(
       {
         ...this.common(`Accuracy against the strength of the correction, in per cent: ${told.join("; ")}.`),
-        tooltip: { renderMode: "richText", confine: true, trigger: "axis", valueFormatter: (x) => x.toFixed(1) },
+        tooltip: { renderMode: "richText", confine: true, trigger: "axis", valueFormatter: oneDecimal },
         legend: { data: names, textStyle: { color: ink }, itemStyle: { opacity: 0 }, top: 0 },
         grid: { left: 52, right: 16, top: 36, bottom: 42 },
         xAxis: this.axis("strength of the correction", { type: "value", min: 0, max: 1, nameGap: 26 }),
@@ -99,7 +91,7 @@ class Charts {
   // Accuracy of each class, raw and now.
   drawBars(view, order, raw, now) {
     const { ink, now: blue, raw: grey } = this.colours();
-    const inPercent = (values) => order.map((k) => (isNaN(values[k]) ? null : +(100 * values[k]).toFixed(1)));
+    const inPercent = (values) => order.map((k) => (isNaN(values[k]) ? null : Number(percent(values[k]))));
     const many = order.length > 40;
     const zoom = many ? [{ type: "inside" }, { type: "slider", height: 18, bottom: 8 }] : [];
     this.charts.bars.setOption(

@@ -16,15 +16,25 @@ class Live {
     this.charts = new Charts();
     this.table = new ClassTable(find("classes"), find("search"), find("found"));
     this.ownPrior = null;
+    this.wanted = null; // the correction that was asked for, whether or not the run that is shown has it
+    this.isServed = document.querySelector('meta[name="energyalign-state"]') !== null;
     this.fill(this.controls.run, runs.map((run, i) => [i, run.name]));
     this.controls.run.closest("label").hidden = runs.length === 1;
+    if (runs[0].views[0].target !== null) this.controls.target.value = "fitted";
     this.restore();
     for (const name of ["run", "step", "correction", "target"]) {
       this.controls[name].addEventListener("change", () => this.chosen(name));
     }
     this.controls.strength.addEventListener("input", () => this.soon());
     this.controls.own.addEventListener("change", () => this.chosen("own"));
-    isDark.addEventListener("change", () => this.chosen("colours"));
+    isDark.addEventListener("change", () => this.update());
+    for (const [event, isPrinting] of [["beforeprint", true], ["afterprint", false]]) {
+      window.addEventListener(event, () => {
+        this.charts.isPrinting = isPrinting;
+        this.charts.resize();
+        this.update();
+      });
+    }
     this.chosen("run");
   }
 
@@ -42,9 +52,7 @@ class Live {
   }
 
   fill(select, options) {
-    const before = select.value;
     select.replaceChildren(...options.map(([value, text]) => element("option", { value, textContent: text })));
-    if (options.some(([value]) => String(value) === before)) select.value = before;
   }
 
   // A choice was made that the other choices depend on.
@@ -55,17 +63,34 @@ class Live {
       this.controls.step.closest("label").hidden = this.run.views.length === 1;
     }
     if (name === "step") this.chosenStep = Number(this.controls.step.value);
+    if (name === "correction") this.wanted = this.controls.correction.value;
     if (name === "run" || name === "step") {
       const names = this.view.corrections.map((correction) => correction.name);
+      this.wanted ??= names[0] ?? NONE;
       this.fill(this.controls.correction, [...names.map((n) => [n, n]), [NONE, "none (raw network)"]]);
-      for (const option of this.controls.target.options) {
-        option.disabled = this.view.counts === null && ["training", "reversed"].includes(option.value);
-      }
-      document.getElementById("view-note").textContent = this.view.note;
+      this.controls.correction.value = names.includes(this.wanted) ? this.wanted : NONE;
+      this.offerTargets();
+      this.showNotes();
     }
     this.readOwn();
     this.curve = null;
     this.update();
+  }
+
+  // Only those that can be aimed at: a class without training images has no place in their distribution.
+  offerTargets() {
+    const { target } = this.controls;
+    for (const option of target.options) {
+      option.disabled = option.value !== "own" && targetPrior(this.view, option.value, null) === null;
+      option.hidden = option.disabled && option.value === "fitted";
+    }
+    if (target.selectedOptions[0].disabled) target.value = "uniform";
+  }
+
+  // What was left out to keep the page small, of every run that is compared.
+  showNotes() {
+    const notes = this.runs.filter((run) => this.viewOf(run).note).map((run) => `${run.name}: ${this.viewOf(run).note}`);
+    document.getElementById("view-note").textContent = notes.join(" ");
   }
 
   soon() {
@@ -98,17 +123,15 @@ class Live {
     if (this.ownPrior === null || this.ownPrior.length !== names.length) this.ownPrior = names.map(() => 1);
   }
 
-  // What is put behind a view now; a run without that correction stays as it is.
+  // What is put behind a view now; `isMissing` where it has not that correction, or cannot have that target.
   settings(view) {
-    const name = this.controls.correction.value;
-    const kind = this.controls.target.value;
-    const fits = kind !== "own" || (this.ownPrior && this.ownPrior.length === view.classNames.length);
-    const known = kind === "uniform" || (kind === "own" ? fits : view.counts !== null);
+    const correction = view.corrections.find(({ name }) => name === this.wanted) ?? null;
+    const target = targetPrior(view, this.controls.target.value, this.ownPrior);
     return {
-      correction: view.corrections.find((correction) => correction.name === name) ?? null,
-      isMissing: name !== NONE && !view.corrections.some((correction) => correction.name === name),
+      correction,
+      isMissing: (correction === null && this.wanted !== NONE) || target === null,
       strength: Number(this.controls.strength.value),
-      target: targetPrior(view, known ? kind : "uniform", this.ownPrior),
+      target: target ?? targetPrior(view, "uniform", null),
     };
   }
 
@@ -144,8 +167,8 @@ class Live {
     return [at.map((s) => s.overall), ...view.groups.map((_, g) => at.map((s) => s.groups[g]))];
   }
 
-  showClasses(view, { correction, strength }, raw, now) {
-    const inPercent = (x) => x.toFixed(1), number = (x) => x.toLocaleString("en"), signed = (x) => (x > 0 ? "+" : "") + x.toFixed(2);
+  showClasses(view, { correction }, raw, now) {
+    const number = (x) => x.toLocaleString("en");
     const { total } = decoded(view);
     const known = (values, k) => (values && values[k] !== undefined ? values[k] : null);
     const share = (x) => (isNaN(x) ? null : 100 * x);
@@ -153,10 +176,10 @@ class Live {
       { name: "class" },
       { name: "training images", form: number },
       { name: "test images", form: number },
-      { name: "raw, %", form: inPercent },
-      { name: "corrected, %", form: inPercent },
-      { name: "change", form: (x) => (x > 0 ? "+" : "") + x.toFixed(1) },
-      { name: "shift", form: signed },
+      { name: "raw, %", form: oneDecimal },
+      { name: "corrected, %", form: oneDecimal },
+      { name: "change", form: (x) => withSign(x, 1) },
+      { name: "full shift", form: (x) => withSign(x, 2) },
       { name: "± std. error", form: (x) => x.toFixed(2) },
       { name: "eff. samples", form: (x) => x.toFixed(1) },
     ];
@@ -167,7 +190,7 @@ class Live {
       share(raw.perClass[k]),
       share(now.perClass[k]),
       isNaN(raw.perClass[k]) ? null : 100 * (now.perClass[k] - raw.perClass[k]),
-      correction ? strength * correction.shifts[k] : null,
+      known(correction && correction.shifts, k),
       known(correction && correction.errors, k),
       known(correction && correction.effective, k),
     ]);
@@ -206,23 +229,27 @@ class Live {
     document.getElementById("overall-shown").textContent = `${percent(now.overall)} %`;
   }
 
-  // In words, for those who listen.
+  // In words, for those who listen, and on paper.
   say(view, { correction, strength }, now) {
     const named = correction ? correction.name : "no shifts";
     const parts = [["overall", now.overall], ...view.groups.map((group, i) => [group.name, now.groups[i]])];
     const told = parts.map(([name, share]) => `${name} ${percent(share)} %`).join(", ");
-    document.getElementById("spoken").textContent = `${named}, strength ${strength.toFixed(2)}: ${told}.`;
+    const aim = this.controls.target.selectedOptions[0].textContent;
+    const text = `${named}, strength ${strength.toFixed(2)}, target prior ${aim}: ${told}.`;
+    document.getElementById("spoken").textContent = text;
   }
 
   // A page that is loaded again while a run goes on keeps what was chosen.
   remember() {
+    if (!this.isServed) return;
     const chosen = Object.fromEntries(Object.entries(this.controls).map(([name, control]) => [name, control.value]));
     try {
-      sessionStorage.setItem("energyalign", JSON.stringify({ ...chosen, chosenStep: this.chosenStep }));
+      sessionStorage.setItem("energyalign", JSON.stringify({ ...chosen, chosenStep: this.chosenStep, wanted: this.wanted }));
     } catch {} // not allowed here: nothing is lost but the choice
   }
 
   restore() {
+    if (!this.isServed) return;
     let chosen = null;
     try {
       chosen = JSON.parse(sessionStorage.getItem("energyalign"));
@@ -230,7 +257,7 @@ class Live {
     if (!chosen || !(chosen.run in this.runs)) return;
     this.controls.run.value = chosen.run;
     this.chosenStep = chosen.chosenStep;
-    this.fill(this.controls.correction, [[chosen.correction, chosen.correction]]);
+    this.wanted = chosen.wanted;
     for (const name of ["strength", "target", "own"]) this.controls[name].value = chosen[name];
   }
 }

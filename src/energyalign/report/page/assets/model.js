@@ -1,6 +1,6 @@
 // The corrected model, computed in the page: logits plus shifts, the largest wins.
 
-// In float32, as Python adds them, so that the same class wins.
+// In float32, as the experiments add them, so that the same class wins.
 function predictions(view, shifts) {
   const { values, classes, labels, candidates } = decoded(view);
   const added = Float32Array.from(shifts);
@@ -61,12 +61,18 @@ function confusion(view, predicted, order, most) {
   return { counts, bins, size };
 }
 
-// The label distribution that the corrected model is meant for.
+// The label distribution that the corrected model is meant for; null where there is no such one for this view.
 function targetPrior(view, kind, own) {
   const n = view.classNames.length;
-  const counts = view.counts;
-  const weights =
-    kind === "training" ? counts : kind === "reversed" ? reversed(counts) : kind === "own" ? own : new Array(n).fill(1);
+  const counts = view.counts !== null && view.counts.every((count) => count > 0) ? view.counts : null;
+  const weights = {
+    uniform: new Array(n).fill(1),
+    fitted: view.target,
+    training: counts,
+    reversed: counts && reversed(counts),
+    own: own !== null && own.length === n ? own : null,
+  }[kind];
+  if (weights === null) return null;
   const sum = weights.reduce((all, x) => all + x, 0);
   return weights.map((x) => x / sum);
 }
@@ -83,7 +89,7 @@ function reversed(counts) {
 function shiftsAt(view, { correction, strength, target }) {
   const shifts = correction === null ? new Array(view.classNames.length).fill(0) : correction.shifts;
   const even = Math.log(1 / shifts.length);
-  return shifts.map((shift, k) => strength * (shift + Math.log(target[k]) - even));
+  return shifts.map((shift, k) => strength * (shift + (Math.log(target[k]) - even)));
 }
 
 // The rarer, the later; classes without counts, and those that came in steps, as they come.

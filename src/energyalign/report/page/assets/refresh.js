@@ -1,13 +1,13 @@
-// Only in a page that is served: load it again when it has changed.
+// Only in a page that is served: load it again when there is a newer one.
 
-(function watch() {
-  let known = null;
-  setInterval(async () => {
+(() => {
+  const mark = document.querySelector('meta[name="energyalign-state"]').content;
+  async function look() {
     try {
       const answer = await fetch("/", { method: "HEAD", cache: "no-store" });
-      const mark = answer.headers.get("ETag");
-      if (known !== null && mark !== known) location.reload();
-      known = mark;
+      if (answer.ok && answer.headers.get("ETag") !== `"${mark}"`) return location.reload();
     } catch {} // the server was stopped: the page stays as it is
-  }, 2000);
+    setTimeout(look, 2000);
+  }
+  setTimeout(look, 2000);
 })();

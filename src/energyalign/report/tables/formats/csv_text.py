@@ -5,23 +5,36 @@ from __future__ import annotations
 import csv
 import io
 
-from energyalign.report.tables.model import OURS, PaperTable
+from energyalign.report.tables.formats import parts
+from energyalign.report.tables.model import PaperTable
 
 COLUMNS = ("method", "source", "group", "column", "mean", "deviation", "seeds", "best", "off_paper")
+_RUN = ("=", "+", "-", "@")
 
 
 def to_csv(table: PaperTable) -> str:
-    """Numbers are plain, to four digits, and empty where they are missing; nothing is in two columns at once."""
+    """Numbers are plain, to four digits, and empty where they are missing; nothing is in two columns at once.
+
+    Names are of one line, and none is a formula to a spreadsheet.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for line in table.lines:
         for cell, column in zip(line.cells, table.columns, strict=True):
             numbers = (_plain(cell.mean), _plain(cell.deviation), "" if cell.n is None else cell.n)
-            source = line.source or OURS
-            writer.writerow([line.method, source, column.group, column.title, *numbers, cell.best, cell.off_paper])
+            names = map(_name, (line.method, line.source or column.source, column.group, column.title))
+            writer.writerow([*names, *numbers, cell.best, cell.off_paper])
     return text.getvalue()
 
 
 def _plain(value: float | None) -> str:
-    return "" if value is None else repr(round(value, 4) + 0.0)
+    if value is None:
+        return ""
+    return repr(value if isinstance(value, int) else round(value, 4) + 0.0)
+
+
+def _name(text: str) -> str:
+    """With an apostrophe before what a spreadsheet would run."""
+    name = parts.one_line(text)
+    return f"'{name}" if name.lstrip().startswith(_RUN) or text.startswith(("\t", "\r")) else name

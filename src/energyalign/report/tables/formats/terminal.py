@@ -56,7 +56,7 @@ def show(table: PaperTable, console: Console) -> None:
             console.print(_part(table, rest[:n], layout, bold=bold))
             rest = rest[n:]
     if not bold and any(cell.best for line in table.lines for cell in line.cells):
-        console.print("* best of its column")
+        console.print(f"* best of its {table.best_of}")
     for note in table.notes:
         console.print(Text(parts.one_line(note)))
 

@@ -1,0 +1,106 @@
+"""The page's scripts by themselves, in a browser: each function against what Python computes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from energyalign.report.page.document import asset
+from energyalign.report.page.encoding import encode_logits
+from energyalign.report.page.view import Correction, View
+
+
+@pytest.fixture(scope="module")
+def scripts(browser) -> Any:
+    page = browser.new_page()
+    for name in ("numbers.js", "decode.js", "model.js"):
+        page.add_script_tag(content=asset(name))
+    yield page
+    page.close()
+
+
+def test_accuracies_are_rounded_as_in_the_tables(scripts) -> None:
+    """Of 10,000 images, and of 8: many of these are ties, which toFixed would round up."""
+    for n in (10_000, 8):
+        shown = scripts.evaluate(f"Array.from({{ length: {n} + 1 }}, (_, k) => percent(k / {n}))")
+        assert shown == [f"{100 * (k / n):.1f}" for k in range(n + 1)]
+    assert scripts.evaluate("[percent(NaN), withSign(-0.25, 1), withSign(0.75, 1), withSign(1.5, 2)]") == [
+        "–", f"{-0.25:.1f}", "+0.8", "+1.50",
+    ]  # fmt: skip
+
+
+def test_targets(scripts) -> None:
+    def target(kind: str, counts: list[float] | None, own: list[float] | None = None) -> Any:
+        view = {"classNames": ["a", "b", "c"], "counts": counts, "target": [0.2, 0.3, 0.5]}
+        return scripts.evaluate("([view, kind, own]) => targetPrior(view, kind, own)", [view, kind, own])
+
+    assert target("uniform", None) == pytest.approx([1 / 3] * 3)
+    assert target("training", [6, 3, 1]) == pytest.approx([0.6, 0.3, 0.1])
+    assert target("reversed", [3, 6, 1]) == pytest.approx([0.3, 0.1, 0.6])  # the rarest as often as the most frequent
+    assert target("fitted", None) == pytest.approx([0.2, 0.3, 0.5])
+    assert target("own", None, [1, 1, 2]) == pytest.approx([0.25, 0.25, 0.5])
+    assert target("own", None, [1, 1]) is None
+    assert target("training", None) is None
+    assert target("reversed", [5, 5, 0]) is None  # a class that cannot be aimed at
+
+
+def test_strength_nought_is_the_raw_model(scripts) -> None:
+    script = """([correction, strength]) =>
+        shiftsAt({ classNames: ["a", "b"] }, { correction, strength, target: [0.9, 0.1] })"""
+    assert [abs(x) for x in scripts.evaluate(script, [{"shifts": [3, -1]}, 0])] == [0, 0]
+    expected = [3 + np.log(1.8), -1 + np.log(0.2)]
+    assert scripts.evaluate(script, [{"shifts": [3, -1]}, 1]) == pytest.approx(expected)
+    assert scripts.evaluate(script, [None, 0.5]) == pytest.approx([np.log(1.8) / 2, np.log(0.2) / 2])
+
+
+@pytest.mark.parametrize("budget", [10**7, 60_000])
+def test_predictions_and_scores(scripts, budget: int) -> None:
+    """From all logits, and from those of few classes of each image: the same at both ends."""
+    random = np.random.default_rng(0)
+    n_images, n_classes = 500, 80
+    labels = random.integers(0, n_classes, n_images)
+    logits = random.standard_normal((n_images, n_classes), dtype=np.float32)
+    logits[np.arange(n_images), labels] += 2
+    shifts = random.standard_normal(n_classes)
+    even = np.arange(n_classes) % 2 == 0
+    encoded = encode_logits([logits], labels, [shifts], n_classes, budget)
+    assert (encoded.classes is None) == (budget > 60_000)
+    names = [str(k) for k in range(n_classes)]
+    groups = {"even": even, "none": np.zeros(n_classes, dtype=bool)}
+    for is_pooled in (False, True):
+        corrections = [Correction("ea", shifts)]
+        view = View("", lambda: [logits], labels, names, None, groups, is_pooled, corrections)
+        told = json.dumps(view.to_json(budget))
+        script = """(text) => {
+            const view = JSON.parse(text), even = view.classNames.map(() => 1 / view.classNames.length);
+            return [0, 1].map((strength) => {
+              const settings = { correction: view.corrections[0], strength, target: even };
+              const found = predictions(view, shiftsAt(view, settings));
+              return { found: [...found], ...scores(view, found, even) };
+            });
+        }"""
+        for strength, shown in enumerate(scripts.evaluate(script, told)):
+            predicted = (logits + np.float32(strength) * shifts.astype(np.float32)).argmax(axis=1)
+            np.testing.assert_array_equal(shown["found"], predicted)
+            right = predicted == labels
+            assert shown["overall"] == pytest.approx(right.mean())
+            per_class = np.array([right[labels == k].mean() for k in range(n_classes)])
+            expected = right[even[labels]].mean() if is_pooled else per_class[even].mean()
+            assert shown["groups"][0] == pytest.approx(expected)
+            assert np.isnan(shown["groups"][1])
+            assert shown["onTarget"] == pytest.approx(per_class.mean())
+
+
+def test_confusions_are_binned_in_the_order_that_is_asked_for(scripts) -> None:
+    labels, predicted = np.array([0, 0, 1, 2, 3, 4]), [1, 0, 1, 4, 3, 0]
+    view = View("", lambda: [np.zeros((6, 5), np.float32)], labels, list("abcde"), None, {}, False, [])
+    script = """([text, found, order]) => {
+        const { counts, bins, size } = confusion(JSON.parse(text), found, order, 3);
+        return [[...counts], bins, size];
+    }"""
+    counts, bins, size = scripts.evaluate(script, [json.dumps(view.to_json(10**6)), predicted, [4, 3, 2, 1, 0]])
+    assert (bins, size) == (3, 2)  # {4, 3}, {2, 1}, {0}
+    assert counts == [1, 0, 1, 1, 1, 0, 0, 1, 1]
