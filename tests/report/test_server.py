@@ -128,6 +128,9 @@ def test_made_anew_only_when_something_changed(tmp_path: Path, monkeypatch: pyte
     (folder / "rows.jsonl").write_text("{}\n")
     page.current()
     assert len(drawn) == 2
+    (folder / "rows.jsonl").write_text("{")
+    assert page.current()[0].startswith(b"page 3 ")  # the last that could be made
+    (folder / "rows.jsonl").write_text("{}\n")
     begin("seed-1")  # a run that begins later is seen too
     assert page.current()[0].startswith(b"page 4 ")
     assert made[-1] == ["seed-0", "seed-1"]

@@ -66,7 +66,7 @@ def test_a_second_process_is_refused_and_a_dead_one_does_not_block(tmp_path: Pat
 def test_damaged_files_are_named(tmp_path: Path) -> None:
     with opened(tmp_path / "run", CONFIG) as run:
         (run.path / "rows.jsonl").write_text('{"accuracy": NaN}\n')
-        with pytest.raises(EnergyAlignError, match=r"rows\.jsonl cannot be read: NaN is not a JSON number"):
+        with pytest.raises(EnergyAlignError, match=r"rows\.jsonl, line \d+, cannot be read: NaN is not a JSON number"):
             run.read_rows()
     (tmp_path / "run" / "config.json").write_text("{")
     with pytest.raises(EnergyAlignError, match=r"config\.json cannot be read"), opened(tmp_path / "run", CONFIG):

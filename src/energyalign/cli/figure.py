@@ -73,7 +73,13 @@ def _draw_all(folder: Path, folders: Sequence[str]) -> None:
     from energyalign.report.figures import FIGURES
     from energyalign.report.names import shown
 
+    if folder.suffix in (".png", ".svg", ".pdf"):
+        raise EnergyAlignError(f"{folder}: for all figures --out is a folder, not a file.")
     runs = _read(folders)
+    if len({run.is_incremental for run in runs}) > 1:
+        raise EnergyAlignError(
+            "a figure is of long-tailed or of incremental runs, not of both: give the folders of one kind."
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -46,7 +46,9 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.report.runs import find_runs
 
     refuse_unwritable(arguments.out)
-    write_page(Path(arguments.out), find_runs(arguments.runs), title=arguments.title)
+    runs = find_runs(arguments.runs)
+    print(f"Reading {len(runs):,} run{'s' if len(runs) > 1 else ''} and drawing the figures ...", file=sys.stderr)
+    write_page(Path(arguments.out), runs, title=arguments.title)
     print(f"Wrote {arguments.out}.")
 
 
@@ -56,7 +58,7 @@ def _serve(arguments: argparse.Namespace) -> None:
     from energyalign.report.server import LivePage, make_server
 
     page = LivePage(arguments.runs, title=arguments.title)
-    page.current()  # what cannot be shown is said here, not in the browser
+    page.mark()  # folders without runs are refused here, not in the browser
     with make_server(page, arguments.port) as server:
         address = f"http://localhost:{server.server_address[1]}/"
         print(f"{address} (Ctrl-C ends it)")

@@ -53,14 +53,21 @@ class LivePage:
         return _digest([*_rows_of(runs), *(path for run in runs for path in checkpoints_of(run))])
 
     def current(self) -> tuple[bytes, str]:
-        """The page as of this mark or later: files are looked at before they are read."""
+        """The page as of its mark or later: files are looked at before they are read.
+
+        While they cannot be read it is the last one that could be made; it goes on asking for another.
+        """
         with self._lock:
-            mark = self.mark()
-            if mark != self._made:
-                runs = find_runs(self.folders)
-                self._page = page_of(runs, title=self.title, mark=mark, draw=self._draw).encode()
-                self._made = mark
-            return self._page, mark
+            try:
+                mark = self.mark()
+                if mark != self._made:
+                    runs = find_runs(self.folders)
+                    self._page = page_of(runs, title=self.title, mark=mark, draw=self._draw).encode()
+                    self._made = mark
+            except EnergyAlignError:
+                if not self._made:
+                    raise
+            return self._page, self._made
 
     def _draw(self, trainings: Sequence[Training]) -> Pictures:
         """Only when there are other rows: a checkpoint alone changes no figure."""

@@ -88,15 +88,24 @@ class RunDirectory:
         path = self.path / "rows.jsonl"
         try:
             lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-            rows = [parse_json(line) for line in lines]
         except (OSError, ValueError) as error:
             raise EnergyAlignError(f"{path} cannot be read: {error}. Remove it to compute the rows again.") from error
-        for number, row in enumerate(rows, 1):
-            if not isinstance(row, dict):
-                raise EnergyAlignError(
-                    f"{path}, line {number}, does not hold a JSON object. Remove the file to compute the rows again."
-                )
-        return rows
+        return [self._row(path, number, line) for number, line in enumerate(lines, 1)]
+
+    @staticmethod
+    def _row(path: Path, number: int, line: str) -> Json:
+        try:
+            row = parse_json(line)
+        except ValueError as error:
+            reason = getattr(error, "msg", error)  # without a line number of its own
+            raise EnergyAlignError(
+                f"{path}, line {number}, cannot be read: {reason}. Remove the file to compute the rows again."
+            ) from error
+        if not isinstance(row, dict):
+            raise EnergyAlignError(
+                f"{path}, line {number}, does not hold a JSON object. Remove the file to compute the rows again."
+            )
+        return row
 
 
 @contextlib.contextmanager

@@ -36,6 +36,7 @@ def test_it_follows(browser, address: str, folder: Path) -> None:
     page = Watched(browser, address)
     page.choose("correction", value="la-post-hoc")
     page.slide(0.25)
+    page.page.locator("#search").fill("7")
     away = folder.parent.with_name("away")
     folder.rename(away)  # for a moment there is nothing to be read: an error must not take the page's place
     page.page.wait_for_event("response", lambda answer: answer.status == 500)
@@ -49,5 +50,6 @@ def test_it_follows(browser, address: str, folder: Path) -> None:
     ]  # fmt: skip
     assert page.page.locator("#correction").input_value() == "la-post-hoc"
     assert page.text("#strength-shown") == "0.25"
+    assert [cells[0] for cells in page.table("#classes")] == ["7"]
     assert [line for line in page.problems if "500" not in line] == []
     assert {url for url in page.requests if not url.startswith("data:")} == {address}

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.report.trainings import Training
+from energyalign.report.runs import StoredRun
+from energyalign.report.trainings import ALIGNED, Training, by_setting
+
+_BY_TRAINING = (
+    "energies", "confusion", "groups", "clusters", "shifts", "effective-samples", "strength", "reliability",
+)  # fmt: skip
+"""Figures with a panel for each training."""
+_MOST_TRAININGS = 4
 
 
 class Pictures(NamedTuple):
@@ -29,9 +36,22 @@ def draw_pictures(trainings: Sequence[Training]) -> Pictures:
     drawn, left_out = [], []
     for cell in dict.fromkeys(training.cell for training in trainings):
         runs = [run for training in trainings if training.cell == cell for run in training.runs]
-        for entry in FIGURES.values():
+        few = _first_trainings(runs)
+        for name, entry in FIGURES.items():
+            shown, note = runs, ""
+            if name in _BY_TRAINING and len(few) < len(runs):
+                shown, note = few, f" The first {_MOST_TRAININGS} trainings; energyalign figure {name} draws all."
             try:
-                drawn.append((page_svg(entry.draw(runs)), f"{cell}: {entry.description}."))
+                drawn.append((page_svg(entry.draw(shown)), f"{cell}: {entry.description}.{note}"))
             except EnergyAlignError as error:
                 left_out.append(f"{cell}: {error}")
     return Pictures(drawn, left_out)
+
+
+def _first_trainings(runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """Of trainings that were measured under energy aligning, so many as can be looked at; all runs if they are few."""
+    groups = by_setting(runs)
+    if len(groups) <= _MOST_TRAININGS:
+        return list(runs)
+    groups.sort(key=lambda seeds: seeds[0].row_of(ALIGNED) is None)
+    return [run for seeds in groups[:_MOST_TRAININGS] for run in seeds]

@@ -146,12 +146,12 @@ class Charts {
     this.charts.confusion.setOption(
       {
         ...this.common(
-          `Confusion matrix${blocks}: ${right.toLocaleString("en")} of ${all.toLocaleString("en")} images lie on the diagonal.`
+          `Confusion matrix${blocks}: ${right.toLocaleString("en")} of ${all.toLocaleString("en")} samples lie on the diagonal.`
         ),
         tooltip: {
           renderMode: "richText",
           confine: true,
-          formatter: ({ value }) => `true ${names[value[1]]}\npredicted ${names[value[0]]}\n${value[3].toLocaleString("en")} images`,
+          formatter: ({ value }) => `true ${names[value[1]]}\npredicted ${names[value[0]]}\n${value[3].toLocaleString("en")} samples`,
         },
         grid: { left: named ? 84 : 40, right: 16, top: 8, bottom: named && longest(names) > 3 ? 116 : 84 },
         xAxis: axis(`predicted class${blocks}`, {
@@ -167,7 +167,7 @@ class Charts {
           left: "center",
           bottom: 0,
           itemHeight: 160,
-          text: [`${most.toLocaleString("en")} images`, "0"],
+          text: [`${most.toLocaleString("en")} samples`, "0"],
           textStyle: { color: ink },
           formatter: (x) => Math.round(Math.expm1(x)).toLocaleString("en"),
           inRange: { color: heat },

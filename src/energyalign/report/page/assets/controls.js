@@ -11,22 +11,25 @@ class Live {
     const find = (id) => document.getElementById(id);
     this.controls = {
       run: find("run"), step: find("step"), correction: find("correction"), strength: find("strength"),
-      target: find("target"), own: find("own"),
+      target: find("target"), own: find("own"), search: find("search"),
     };
     this.charts = new Charts();
-    this.table = new ClassTable(find("classes"), find("search"), find("found"));
+    this.table = new ClassTable(find("classes"), this.controls.search, find("found"));
     this.ownPrior = null;
     this.wanted = null; // the correction that was asked for, whether or not the run that is shown has it
     this.isServed = document.querySelector('meta[name="energyalign-state"]') !== null;
     this.fill(this.controls.run, runs.map((run, i) => [i, run.name]));
     this.controls.run.closest("label").hidden = runs.length === 1;
+    // The first that there is something to try with.
+    this.controls.run.value = Math.max(0, runs.findIndex((run) => run.views.at(-1).corrections.length));
     if (runs[0].views[0].target !== null) this.controls.target.value = "fitted";
     this.restore();
     for (const name of ["run", "step", "correction", "target"]) {
       this.controls[name].addEventListener("change", () => this.chosen(name));
     }
     this.controls.strength.addEventListener("input", () => this.soon());
-    this.controls.own.addEventListener("change", () => this.chosen("own"));
+    this.controls.own.addEventListener("input", () => this.chosen("own"));
+    this.controls.search.addEventListener("input", () => this.remember());
     isDark.addEventListener("change", () => this.update());
     for (const [event, isPrinting] of [["beforeprint", true], ["afterprint", false]]) {
       window.addEventListener(event, () => {
@@ -174,8 +177,8 @@ class Live {
     const share = (x) => (isNaN(x) ? null : 100 * x);
     const columns = [
       { name: "class" },
-      { name: "training images", form: number },
-      { name: "test images", form: number },
+      { name: "training samples", form: number },
+      { name: "samples here", form: number },
       { name: "raw, %", form: oneDecimal },
       { name: "corrected, %", form: oneDecimal },
       { name: "change", form: (x) => withSign(x, 1) },
@@ -258,7 +261,7 @@ class Live {
     this.controls.run.value = chosen.run;
     this.chosenStep = chosen.chosenStep;
     this.wanted = chosen.wanted;
-    for (const name of ["strength", "target", "own"]) this.controls[name].value = chosen[name];
+    for (const name of ["strength", "target", "own", "search"]) this.controls[name].value = chosen[name];
   }
 }
 
