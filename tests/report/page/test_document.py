@@ -107,6 +107,11 @@ def test_the_chart_library_is_the_published_one() -> None:
     assert digest == "b66b25aeb4df84e33199dc21694014d336d222cbd9deb0e5a7c14bd6aa0d0fd0"
 
 
+def test_wide_pictures_have_a_row_of_their_own() -> None:
+    for width, start in ((300, "<figure>"), (600, '<figure class="across">')):
+        assert picture_html(f'<svg height="200pt" width="{width}pt" x="1"/>', "c").startswith(f"{start}<img ")
+
+
 def test_numbers_to_the_right_and_text_to_the_left() -> None:
     html = table_html(["name", "accuracy", "difference"], [["a", "93.1 ± 0.2", "+0.3"], ["b", "-", ""]])
     assert '<th scope="col" class="text">name</th><th scope="col">accuracy</th><th scope="col">difference</th>' in html

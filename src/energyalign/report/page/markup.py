@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from html import escape
+
+_ONE_COLUMN = 560.0
+"""Points: a picture that is wider has text too small to read beside another one."""
 
 
 def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
@@ -37,9 +41,9 @@ def picture_html(svg: str, caption: str) -> str:
     """In an image of its own: whatever is in it, it runs no script and shares no names with the page."""
     data = base64.b64encode(svg.encode()).decode()
     told = escape(caption)
-    return (
-        f'<figure><img src="data:image/svg+xml;base64,{data}" alt="{told}"><figcaption>{told}</figcaption></figure>\n'
-    )
+    width = re.search(r'<svg [^>]*width="([\d.]+)pt"', svg)
+    kind = ' class="across"' if width and float(width[1]) > _ONE_COLUMN else ""
+    return f'<figure{kind}><img src="data:image/svg+xml;base64,{data}" alt="{told}"><figcaption>{told}</figcaption></figure>\n'
 
 
 def _line(row: Sequence[str], text: Sequence[bool]) -> str:
