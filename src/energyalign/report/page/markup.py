@@ -43,7 +43,8 @@ def picture_html(svg: str, caption: str) -> str:
     told = escape(caption)
     width = re.search(r'<svg [^>]*width="([\d.]+)pt"', svg)
     kind = ' class="across"' if width and float(width[1]) > _ONE_COLUMN else ""
-    return f'<figure{kind}><img src="data:image/svg+xml;base64,{data}" alt="{told}"><figcaption>{told}</figcaption></figure>\n'
+    image = f'<img src="data:image/svg+xml;base64,{data}" alt="{told}">'
+    return f"<figure{kind}>{image}<figcaption>{told}</figcaption></figure>\n"
 
 
 def _line(row: Sequence[str], text: Sequence[bool]) -> str:
