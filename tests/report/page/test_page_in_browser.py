@@ -104,6 +104,8 @@ def test_a_target_of_ones_own(page: Watched) -> None:
     before = page.table("#compared")
     own = page.page.locator("#own")
     assert own.input_value() == " ".join(["1"] * 10)
+    own.fill("")
+    assert own.input_value() == ""  # whoever empties it wants to type
     own.fill("1 2 3")
     own.blur()
     assert page.text("#own-problem") == (

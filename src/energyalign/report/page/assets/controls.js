@@ -75,7 +75,7 @@ class Live {
       this.offerTargets();
       this.showNotes();
     }
-    this.readOwn();
+    this.readOwn({ mayFill: name !== "own" });
     this.curve = null;
     this.update();
   }
@@ -106,14 +106,15 @@ class Live {
     });
   }
 
-  readOwn() {
+  // An empty box is filled for a start, but not under the hands of somebody who has just emptied it.
+  readOwn({ mayFill }) {
     const wanted = this.controls.target.value === "own";
     this.controls.own.closest("label").hidden = !wanted;
     const problem = document.getElementById("own-problem");
     problem.textContent = "";
     if (!wanted) return;
     const names = this.view.classNames;
-    if (!this.controls.own.value.trim()) this.controls.own.value = names.map(() => 1).join(" ");
+    if (mayFill && !this.controls.own.value.trim()) this.controls.own.value = names.map(() => 1).join(" ");
     const weights = this.controls.own.value.trim().split(/[\s,;]+/).map(Number);
     if (weights.length !== names.length) {
       problem.textContent = `There are ${weights.length} numbers for ${names.length} classes: give one for each, in the order of their numbers.`;
