@@ -43,8 +43,8 @@ def check_one_cell(rows: Sequence[Row], table: str) -> None:
     """Refuse rows of several data sets, or of none."""
     cells = sorted({row["cell"] for row in rows})
     if len(cells) != 1:
-        of = f"runs of {', '.join(cells)}" if cells else "no rows"
-        raise EnergyAlignError(f"the table {table} is of one cell, and was given {of}: make a table of each.")
+        given = f"runs of {', '.join(cells)}: make a table of each" if cells else "no rows: give those of a run"
+        raise EnergyAlignError(f"the table {table} is of one cell, and was given {given}.")
 
 
 def _told(value: Any) -> str:
