@@ -107,9 +107,10 @@ def test_a_missing_list(imagenet, split):
     ("line", "message"),
     [
         ("train/a.jpg 7", "labels up to 7, but no image of 4 of these classes"),
-        ("../secret.jpg 0", "line 8: the path ../secret.jpg leads out of the data root"),
+        ("../secret.jpg 0", "line 8: the path '../secret.jpg' leads out of the data root"),
         ("train/../../secret.jpg 0", "leads out of the data root"),
-        ("/etc/passwd 0", "line 8: the path /etc/passwd leads out"),
+        ("/etc/passwd 0", "line 8: the path '/etc/passwd' leads out"),
+        ("train/a\0.jpg 0", r"line 8: the path 'train/a\\x00.jpg' leads out"),
         ("train/a.jpg", "line 8: 'train/a.jpg' is not `path label`"),
         ("train/a.jpg -1", "is not `path label` with a class number"),
         ("train/a.jpg ²", "is not `path label` with a class number"),

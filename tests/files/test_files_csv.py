@@ -114,6 +114,7 @@ def test_what_is_a_header_and_what_is_not(write, read, text, names, rows):
         ("\n\n", "has no rows"),
         ("1.5\n2.5\n", "has 1 class columns"),
         ('a,b\n"1"x,2\n', "is damaged or not a .csv file"),
+        ('a,b\n"1\n",2\n', r"a\.csv, line 2: a quotation mark is not closed\. .*a row has a line of its own"),
         (b"\xff\xfe\x00a,b\n", "not a .csv file in UTF-8"),
     ],
 )
@@ -129,7 +130,7 @@ def test_bad_tables_are_refused_at_opening(write, text, message):
         ("a,b\n1,2\n3,\n", r"a\.csv, line 3: a cell is empty"),
         ("a,b\n1,2\n3, \n", r"a\.csv, line 3: a cell is empty"),
         ("a,b\n1,2\n3,4\nx,5\n", r"a\.csv, line 4: 'x' is not a number"),
-        ('a,b\n"1\n",2\n3,x\n', r"a\.csv, line 4: 'x' is not a number"),
+        ('a,b\n"1",2\n3,x\n', r"a\.csv, line 3: 'x' is not a number"),
         ("1,5;2,5\n1,5;2,5\n", r"a\.csv, line 2: '5;2' is not a number"),
         ("a;b,c\n1;2,3\n", "'1;2' is not a number. Separate cells with commas"),
         ("a,label,b\n1,cat,x\n", r"a\.csv, line 2: 'x' is not a number"),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import pickle
 import tempfile
 from pathlib import Path
 
@@ -14,19 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trap import Trap, pickled_trap
 
 from energyalign import EnergyAlignError
 from energyalign.files import open_shards, read_counts, read_labels, read_prior
-
-
-class Trap:
-    """Unpickling an instance makes a folder."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.path),)
 
 
 @pytest.fixture
@@ -62,7 +51,7 @@ def test_pickled_logits_are_refused_and_not_run(tmp_path, trap, sprung):
 
 def test_a_bare_pickle_under_a_known_name_is_refused_and_not_run(tmp_path, sprung):
     for extension in ("npy", "npz", "parquet", "csv"):
-        (tmp_path / f"a.{extension}").write_bytes(pickle.dumps(Trap(sprung)))
+        (tmp_path / f"a.{extension}").write_bytes(pickled_trap(sprung))
         with pytest.raises(EnergyAlignError, match=rf"a\.{extension} is damaged or not"):
             open_shards([tmp_path / f"a.{extension}"])
     assert not sprung.exists()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +18,27 @@ PART = ".part"
 def is_leftover(name: str) -> bool:
     """Whether a file of this name is a temporary one of `atomic_write`, left by a process that was killed."""
     return name.startswith(".") and name.endswith(PART)
+
+
+def remove_leftovers(folder: Path, suffixes: Collection[str]) -> None:
+    """Remove, at any depth, what killed processes left of files with these suffixes, and of folders half removed.
+
+    Only for a folder where nobody else is writing such files.
+    """
+    for path in [path for path in folder.rglob(f".*{PART}") if is_leftover(path.name)]:
+        target = Path(path.name[1 : -len(PART)]).stem  # without the letters that made the name unique
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif Path(target).suffix in suffixes:
+            path.unlink(missing_ok=True)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with all that is in it. Of a process that is killed meanwhile, a leftover is left."""
+    away = folder.with_name(f".{folder.name}{PART}")
+    shutil.rmtree(away, ignore_errors=True)  # of an earlier try
+    folder.rename(away)
+    shutil.rmtree(away)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The one error and the one warning that energyalign raises on purpose."""
+"""The errors and the one warning that energyalign raises on purpose."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ class EnergyAlignError(ValueError):
     """Input that cannot be used. The message names the input and the remedy."""
 
 
+class CannotGoOn(EnergyAlignError):
+    """Work that began with good input and could not be finished. What was done before is kept."""
+
+
 class UntrustedEstimateWarning(UserWarning):
     """An estimate was made that its own diagnostics do not support. The message says why and what to do."""
 
@@ -20,3 +24,8 @@ def some_of(names: Sequence[object]) -> str:
     shown = ", ".join(str(name) for name in names[:MOST_NAMES_SHOWN])
     left = len(names) - MOST_NAMES_SHOWN
     return f"{shown} and {left:,} more" if left > 0 else shown
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error of another library says, in one line."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].strip()

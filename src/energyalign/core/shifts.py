@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from energyalign.core.atomic import atomic_write
 from energyalign.core.checks import check_target_prior
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.limited_text import read_text
 from energyalign.core.selection_record import Selection
 
 
@@ -158,8 +158,8 @@ class Shifts:
         from energyalign.core.shifts_json import parse
 
         try:
-            text = Path(path).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
+            text = read_text(path)
+        except (OSError, ValueError) as error:
             raise EnergyAlignError(f"cannot read shifts from {path}: {error}.") from error
         try:
             return parse(text)

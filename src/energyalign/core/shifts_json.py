@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -121,14 +120,19 @@ def _column(rows: list[dict[str, Any]], key: str) -> Floats | None:
 def _selection(data: dict[str, Any] | None) -> Selection | None:
     if data is None:
         return None
-    known = {item.name for item in fields(Candidate)}
-    candidates = tuple(
-        Candidate(**{key: value for key, value in row.items() if key in known}) for row in data["candidates"]
-    )
+    candidates = tuple(_candidate(row) for row in data["candidates"])
     chosen = _whole(data["chosen"])
     if not 0 <= chosen < len(candidates):
         raise EnergyAlignError(f"the chosen candidate {chosen} is not one of the {len(candidates)} recorded.")
     return Selection(candidates, chosen, str(data["reason"]), data.get("doubtful") is True)
+
+
+def _candidate(row: dict[str, Any]) -> Candidate:
+    known = {item.name for item in fields(Candidate)}
+    given = {key: value for key, value in row.items() if key in known and value is not None}
+    texts = ("estimator", "sharing", "problem")
+    checked: dict[str, Any] = {key: str(value) if key in texts else _number(value) for key, value in given.items()}
+    return Candidate(**checked)
 
 
 def _texts(values: object) -> tuple[str, ...]:
@@ -140,8 +144,6 @@ def _texts(values: object) -> tuple[str, ...]:
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise EnergyAlignError(f"{value!r} stands where a number should.")
-    if not math.isfinite(value):  # 1e999 is valid JSON
-        raise EnergyAlignError(f"{value!r} is not a number that shifts can have.")
     return float(value)
 
 

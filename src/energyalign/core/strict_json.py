@@ -1,15 +1,24 @@
-"""JSON read strictly: no NaN, no infinity, no key given twice."""
+"""JSON read strictly: no NaN, no infinity, no key given twice, no file that would fill the memory."""
 
 from __future__ import annotations
 
 import json
+import math
+import os
 from typing import Any
+
+from energyalign.core.limited_text import read_text
+
+
+def read_json_file(path: str | os.PathLike[str]) -> Any:
+    """The value in a JSON file; a `ValueError` says what is wrong with it, an `OSError` why it cannot be read."""
+    return parse_json(read_text(path))
 
 
 def parse_json(text: str) -> Any:
     """The value of a JSON text; a `ValueError` says what is wrong with it."""
     try:
-        return json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant, parse_float=_finite)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
@@ -22,6 +31,13 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"the key {key!r} is given twice")
         seen[key] = value
     return seen
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):  # 1e999 is valid JSON, and no number that a computer has
+        raise ValueError(f"{text[:40]} is not a number of a size that can be read")
+    return value
 
 
 def _no_constant(text: str) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from energyalign.core.atomic import atomic_write
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, reason_of
 
 _CHUNK = 2**20
 _TIMEOUT = 60  # seconds without a byte
@@ -70,4 +70,6 @@ def unpack(archive: Path, members: Sequence[str], folder: Path) -> None:
                     while chunk := content.read(_CHUNK):
                         stream.write(chunk)
     except (KeyError, tarfile.TarError, EOFError, OSError) as error:
-        raise EnergyAlignError(f"cannot unpack {archive} ({error}). Delete it and fetch it again.") from error
+        raise EnergyAlignError(
+            f"cannot unpack {archive} ({reason_of(error)}). Delete it and fetch it again."
+        ) from error

@@ -13,8 +13,9 @@ import torch
 from PIL import Image
 
 from energyalign.core.arrays import Ints
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, reason_of
 from energyalign.data.images import check_label_range
+from energyalign.data.picture_size import open_picture
 from energyalign.data.preparation import LargePreparation
 from energyalign.data.rgb import UnknownRangeError, as_rgb
 from energyalign.data.threads import map_in_threads
@@ -130,7 +131,7 @@ class FileImages:
     def size(self, index: int) -> tuple[int, int]:
         """Width and height by the header of the file; (0, 0) if it has none that can be read."""
         try:
-            with self.encoded.open(int(self.positions[index])) as stream, Image.open(stream) as image:
+            with self.encoded.open(int(self.positions[index])) as stream, open_picture(stream) as image:
                 return image.size
         except Exception:  # as below; what is wrong with it is for `picture` to say
             return 0, 0
@@ -138,7 +139,7 @@ class FileImages:
     def picture(self, index: int) -> Image.Image:
         """One image, decoded whole."""
         try:
-            with self.encoded.open(int(self.positions[index])) as stream, Image.open(stream) as image:
+            with self.encoded.open(int(self.positions[index])) as stream, open_picture(stream) as image:
                 return as_rgb(image)
         except UnknownRangeError as error:
             raise EnergyAlignError(
@@ -147,9 +148,8 @@ class FileImages:
             ) from error
         except Exception as error:
             # Pillow raises about ten types on damaged files; whichever it is, this image cannot be used.
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise EnergyAlignError(
-                f"cannot read the image {self.file_name(index)} ({reason}). "
+                f"cannot read the image {self.file_name(index)} ({reason_of(error)}). "
                 "Get the file again, or take it out of the set."
             ) from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 
 import torch
@@ -13,6 +12,7 @@ from energyalign.data.batch import Batch
 from energyalign.data.batch_plan import BatchPlan, Part
 from energyalign.data.file_images import FileImages
 from energyalign.data.order import Order, shuffled
+from energyalign.data.readers import leave_signals_to_the_parent, plain_errors
 from energyalign.data.seeds import AUGMENTATION, torch_seed
 
 
@@ -67,25 +67,16 @@ class FileLoader:
             self._decoded,
             batch_sampler=requests,
             num_workers=self._workers,
-            worker_init_fn=_leave_signals_to_the_parent,
+            worker_init_fn=leave_signals_to_the_parent,
             pin_memory=self._device.type == "cuda",
             # Without one of its own, DataLoader draws from torch's global generator, which is not ours to advance.
             generator=torch.Generator(),
         )
-        try:
+        with plain_errors():
             for images, labels in batches:
                 # Bytes travel from the workers to the device, floats are made there: a quarter of the traffic.
                 on_device = images.to(self._device, non_blocking=True)
                 yield Batch(self._images.preparation.normalise(on_device), labels.to(self._device, non_blocking=True))
-        except EnergyAlignError as error:
-            # A worker sends its whole traceback as the message; its last line is the one that was written to be read.
-            raise EnergyAlignError(str(error).strip().rpartition("EnergyAlignError: ")[2]) from error
-
-
-def _leave_signals_to_the_parent(_worker: int) -> None:
-    """Ctrl-C and schedulers signal all processes of a group; workers must live until the batch is finished."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
 
 
 def check_workers(workers: int) -> None:

@@ -14,11 +14,13 @@ import torch
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.data.batch import Batch
+from energyalign.data.batch_plan import BatchPlan
 from energyalign.data.file_images import FileImages
 from energyalign.data.file_loader import FileLoader, check_workers
 from energyalign.data.images import ImageSet, MemoryImages
 from energyalign.data.memory_loader import MemoryLoader
 from energyalign.data.order import Order, as_stored
+from energyalign.pytorch.ranks import in_a_group, own_part
 
 
 class Loader(Protocol):
@@ -69,8 +71,20 @@ def evaluation_batches(
     batch_size: int,
     workers: int = 0,
     device: torch.device | str = "cpu",
+    shared: bool = False,
 ) -> Iterator[Batch]:
-    """All images once, in their order and without augmentation."""
+    """All images once, in their order and without augmentation.
+
+    If the ranks of a process group are to share them, each gets whole batches, so that an image is in the company that
+    it has in one process; a rank may get none.
+    """
+    if shared and in_a_group():
+        n_batches = BatchPlan(as_stored(len(images)), batch_size).n_batches
+        own = own_part(range(n_batches))
+        if not own:
+            return iter(())
+        end = len(images) if own.stop == n_batches else own.stop * batch_size
+        images = images.subset(range(own.start * batch_size, end))
     loader = make_loader(
         images,
         batch_size=batch_size,

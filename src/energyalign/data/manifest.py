@@ -14,7 +14,7 @@ import numpy as np
 from energyalign.core.arrays import Ints
 from energyalign.core.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.strict_json import parse_json
+from energyalign.core.strict_json import read_json_file
 from energyalign.data.images import ImageSet
 
 SCHEMA = "energyalign.manifest"
@@ -116,7 +116,7 @@ class Manifest:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote, and refuse it if anything in it was changed since."""
         try:
-            content = parse_json(Path(path).read_text(encoding="utf-8"))
+            content = read_json_file(path)
         except OSError as error:
             raise EnergyAlignError(f"cannot read the manifest {path}: {error.strerror or error}.") from error
         except ValueError as error:

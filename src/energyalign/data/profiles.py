@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import numbers
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -88,6 +91,14 @@ def profile_counts(profile: str, n_max: int, n_classes: int, imbalance: float) -
     return counts
 
 
+def _is_count(value: object) -> bool:
+    """Whether it is a whole number of 1 or more, and one that an array can hold; it may come from a file."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not math.isfinite(value):
+        return False
+    number: Any = value
+    return bool(1 <= number < 2**63 and int(number) == number)
+
+
 def given_counts(counts: Mapping[str, int] | Mapping[int, int], class_names: Sequence[str]) -> Ints:
     """Counts from a dict, by class name or by class number; every class must be in it."""
     numbers: dict[object, int] = {name: k for k, name in enumerate(class_names)}
@@ -97,8 +108,10 @@ def given_counts(counts: Mapping[str, int] | Mapping[int, int], class_names: Seq
         raise EnergyAlignError(f"the counts name classes that do not exist: {some_of(unknown)}.")
     result = np.zeros(len(class_names), dtype=np.int64)
     for key, count in counts.items():
-        if isinstance(count, bool) or int(count) != count or count < 1:
-            raise EnergyAlignError(f"the count of class {key!r} is {count!r}; it must be a whole number of 1 or more.")
+        if not _is_count(count):
+            raise EnergyAlignError(
+                f"the count of class {key!r} is {reprlib.repr(count)}; it must be a whole number of 1 or more."
+            )
         result[numbers[key]] = count
     left_out = [name for name, count in zip(class_names, result, strict=True) if count == 0]
     if left_out:

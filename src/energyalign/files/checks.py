@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.errors import EnergyAlignError, reason_of, some_of
 
 BLOCK_BYTES = 8 * 2**20
+# A small file may unpack to gigabytes. What is read whole may be so many times the file, and so much besides.
+UNPACKED_TIMES, UNPACKED_BESIDES = 4, 32 * 2**20
 
 
 @contextlib.contextmanager
@@ -30,9 +32,8 @@ def reading(name: str, kind: str) -> Iterator[None]:
             raise EnergyAlignError(
                 f"cannot read {name}: {error.strerror}. Check the path and its permissions."
             ) from error
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise EnergyAlignError(
-            f"{name} is damaged or not {kind} ({reason}). Write it again, or give it its right extension."
+            f"{name} is damaged or not {kind} ({reason_of(error)}). Write it again, or give it its right extension."
         ) from error
 
 
@@ -84,6 +85,16 @@ def refuse_objects(dtype: np.dtype[Any], name: str) -> None:
     if dtype.hasobject:
         raise EnergyAlignError(
             f"{name} holds pickled Python objects, which are never loaded: save a plain array of numbers."
+        )
+
+
+def refuse_bomb(unpacked: int, size: int, name: str) -> None:
+    """Refuse to unpack that many bytes at once out of a file of `size` bytes."""
+    most = UNPACKED_TIMES * size + UNPACKED_BESIDES
+    if unpacked > most:
+        raise EnergyAlignError(
+            f"{name} would take {unpacked:,} bytes at once, and at most {most:,} are unpacked from a file of "
+            f"{size:,}: write it again without compression."
         )
 
 

@@ -59,7 +59,7 @@ def _from_json(path: Path) -> tuple[tuple[str, ...] | None, NDArray[np.float64]]
 
 
 def _from_csv(path: Path) -> tuple[tuple[str, ...] | None, NDArray[np.float64]]:
-    rows = read_small(path, most_columns=2)
+    rows = list(read_small(path, most_columns=2))
     if _is_word(rows[0][1][-1]):
         del rows[0]
     for line, cells in rows:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +26,23 @@ from energyalign.files.checks import (
 KIND = "a .csv file in UTF-8"
 # Room for a million classes; a longer line means that this is no text, and would be read into memory whole.
 LINE_CHARACTERS = 2**25
+LINE_CELLS = 2**21  # each takes some 60 bytes, however short it is
 
 
 def records(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and cells of each row; rows of different lengths and empty lines are refused."""
-    width, blank = 0, 0
+    width, blank, line = 0, 0, 0
+
+    def one_for_each_row(stream: TextIO) -> Iterator[str]:
+        for number, text in enumerate(_lines(stream, name), 1):
+            if number > line + 1:  # or an open quotation mark would join it with all that follow, in memory
+                raise EnergyAlignError(
+                    f"{name}, line {number - 1}: a quotation mark is not closed. Close it; a row has a line of its own."
+                )
+            yield text
+
     with reading(name, KIND), path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(_lines(stream, name), strict=True)
+        reader = csv.reader(one_for_each_row(stream), strict=True)
         for cells in reader:
             line = reader.line_num
             if not cells:
@@ -52,18 +63,26 @@ def _lines(stream: TextIO, name: str) -> Iterator[str]:
     while line := stream.readline(LINE_CHARACTERS):
         if len(line) == LINE_CHARACTERS:
             raise EnergyAlignError(f"{name} has a line of more than {LINE_CHARACTERS:,} characters: is it text?")
+        if line.count(",") >= LINE_CELLS:
+            raise EnergyAlignError(f"{name} has a line of more than {LINE_CELLS:,} cells: save it as .npy.")
         yield line
 
 
-def read_small(path: Path, most_columns: int) -> list[tuple[int, list[str]]]:
-    """All rows, with their line numbers, of a file of one column or a few."""
+def read_small(path: Path, most_columns: int) -> Iterator[tuple[int, list[str]]]:
+    """The rows, with their line numbers, of a file of one column or a few."""
     require_file(path, str(path))
-    rows = list(records(path, str(path)))
-    width = len(rows[0][1]) if rows else 0
+    rows = records(path, str(path))
+    first = list(itertools.islice(rows, 1))
+    width = len(first[0][1]) if first else 0
     if not 1 <= width <= most_columns:
         expected = "one column" if most_columns == 1 else f"1 to {most_columns} columns, separated by commas,"
         raise EnergyAlignError(f"{path} has {width} columns, but {expected} is expected.")
-    return rows
+    return itertools.chain(first, rows)
+
+
+def text_array(cells: Iterable[str]) -> NDArray[Any]:
+    """Cells as an array that has every distinct text once: NumPy's own would make all as wide as the longest."""
+    return np.array([sys.intern(cell.strip()) for cell in cells], dtype=object)
 
 
 def is_header(cells: Sequence[str], name: str) -> bool:
@@ -116,11 +135,15 @@ class CsvShard:
         self.n_rows = sum(1 for _ in rows) + (not self._has_header)
         require_logits((self.n_rows, self.n_classes), self.dtype, name)
 
+    def cut(self, most_rows: int) -> list[Self]:  # noqa: ARG002
+        """The whole: where a row begins is known only to who has read the rows before."""
+        return [self]
+
     def read_labels(self) -> NDArray[Any] | None:
         """The column ``label`` or ``labels`` as text, if there is one."""
         if self._label is None:
             return None
-        return np.array([cells[self._label].strip() for _, cells in self._data()])
+        return text_array(cells[self._label] for _, cells in self._data())
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
         """Rows from first to last."""

@@ -5,22 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from energyalign.core.errors import EnergyAlignError
-from energyalign.core.strict_json import parse_json
+from energyalign.core.strict_json import read_json_file
 from energyalign.files.checks import reading, require_file
-
-JSON_BYTES = 256 * 2**20
 
 
 def read_json(path: Path) -> Any:
     """The value in a JSON file."""
-    size = require_file(path, str(path))
-    if size > JSON_BYTES:
-        raise EnergyAlignError(
-            f"{path} has {size:,} bytes, more than the {JSON_BYTES:,} that are read as JSON: save it as .npy."
-        )
+    require_file(path, str(path))
     with reading(str(path), "JSON in UTF-8"):
-        return parse_json(path.read_text(encoding="utf-8-sig"))
+        return read_json_file(path)
 
 
 def json_type(content: object) -> str:

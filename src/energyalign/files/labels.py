@@ -30,14 +30,16 @@ def label_indices(values: NDArray[Any], class_names: Sequence[str] | None, sourc
     elif kind != "U":
         raise EnergyAlignError(f"{source} holds {values.dtype}, which is no type for labels. {_REMEDY}")
     # There are few distinct names, however many samples there are.
-    distinct, inverse = np.unique(values, return_inverse=True)
+    codes: dict[str, int] = {}
+    inverse: NDArray[np.int64] = np.array([codes.setdefault(text, len(codes)) for text in values.tolist()])
+    distinct = list(codes)
     indices = {name: index for index, name in enumerate(class_names or ())}
     if all(is_number(text) for text in distinct):
         numbers = np.array([float(text) for text in distinct])
         _refuse_ambiguous(distinct, numbers, indices, source)
         return _whole(numbers[inverse], source)
     if class_names is None:
-        texts = [repr(str(text)) for text in distinct]
+        texts = [repr(text) for text in sorted(distinct)]
         raise EnergyAlignError(
             f"{source} holds names ({some_of(texts)}), but the logits do not name their classes. Write the "
             "labels as class indices (0, 1, 2, ...), or give logits whose columns are named."
@@ -65,10 +67,10 @@ def _refuse_first(values: NDArray[Any], bad: NDArray[np.bool_], source: str) -> 
         )
 
 
-def _refuse_ambiguous(texts: NDArray[Any], numbers: NDArray[np.float64], indices: dict[str, int], source: str) -> None:
+def _refuse_ambiguous(texts: list[str], numbers: NDArray[np.float64], indices: dict[str, int], source: str) -> None:
     """Refuse text such as 1, 2, 3 for classes that are named 1, 2, 3 and have the indices 0, 1, 2."""
     for text, number in zip(texts, numbers, strict=True):
-        if indices.get(text, number) != number:
+        if text in indices and indices[text] != number:
             raise EnergyAlignError(
                 f"{source}: label {text} is the name of class {indices[text]}, but may also mean class "
                 f"{text}. Name the classes with words, or give the labels as integers in .npy or .json."

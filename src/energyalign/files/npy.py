@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,9 +69,18 @@ def read_header(stream: IO[bytes], name: str) -> Header:
 def read_vector(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
     """Read a whole one-dimensional array from a stream of `size` bytes."""
     header = read_header(stream, name)
-    refuse_objects(header.dtype, name)
-    if len(header.shape) != 1:
+    if len(header.shape) != 1 and not header.dtype.hasobject:
         raise EnergyAlignError(f"{name} has shape {header.shape}, but one dimension is expected: ravel it.")
+    stream.seek(0)
+    return read_array(stream, size, name)
+
+
+def read_array(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
+    """Read a whole array from a stream of `size` bytes."""
+    header = read_header(stream, name)
+    refuse_objects(header.dtype, name)
+    if not header.dtype.itemsize:
+        raise EnergyAlignError(f"{name} holds {header.dtype}, a type without any content: save an array of numbers.")
     header.check_length(size, name)
     with reading(name, KIND):
         stream.seek(0)
@@ -102,8 +112,19 @@ class NpyShard:
             self._header = read_header(stream, name)
         require_logits(self._header.shape, self._header.dtype, name)
         self._header.check_length(size, name)
+        self._first_row = 0
         self.n_rows, self.n_classes = self._header.shape
         self.dtype = native(self._header.dtype)
+
+    def cut(self, most_rows: int) -> list[Self]:
+        """The same rows as shards of at most so many."""
+        return [self._some_rows(first, most_rows) for first in range(0, self.n_rows, most_rows)]
+
+    def _some_rows(self, first: int, most_rows: int) -> Self:
+        some = copy.copy(self)
+        some._first_row = self._first_row + first
+        some.n_rows = min(most_rows, self.n_rows - first)
+        return some
 
     def read_labels(self) -> None:
         """A .npy file holds one array, so there are no labels."""
@@ -116,7 +137,7 @@ class NpyShard:
         self._header.check_length(require_file(self.path, self.name), self.name)
         with reading(self.name, KIND), self.path.open("rb") as stream:
             for first in range(0, self.n_rows, step):
-                block = window(stream, first, min(step, self.n_rows - first))
+                block = window(stream, self._first_row + first, min(step, self.n_rows - first))
                 yield np.require(block, self.dtype, ["C", "ALIGNED", "ENSUREARRAY"])
 
     def _rows(self, stream: IO[bytes], first: int, count: int) -> NDArray[np.floating]:
@@ -129,7 +150,7 @@ class NpyShard:
         """Rows of a Fortran-ordered file, collected from a stretch of each column."""
         block = np.empty((count, self.n_classes), dtype=self.dtype)
         for column in range(self.n_classes):
-            stream.seek(self._header.offset + (column * self.n_rows + first) * self.dtype.itemsize)
+            stream.seek(self._header.offset + (column * self._header.shape[0] + first) * self.dtype.itemsize)
             stretch = stream.read(count * self.dtype.itemsize)
             block[:, column] = np.frombuffer(stretch, dtype=self._header.dtype, count=count)
         return block

@@ -6,7 +6,7 @@ import contextlib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,12 @@ from energyalign.files.checks import (
     label_column,
     native,
     reading,
+    refuse_bomb,
     require_file,
     require_logits,
     rows_per_block,
 )
-from energyalign.files.npy import Header, NpyShard, read_header, read_vector
+from energyalign.files.npy import Header, NpyShard, read_array, read_header, read_vector
 from energyalign.files.spool import Spool
 
 KIND = "a .npz archive"
@@ -39,7 +40,7 @@ class NpzShard:
     def __init__(self, path: Path, name: str, key: str | None) -> None:
         self.path = path
         self.name = name
-        require_file(path, name)
+        file_size = require_file(path, name)
         with reading(name, KIND), zipfile.ZipFile(path) as archive:
             members = [one.removesuffix(".npy") for one in archive.namelist() if one.endswith(".npy")]
             self._key = _choose(archive, members, name, key)
@@ -48,16 +49,25 @@ class NpzShard:
         self._source = _member_name(name, self._key)
         require_logits(self._header.shape, self._header.dtype, self._source)
         self._header.check_length(size, self._source)
+        refuse_bomb(self._header.shape[1] * self._header.dtype.itemsize, file_size, f"a row of {self._source}")
         self._label_key = label_column([one for one in members if one != self._key], name)
         self._copy: Spool | None = None
         self.n_rows, self.n_classes = self._header.shape
         self.dtype = native(self._header.dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_copy": None}  # temporary files belong to the process that made them
+
+    def cut(self, most_rows: int) -> list[Self]:  # noqa: ARG002
+        """The whole: what is compressed can be read only from its beginning."""
+        return [self]
 
     def read_labels(self) -> NDArray[Any] | None:
         """The member ``label`` or ``labels``, if there is one."""
         if self._label_key is None:
             return None
         with self._member(self._label_key) as (stream, size):
+            refuse_bomb(size, self.path.stat().st_size, _member_name(self.name, self._label_key))
             return read_vector(stream, size, _member_name(self.name, self._label_key))
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
@@ -87,6 +97,21 @@ class NpzShard:
             with self._member(self._key) as (stream, _):
                 self._copy = Spool(stream, self._source, KIND)
         yield from NpyShard(self._copy.path, self._source).blocks()
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of an archive, whole, by their names."""
+    name = str(path)
+    file_size = require_file(path, name)
+    arrays = {}
+    with reading(name, KIND), zipfile.ZipFile(path) as archive:
+        members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+        refuse_bomb(sum(info.file_size for info in members), file_size, name)
+        for info in members:
+            key = info.filename.removesuffix(".npy")
+            with archive.open(info) as stream:
+                arrays[key] = read_array(stream, info.file_size, _member_name(name, key))
+    return arrays
 
 
 def _choose(archive: zipfile.ZipFile, members: list[str], name: str, key: str | None) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from energyalign.files.checks import (
     require_logits,
     rows_per_block,
 )
+from energyalign.files.parquet_pages import refuse_false_pages
 
 KIND = "a .parquet file"
 
@@ -47,18 +49,42 @@ class ParquetShard:
         self.path = path
         self.name = name
         require_file(path, name)
-        self._arrow = import_pyarrow(name)
         with reading(name, KIND), self._open() as file:
             schema = file.schema_arrow
             self.n_rows: int = file.metadata.num_rows
+            self._group_rows = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
             self._label = label_column(schema.names, name)
             self._lists = _list_column(self._arrow, schema, name, key)
             types, self._columns = self._layout(schema)
+            read = [*self._columns, *([] if self._label is None else [self._label])]
+            refuse_false_pages(path, name, read)
             # float16, the narrowest, decides nothing beside another type and serves when there is no column.
             self.dtype: np.dtype[Any] = np.result_type(np.float16, *(one.to_pandas_dtype() for one in types))
             self.n_classes = self._list_length(file) if self._lists else len(self._columns)
         self.class_names = None if self._lists else tuple(self._columns)
         require_logits((self.n_rows, self.n_classes), self.dtype, name)
+        self._groups = range(len(self._group_rows))
+        self._first_row = 0
+
+    @property
+    def _arrow(self) -> Any:
+        """Not an attribute: a shard may be sent to another process, and a module cannot."""
+        return import_pyarrow(self.name)
+
+    def cut(self, most_rows: int) -> list[Self]:
+        """The same rows as shards of one row group or more, as many as have at most so many rows."""
+        pieces: list[Self] = []
+        first = 0
+        for group, n_rows in enumerate(self._group_rows):
+            if pieces and pieces[-1].n_rows + n_rows <= most_rows:
+                pieces[-1]._groups = range(pieces[-1]._groups.start, group + 1)
+                pieces[-1].n_rows += n_rows
+            else:
+                piece = copy.copy(self)
+                piece._groups, piece._first_row, piece.n_rows = range(group, group + 1), first, n_rows
+                pieces.append(piece)
+            first += n_rows
+        return pieces
 
     def read_labels(self) -> NDArray[Any] | None:
         """The column ``label`` or ``labels``, if there is one."""
@@ -66,12 +92,15 @@ class ParquetShard:
             return None
         parts = []
         with reading(self.name, KIND):
-            for first, batch in self._batches(BLOCK_BYTES // 8, [self._label]):
+            for first, batch in self._batches(BLOCK_BYTES // 8, [self._label], as_dictionaries=True):
                 column = batch.column(self._label)
-                if self._arrow.types.is_dictionary(column.type):
-                    column = column.dictionary_decode()
                 self._refuse_null(column, first, self._label)
-                parts.append(column.to_numpy(zero_copy_only=False))
+                if self._arrow.types.is_dictionary(column.type):
+                    # Each text once, however many rows have it.
+                    texts = column.dictionary.to_numpy(zero_copy_only=False)
+                    parts.append(texts[column.indices.to_numpy(zero_copy_only=False)])
+                else:
+                    parts.append(column.to_numpy(zero_copy_only=False))
             return np.concatenate(parts)
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
@@ -81,16 +110,18 @@ class ParquetShard:
             for first, batch in self._batches(rows_per_block(self.n_classes, self.dtype), self._columns):
                 yield block_of(batch, first)
 
-    def _open(self) -> Any:
+    def _open(self, as_dictionaries: Sequence[str] = ()) -> Any:
         # Without pre-buffering and with a small buffer a column is read page by page; otherwise a whole row
         # group, which may be the whole file, comes into memory at once.
-        return self._arrow.parquet.ParquetFile(str(self.path), pre_buffer=False, buffer_size=2**14)
+        return self._arrow.parquet.ParquetFile(
+            str(self.path), pre_buffer=False, buffer_size=2**14, read_dictionary=list(as_dictionaries)
+        )
 
-    def _batches(self, n_rows: int, columns: list[str]) -> Iterator[tuple[int, Any]]:
+    def _batches(self, n_rows: int, columns: list[str], *, as_dictionaries: bool = False) -> Iterator[tuple[int, Any]]:
         """Record batches, each with the number of its first row."""
-        first = 0
-        with self._open() as file:
-            for batch in file.iter_batches(batch_size=n_rows, columns=columns):
+        first = self._first_row
+        with self._open(columns if as_dictionaries else ()) as file:
+            for batch in file.iter_batches(batch_size=n_rows, row_groups=list(self._groups), columns=columns):
                 yield first, batch
                 first += batch.num_rows
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.files.checks import label_column, require_extension
 from energyalign.files.class_numbers import EXTENSIONS, read_numbers
-from energyalign.files.csv import read_small
+from energyalign.files.csv import read_small, text_array
 from energyalign.files.jsonfile import json_type, read_json
 from energyalign.files.labels import label_indices
 from energyalign.files.npy import read_vector_file
@@ -42,8 +42,8 @@ def read_labels(path: str | Path, class_names: Sequence[str] | None = None) -> N
         case ".json":
             values = _text_or_numbers(_read_list(path, "class indices or of class names"))
         case _:
-            cells = [cells[0].strip() for _, cells in read_small(path, most_columns=1)]
-            values = np.array(cells[1:] if label_column(cells[:1], str(path)) else cells)
+            cells = text_array(cells[0] for _, cells in read_small(path, most_columns=1))
+            values = cells[1:] if label_column(cells[:1].tolist(), str(path)) else cells
     return label_indices(values, class_names, str(path))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -22,6 +22,14 @@ _DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 
 class CannotRun(EnergyAlignError):
     """onnxruntime refused a model or an input; the message is its reason, in one line."""
+
+
+class Input(NamedTuple):
+    """What a model takes under a name; a length that is free is text, or None."""
+
+    name: str
+    type: str
+    shape: tuple[int | str | None, ...]
 
 
 class Session:
@@ -42,13 +50,15 @@ class Session:
         options.log_severity_level = _ONLY_FATAL
         options.add_session_config_entry(_DATA_FOLDER, str(folder.absolute()))
         try:
+            # Its fallback from the processor is the processor, once more, and lines on standard output.
             self._session = onnxruntime.InferenceSession(
-                _bytes_showing(model, show), options, providers=["CPUExecutionProvider"]
+                _bytes_showing(model, show), options, providers=["CPUExecutionProvider"], enable_fallback=0
             )
+            # Read out at once: names in a damaged file may be no text, and asking for them is an error then.
+            self.inputs = [Input(one.name, one.type, tuple(one.shape)) for one in self._session.get_inputs()]
+            self.output_types: dict[str, str] = {one.name: one.type for one in self._session.get_outputs()}
         except Exception as error:  # onnxruntime's errors have no base class of their own
             raise CannotRun(_reason(error)) from error
-        self.inputs = self._session.get_inputs()
-        self.output_types: dict[str, str] = {one.name: one.type for one in self._session.get_outputs()}
 
     def run(self, inputs: Values) -> Values:
         """Every output that is a tensor of a type that NumPy has, by name."""

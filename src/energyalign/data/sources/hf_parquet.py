@@ -19,11 +19,13 @@ from energyalign.data.in_memory import into_memory_if_small
 from energyalign.data.preparation import IMAGENET_MEAN, IMAGENET_STD, LargePreparation, Normalisation
 from energyalign.data.sources.base import Source
 from energyalign.data.verify import check_no_gap
-from energyalign.files.checks import reading
+from energyalign.files.checks import reading, refuse_bomb
 from energyalign.files.parquet import import_pyarrow
+from energyalign.files.parquet_pages import refuse_false_pages
 
 LABEL_COLUMNS = ("label", "fine_label", "labels")
 _PREFIXES = {"train": ("train",), "val": ("validation", "val", "valid"), "test": ("test",)}
+_ROWS = 256
 _MOST_BYTES = 32 * 2**30  # the encoded images of a split are kept in memory
 
 
@@ -134,7 +136,7 @@ def _read_shard(arrow: Any, path: Path) -> _Shard:
                 f"{path} needs one column of images (structs with the field `bytes`) and one of class numbers "
                 f"({', '.join(LABEL_COLUMNS)}); its columns: {some_of(schema.names)}."
             )
-        table = arrow.parquet.read_table(path, columns=[pictures[0], labels[0]])
+        table = _read_columns(arrow, path, [pictures[0], labels[0]])
         column = table[labels[0]]
         if column.null_count or not arrow.types.is_integer(column.type):
             raise EnergyAlignError(f"{path}: the column {labels[0]} must hold a class number in every row.")
@@ -142,6 +144,18 @@ def _read_shard(arrow: Any, path: Path) -> _Shard:
         if encoded.type != arrow.large_binary():
             encoded = encoded.cast(arrow.large_binary())  # shards of one set may differ in this, and columns must not
         return _Shard(encoded, column.to_numpy().astype(np.int64), _names_in(schema, labels[0]))
+
+
+def _read_columns(arrow: Any, path: Path, columns: list[str]) -> Any:
+    """These columns of a file, few rows at a time: the same image may be in all of them and in the file once."""
+    size, in_memory, batches = path.stat().st_size, 0, []
+    with arrow.parquet.ParquetFile(path, pre_buffer=False) as file:
+        refuse_false_pages(path, str(path), columns)
+        for batch in file.iter_batches(batch_size=_ROWS, columns=columns):
+            in_memory += batch.nbytes
+            refuse_bomb(in_memory, size, str(path))
+            batches.append(batch)
+        return arrow.Table.from_batches(batches, arrow.schema([file.schema_arrow.field(one) for one in columns]))
 
 
 def _names_in(schema: Any, column: str) -> tuple[str, ...] | None:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.files.checks import refuse_bomb
 
 _UNSIGNED_BYTES = 8
-_MOST_BYTES = 2**30  # of one file unpacked; Fashion-MNIST has 47 million
 
 
 def read_idx(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
@@ -26,8 +26,7 @@ def read_idx(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
             if (zeros, kind, stated) != (0, _UNSIGNED_BYTES, n_dimensions):
                 raise ValueError("it does not begin like one")
             size = math.prod(sizes)
-            if size > _MOST_BYTES:
-                raise ValueError(f"it claims to hold {size:,} bytes")
+            refuse_bomb(size, path.stat().st_size, "its content")
             content = stream.read(size + 1)  # one more, to see that it ends there
             if len(content) != size:
                 raise ValueError(

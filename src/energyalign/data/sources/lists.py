@@ -85,9 +85,9 @@ def read_list(path: Path) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dt
             raise EnergyAlignError(f"{path}, line {number}: {line[:80]!r} is not `path label` with a class number.")
         image, label = words[0].lstrip(), words[1]
         place = PurePosixPath(image)
-        if place.is_absolute() or ".." in place.parts:
+        if place.is_absolute() or ".." in place.parts or "\0" in image:
             raise EnergyAlignError(
-                f"{path}, line {number}: the path {image[:80]} leads out of the data root. Give paths below it."
+                f"{path}, line {number}: the path {image[:80]!r} leads out of the data root. Give paths below it."
             )
         paths.append(image)
         labels.append(int(label))

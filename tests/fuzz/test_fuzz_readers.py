@@ -1,0 +1,34 @@
+"""Every reader of files takes thousands of mutated files: a result or our error, within bounds of memory and time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from fuzz_readers import READERS
+from warm_process import WarmProcess
+
+CASES = 10_000
+PROGRAM = Path(__file__).parents[1] / "helpers" / "fuzz_run.py"
+
+
+def fuzz(folder: Path, *arguments: object) -> str:
+    """What the program prints, when it has ended; it guards against hangs by itself."""
+    process = WarmProcess([PROGRAM, *arguments], folder, folder / "logs")
+    while (code := process.poll()) is None:
+        time.sleep(0.1)
+    printed = (folder / "logs" / "stdout").read_text()
+    assert code == 0, printed + process.stderr
+    return printed
+
+
+def test_some_mutations_for_every_reader(tmp_path: Path) -> None:
+    printed = fuzz(tmp_path, "all", "--cases", "0:100")
+    assert [line.split(":")[0] for line in printed.splitlines()] == list(READERS)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("reader", READERS)
+def test_many_mutations(tmp_path: Path, reader: str) -> None:
+    assert fuzz(tmp_path, reader, "--cases", f"100:{100 + CASES}").startswith(f"{reader}: {CASES:,} cases in ")
