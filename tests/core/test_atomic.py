@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import energyalign
-from energyalign.core.atomic import atomic_write, refuse_unwritable
+from energyalign.core.atomic import atomic_write, refuse_unwritable, remove_folder
 from energyalign.core.errors import EnergyAlignError
 
 
@@ -191,3 +191,19 @@ class TestBeforeTheWork:
         with pytest.raises(EnergyAlignError, match="is not writable"):
             refuse_unwritable(tmp_path / "a")
         tmp_path.chmod(0o700)
+
+
+def test_a_folder_goes_at_once_or_leaves_a_leftover(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "stage").mkdir()
+    (tmp_path / "stage" / "file").write_text("x")
+    monkeypatch.setattr("energyalign.core.atomic.os.unlink", killed)
+    with pytest.raises(KeyboardInterrupt):
+        remove_folder(tmp_path / "stage")
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == [".stage.part"]
+    (tmp_path / "stage").mkdir()
+    remove_folder(tmp_path / "stage")
+    assert list(tmp_path.iterdir()) == []

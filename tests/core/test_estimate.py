@@ -172,11 +172,11 @@ def test_energies_are_estimated_once_per_evidence(monkeypatch: pytest.MonkeyPatc
 def _counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count passes over any evidence, which are really made."""
     passes: list[int] = []
-    blocks: Callable[..., Any] = Evidence.blocks
+    accumulate: Callable[..., Any] = Evidence.accumulate
 
     def counted(self: Evidence, *args: Any) -> Any:
         passes.append(1)
-        return blocks(self, *args)
+        return accumulate(self, *args)
 
-    monkeypatch.setattr(Evidence, "blocks", counted)
+    monkeypatch.setattr(Evidence, "accumulate", counted)
     return passes

@@ -74,7 +74,7 @@ def test_log_mass_where_the_mass_underflows() -> None:
 
 
 def test_residuals_are_posterior_minus_truth() -> None:
-    parts = list(model().residuals(BIASES, np.zeros(3)))
+    parts = list(model().at(BIASES).residuals(model().evidence.blocks(), np.zeros(3)))
     residual = np.concatenate([part for part, _ in parts])
     np.testing.assert_allclose(residual, posterior() - np.eye(3)[SHARED.indices[LABELS]], atol=1e-14)
     # Σ repeats · (weight / total)²: a row seen r times counts as r samples, not as one of weight r.
@@ -84,7 +84,7 @@ def test_residuals_are_posterior_minus_truth() -> None:
 def test_residuals_without_labels_are_posterior_minus_mass() -> None:
     bare = MeanPosterior(Evidence.from_arrays(LOGITS), SHARED)
     mass = bare.moments(BIASES, curvature=False).mass
-    residual = np.concatenate([part for part, _ in bare.residuals(BIASES, mass)])
+    residual = np.concatenate([part for part, _ in bare.at(BIASES).residuals(bare.evidence.blocks(), mass)])
     np.testing.assert_allclose(residual, posterior() - posterior().mean(0), atol=1e-14)
 
 

@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
         Progress(quiet=arguments.quiet) as progress,
         matrix_writer(arguments.out, shards.n_rows, n_columns, dtype, names if n_columns else None) as writer,
     ):
-        for block in progress.watch("applying shifts", shards)():
+        for block in progress.watch("applying shifts", shards):
             writer.write(convert(block))
     if not arguments.quiet and arguments.out != "-":
         print(f"Wrote {arguments.form} of {shards.n_rows:,} samples to {arguments.out}.")

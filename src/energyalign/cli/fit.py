@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from energyalign.core.evidence import Evidence
+    from energyalign.core.parts import Engine
     from energyalign.core.shifts import Shifts
     from energyalign.files import ShardSet
 
@@ -16,6 +17,7 @@ examples:
   energyalign fit val_logits.npy --labels val_labels.npy --counts counts.json --evidence held-out --out shifts.json
   energyalign fit shards/*.npy --counts counts.json --estimator lse --clusters 8 --out shifts.json
   energyalign fit scored.csv --out shifts.json                 (a column named `label` holds the labels)
+  energyalign fit 'shards/**/*.npy' --jobs 8 --out shifts.json  (more shards than a shell can pass on)
   export_logits | energyalign fit - --estimator marginal --out - > shifts.json
 """
 
@@ -32,7 +34,10 @@ def add_parser(commands: Any) -> None:
     )
     add = parser.add_argument
     add(
-        "logits", nargs="+", metavar="LOGITS", help=".npy, .npz, .parquet or .csv shards, samples x classes; - is stdin"
+        "logits",
+        nargs="+",
+        metavar="LOGITS",
+        help=".npy, .npz, .parquet or .csv shards, samples x classes, or a quoted pattern of their names; - is stdin",
     )
     add("--labels", metavar="FILE", help="class of each sample: .npy, .json or .csv")
     add("--counts", metavar="FILE", help="training samples per class: a JSON list, or names to counts; .npy; .csv")
@@ -47,6 +52,11 @@ def add_parser(commands: Any) -> None:
         help="unlabelled logits of the target data, from which its label distribution is estimated (EM)")  # fmt: skip
     add("--tau", type=float, default=1.0, help="scale of estimator `prior` (default: 1)")
     add("--key", help="which array of an .npz file, or list column of a .parquet file, holds the logits")
+    add("--jobs", type=int, metavar="N",
+        help="local processes that share the shards, with one thread each (default: the threads of one); the result is "
+        "the same to the bit")  # fmt: skip
+    add("--engine", default="local", choices=["local", "ray"], help="this machine (default) or a Ray cluster")
+    add("--address", metavar="A", help="of the Ray cluster; without it one is started on this machine")
     add("--out", metavar="FILE", help="where to write the shifts (JSON); - is stdout")
     add("--report", metavar="FILE", help="also write a page to look at and to try it, if there are labels (HTML)")
     add("--quiet", action="store_true", help="print no tables and no progress; warnings and errors stay")
@@ -56,14 +66,24 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read, fit, print, write."""
     import warnings
+    from dataclasses import replace
 
     from energyalign.cli.progress import Progress
+    from energyalign.core.before_after import scores_with
     from energyalign.core.errors import UntrustedEstimateWarning
     from energyalign.core.fitting import fit_shifts
+    from energyalign.files.engines import open_engine
+    from energyalign.files.patterns import expand_patterns
 
     _refuse_contradictions(arguments)
-    with Progress(quiet=arguments.quiet) as progress:
-        evidence, shards = _open_evidence(arguments, progress)
+    arguments.logits = expand_patterns(arguments.logits)
+    arguments.target_logits = expand_patterns(arguments.target_logits or [])
+    evidence, shards = _open_evidence(arguments)
+    with (
+        open_engine(arguments.engine, jobs=arguments.jobs, address=arguments.address) as engine,
+        Progress(quiet=arguments.quiet) as progress,
+    ):
+        evidence = replace(evidence, engine=progress.engine("reading logits", engine))
         with warnings.catch_warnings():
             # They are on the result too, and printed from there without a traceback's noise.
             warnings.simplefilter("ignore", UntrustedEstimateWarning)
@@ -75,8 +95,10 @@ def run(arguments: argparse.Namespace) -> None:
                 tau=arguments.tau,
             )
         if arguments.target_logits:
-            shifts = _aim_at(arguments, shifts, progress)
-        scores = None if evidence.labels is None else _score(shards, evidence, shifts, progress)
+            shifts = _aim_at(arguments, shifts, progress.engine("target prior", engine))
+        scores = None
+        if evidence.labels is not None:
+            scores = scores_with(replace(evidence, engine=progress.engine("scoring", engine)), shifts.values)
     # The file first: a reader of the tables that goes away (| head) must not cost the result.
     _write(arguments, shifts)
     if arguments.report and evidence.labels is not None:
@@ -94,12 +116,16 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
         )
     if arguments.report is not None and arguments.report in ("-", arguments.out):
         raise EnergyAlignError("--report writes a page to a file of its own: give it another name.")
+    if arguments.engine == "ray" and "-" in (*arguments.logits, *(arguments.target_logits or ())):
+        raise EnergyAlignError(
+            "standard input cannot be read by a Ray cluster: save it to a file that all its machines see."
+        )
     for file in (arguments.out, arguments.report):
         if file not in (None, "-"):
             refuse_unwritable(file)  # before an hour of reading, not after
 
 
-def _open_evidence(arguments: argparse.Namespace, progress: Any) -> tuple[Evidence, ShardSet]:
+def _open_evidence(arguments: argparse.Namespace) -> tuple[Evidence, ShardSet]:
     from energyalign.core.errors import EnergyAlignError
     from energyalign.core.evidence import Evidence
     from energyalign.files import in_class_order, open_shards, read_counts, read_labels
@@ -114,15 +140,10 @@ def _open_evidence(arguments: argparse.Namespace, progress: Any) -> tuple[Eviden
     labels = read_labels(arguments.labels, names) if arguments.labels else shards.labels
     if arguments.report and labels is None:
         raise EnergyAlignError("--report shows which predictions are right: give --labels, or leave it out.")
-    evidence = Evidence.from_blocks(
-        progress.watch("reading logits", shards),
-        shards.n_rows,
-        shards.n_classes,
-        labels,
-        counts=counts,
-        kind=arguments.evidence,
-        class_names=names,
-    )
+    evidence = Evidence.from_parts(
+        shards.parts(), shards.n_classes, labels,
+        counts=counts, kind=arguments.evidence, class_names=names,
+    )  # fmt: skip
     return evidence, shards
 
 
@@ -142,7 +163,7 @@ def _target_prior(arguments: argparse.Namespace, evidence: Evidence) -> Any:
     return read_prior(arguments.target_prior, evidence.class_names) if arguments.target_prior else None
 
 
-def _aim_at(arguments: argparse.Namespace, shifts: Shifts, progress: Any) -> Shifts:
+def _aim_at(arguments: argparse.Namespace, shifts: Shifts, engine: Engine) -> Shifts:
     """The same shifts for the label distribution of unlabelled target data."""
     from energyalign.core.evidence import Evidence
     from energyalign.core.target_estimation import estimate_target_prior
@@ -150,21 +171,8 @@ def _aim_at(arguments: argparse.Namespace, shifts: Shifts, progress: Any) -> Shi
 
     shards = open_shards(arguments.target_logits, key=arguments.key)
     refuse_other_classes(shards, shifts, arguments.target_logits[0], arguments.logits[0])
-    target = Evidence.from_blocks(progress.watch("target prior", shards), shards.n_rows, shards.n_classes)
+    target = Evidence.from_parts(shards.parts(), shards.n_classes, engine=engine)
     return shifts.with_target(estimate_target_prior(target, shifts))
-
-
-def _score(shards: ShardSet, evidence: Evidence, shifts: Shifts, progress: Any) -> Any:
-    from energyalign.core.metrics import ClassScores
-
-    before, after = ClassScores(evidence.n_classes), ClassScores(evidence.n_classes)
-    start = 0
-    for block in progress.watch("scoring", shards)():
-        labels = evidence.labels[start : start + len(block)]  # type: ignore[index]
-        start += len(block)
-        before.update(block, labels)
-        after.update(shifts.apply(block), labels)
-    return before, after
 
 
 def _write_page(

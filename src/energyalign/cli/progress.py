@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 if TYPE_CHECKING:
+    from energyalign.core.parts import Engine, Stretch
     from energyalign.files import ShardSet
+
+Result = TypeVar("Result")
 
 
 class Progress:
-    """Watches passes over shards. Estimators read the evidence several times: each pass is one bar."""
+    """Watches passes over shards, or over evidence in parts, which estimators go through several times."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._bar: Any = None
@@ -32,22 +36,39 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def watch(self, what: str, shards: ShardSet) -> Callable[[], Iterator[Any]]:
-        """A function that reads the shards from the start, showing how far it is."""
-        passes = 0
+    def watch(self, what: str, shards: ShardSet) -> Iterator[Any]:
+        """The blocks of the shards, showing how far they are read."""
+        with self._task(what, shards.n_rows) as advance:
+            for block in shards.blocks():
+                yield block
+                advance(len(block))
 
-        def read() -> Iterator[Any]:
-            nonlocal passes
-            if self._bar is None:
-                yield from shards.blocks()
-                return
-            passes += 1
-            task = self._bar.add_task(f"{what}, pass {passes}" if passes > 1 else what, total=shards.n_rows)
-            try:
-                for block in shards.blocks():
-                    yield block
-                    self._bar.advance(task, len(block))
-            finally:
-                self._bar.remove_task(task)
+    def engine(self, what: str, engine: Engine) -> Engine:
+        """The engine with a bar for each pass, which moves with every part that is done."""
+        return _Watched(self._task, what, engine)
 
-        return read
+    @contextlib.contextmanager
+    def _task(self, what: str, total: int) -> Iterator[Callable[[int], object]]:
+        """A bar for so many rows, and the function that moves it."""
+        if self._bar is None:
+            yield lambda _rows: None
+            return
+        task = self._bar.add_task(what, total=total)
+        try:
+            yield lambda rows: self._bar.advance(task, rows)
+        finally:
+            self._bar.remove_task(task)
+
+
+class _Watched:
+    def __init__(self, task: Callable[..., Any], what: str, engine: Engine) -> None:
+        self._task, self._what, self._engine = task, what, engine
+        self._passes = 0
+
+    def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
+        self._passes += 1
+        what = f"{self._what}, pass {self._passes}" if self._passes > 1 else self._what
+        with self._task(what, sum(stretch.n_rows for stretch in stretches)) as advance:
+            for stretch, result in zip(stretches, self._engine.map(work, stretches), strict=True):
+                yield result
+                advance(stretch.n_rows)

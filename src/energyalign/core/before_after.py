@@ -1,17 +1,20 @@
-"""What a correction does to accuracy, measured on samples that it was not fitted on."""
+"""What a correction does to accuracy, class by class."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from energyalign.core.arrays import like, working_precision
+from energyalign.core.arrays import Floats, like, working_precision
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimate import estimate
 from energyalign.core.estimators import make_estimator
 from energyalign.core.evidence import Evidence
 from energyalign.core.metrics import ClassScores
+from energyalign.core.parts import Block
 from energyalign.core.scoring import assign_folds
 from energyalign.core.sharing import Sharing
 from energyalign.core.shifts import Shifts
@@ -22,6 +25,11 @@ class BeforeAfter(NamedTuple):
 
     before: ClassScores
     after: ClassScores
+
+    def merge(self, other: BeforeAfter) -> None:
+        """Add all that `other` has seen."""
+        self.before.merge(other.before)
+        self.after.merge(other.after)
 
 
 def before_and_after(evidence: Evidence, shifts: Shifts) -> BeforeAfter:
@@ -38,9 +46,20 @@ def before_and_after(evidence: Evidence, shifts: Shifts) -> BeforeAfter:
     scores = BeforeAfter(ClassScores(evidence.n_classes), ClassScores(evidence.n_classes))
     for fold in range(int(folds.max()) + 1):
         values = estimate(evidence.subset(folds != fold), estimator, sharing).shifts + np.log(shifts.target_prior)
-        for block in evidence.subset(folds == fold).blocks():
-            assert block.labels is not None
-            logits = working_precision(block.logits)
-            scores.before.update(logits, block.labels)
-            scores.after.update(logits + like(values, logits)[None, :], block.labels)
+        scores.merge(scores_with(evidence.subset(folds == fold), values))
+    return scores
+
+
+def scores_with(evidence: Evidence, shifts: Floats) -> BeforeAfter:
+    """Scores of the raw model and of the one with these shifts, on all of the evidence, which must have labels."""
+    return evidence.accumulate(partial(_scores_with, shifts))
+
+
+def _scores_with(shifts: Floats, blocks: Iterable[Block]) -> BeforeAfter:
+    scores = BeforeAfter(ClassScores(len(shifts)), ClassScores(len(shifts)))
+    for block in blocks:
+        assert block.labels is not None
+        logits = working_precision(block.logits)
+        scores.before.update(logits, block.labels)
+        scores.after.update(logits + like(shifts, logits)[None, :], block.labels)
     return scores

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal, Self, TypeAlias, get_args
+from functools import cached_property, partial
+from typing import Any, Literal, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,15 @@ from energyalign.core.arrays import (
     as_logits,
     namespace,
     refuse_bad_value,
-    row_pieces,
     to_numpy,
     working_precision,
 )
 from energyalign.core.checks import check_counts, check_groups, check_labels, per_sample
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.free_energy import FreeEnergy
+from energyalign.core.parts import IN_TURN, Block, Engine, Mergeable, Part, Source, Stretch
 
+Total = TypeVar("Total", bound=Mergeable)
 EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
 _ROWS_PER_BLOCK = 4096
 _ROWS_TO_LOOK_AT = 64
@@ -33,27 +34,13 @@ _IMBALANCED = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
-    """Some rows of the evidence.
-
-    `weights` make the classes equal, `repeats` say how often a row was seen, `samples` are the rows' numbers.
-    """
-
-    logits: Array
-    labels: Ints | None
-    weights: Floats
-    repeats: Floats
-    samples: Ints
-
-
-@dataclass(frozen=True, eq=False)
 class Evidence:
-    """Logits that can be read several times in blocks, with labels and training counts if they are known.
+    """Logits that can be read several times, in parts, with labels and training counts if they are known.
 
     With labels, samples are weighted so that every class present counts the same: an imbalanced sample
     serves as well as a re-sampled balanced one. Without labels the sample is taken to be balanced.
 
-    Use `from_arrays` or `from_blocks`.
+    Use `from_arrays`, `from_blocks` or `from_parts`.
 
     Attributes
     ----------
@@ -67,7 +54,7 @@ class Evidence:
         an outer cross-validation.
     """
 
-    read: Callable[[], Iterable[Array]]
+    parts: tuple[Part, ...]
     n_samples: int
     n_classes: int
     labels: Ints | None = None
@@ -79,6 +66,7 @@ class Evidence:
     keep: Bools | None = None
     counts_from_labels: bool = False
     accumulated: FreeEnergy | None = None
+    engine: Engine = IN_TURN
 
     @classmethod
     def from_arrays(
@@ -114,11 +102,32 @@ class Evidence:
         class_names: Sequence[str] | None = None,
         groups: npt.ArrayLike | None = None,
     ) -> Self:
-        """Evidence that `read()` yields block by block, the same blocks at every call.
+        """Evidence that `read()` yields block by block, the same blocks at every call."""
+        return cls.from_parts(
+            (Source(read, n_samples),), n_classes, labels,
+            repeats=repeats, counts=counts, kind=kind, class_names=class_names, groups=groups,
+        )  # fmt: skip
+
+    @classmethod
+    def from_parts(
+        cls,
+        parts: Sequence[Part],
+        n_classes: int,
+        labels: Array | None = None,
+        *,
+        repeats: Array | None = None,
+        counts: npt.ArrayLike | None = None,
+        kind: EvidenceKind = "training",
+        class_names: Sequence[str] | None = None,
+        groups: npt.ArrayLike | None = None,
+        engine: Engine = IN_TURN,
+    ) -> Self:
+        """Evidence in parts, which the engine may work on at the same time: the result is the same to the bit.
 
         Without `counts`, the numbers of labels stand in for them if the largest is at least twice the smallest.
         Otherwise the sample was balanced, up to chance, and says nothing about the training data.
         """
+        n_samples = sum(part.n_rows for part in parts)
         if n_samples < 1:
             raise EnergyAlignError("the evidence is empty: give at least one row of logits.")
         if kind not in get_args(EvidenceKind):
@@ -128,7 +137,7 @@ class Evidence:
         checked_labels = None if labels is None else check_labels(labels, n_samples, n_classes)
         checked_counts = None if counts is None else check_counts(counts, n_classes)
         evidence = cls(
-            read=read,
+            parts=tuple(parts),
             n_samples=n_samples,
             n_classes=n_classes,
             labels=checked_labels,
@@ -137,6 +146,7 @@ class Evidence:
             kind=kind,
             class_names=None if class_names is None else tuple(str(name) for name in class_names),
             groups=None if groups is None else check_groups(groups, n_samples),
+            engine=engine,
         )
         seen = evidence.label_counts
         if checked_counts is None and seen is not None and seen.min() > 0 and seen.max() >= _IMBALANCED * seen.min():
@@ -218,46 +228,40 @@ class Evidence:
 
     def blocks(self, most_rows: int = _ROWS_PER_BLOCK) -> Iterator[Block]:
         """The evidence in blocks of at most so many rows, each with what is known of its samples."""
+        for stretch in self._stretches():
+            yield from stretch.blocks(most_rows)
+
+    def accumulate(self, fill: Callable[[Iterable[Block]], Total], most_rows: int = _ROWS_PER_BLOCK) -> Total:
+        """One pass: what `fill` makes of the blocks of each part, merged in the order of the parts.
+
+        The engine may call `fill` in other processes, which it reaches as a pickle, and so does its result come back.
+        """
+        total = fill(())
+        stretches = [stretch for stretch in self._stretches() if stretch.counts]
+        for found in self.engine.map(partial(_fill, fill, most_rows), stretches):
+            total.merge(found)
+        return total
+
+    def _stretches(self) -> Iterator[Stretch]:
+        """The parts, each with what is known of its samples."""
         start = 0
-        for source in self.read():
-            checked = as_logits(source, self.n_classes)
-            for _, logits in row_pieces(checked, most_rows):
-                rows = slice(start, start + logits.shape[0])
-                start = rows.stop
-                if start > self.n_samples:
-                    break
-                repeats = self.occurrences[rows]
-                kept = np.flatnonzero(repeats > 0)
-                if len(kept) == 0:
-                    continue
-                labels = None if self.labels is None else self.labels[rows][kept]
-                balancing = self._class_weights
-                yield Block(
-                    logits if len(kept) == len(repeats) else _take_rows(logits, kept),
-                    labels,
-                    np.ones(len(kept)) if labels is None or balancing is None else balancing[labels],
-                    repeats[kept],
-                    rows.start + kept,
-                )
-        if start != self.n_samples:
-            raise EnergyAlignError(
-                f"{self.n_samples:,} samples of evidence were announced, but reading gave another number. "
-                "The source must yield the same blocks every time it is read."
+        plain = self.repeats is None and self.keep is None
+        for part in self.parts:
+            rows = slice(start, start + part.n_rows)
+            start = rows.stop
+            yield Stretch(
+                part,
+                rows.start,
+                self.n_classes,
+                labels=None if self.labels is None else self.labels[rows],
+                occurrences=None if plain else self.occurrences[rows],
+                class_weights=self._class_weights,
             )
 
     @cached_property
     def free_energy(self) -> FreeEnergy:
         """Free energies of the balanced evidence: one pass, kept."""
-        if self.accumulated is not None:
-            return self.accumulated
-        energy = FreeEnergy(self.n_classes)
-        for block in self.blocks():
-            try:
-                energy.update(block.logits, weights=block.weights, repeats=block.repeats)
-            except EnergyAlignError:
-                refuse_bad_value(block.logits, block.samples)  # by its number in the evidence, not in the block
-                raise
-        return energy
+        return self.accumulated or self.accumulate(partial(_energies, self.n_classes))
 
     @cached_property
     def masked(self) -> Bools:
@@ -310,10 +314,16 @@ def _refuse_reading() -> Iterable[Array]:
     )
 
 
-def _take_rows(logits: Array, rows: Ints) -> Array:
-    xp = namespace(logits)
-    if isinstance(logits, np.ndarray):
-        return logits[rows]
-    from array_api_compat import device
+def _fill(fill: Callable[[Iterable[Block]], Total], most_rows: int, stretch: Stretch) -> Total:
+    return fill(stretch.blocks(most_rows))
 
-    return xp.take(logits, xp.asarray(rows, device=device(logits)), axis=0)
+
+def _energies(n_classes: int, blocks: Iterable[Block]) -> FreeEnergy:
+    energy = FreeEnergy(n_classes)
+    for block in blocks:
+        try:
+            energy.update(block.logits, weights=block.weights, repeats=block.repeats)
+        except EnergyAlignError:
+            refuse_bad_value(block.logits, block.samples)  # by its number in the evidence, not in the block
+            raise
+    return energy

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from typing import Self
 
 import numpy as np
 
 from energyalign.core.arrays import Bools, Floats, Ints, like, namespace, to_numpy, working_precision
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import CannotGoOn, EnergyAlignError
 from energyalign.core.estimate import estimate
 from energyalign.core.estimators import Estimator
 from energyalign.core.evidence import Evidence
+from energyalign.core.parts import Block
 from energyalign.core.sharing import Sharing
 
 N_FOLDS = 5
@@ -42,9 +46,14 @@ def cross_fitted_scores(evidence: Evidence, options: list[tuple[Estimator, Shari
         for i, (estimator, sharing) in enumerate(options):
             try:
                 shifts[i] = estimate(others, estimator, sharing).shifts
+            except CannotGoOn:
+                raise  # nothing that the option is to blame for
             except EnergyAlignError as error:
                 problems.setdefault(i, str(error))
-        _mark_right(evidence, folds == fold, shifts + np.log(target), right)
+        scored = folds == fold
+        right[:, scored & (evidence.occurrences > 0)] = (
+            evidence.subset(scored).accumulate(partial(_predicted_right, shifts + np.log(target))).marks
+        )
     scored = folds >= 0
     standing = [i for i in range(len(options)) if i not in problems]
     if not scored.any() or not standing:
@@ -101,18 +110,31 @@ def rank_in_class(labels: Ints, n_classes: int) -> tuple[Ints, Ints]:
     return rank, sizes
 
 
-def _mark_right(evidence: Evidence, scored: Bools, shifts: Floats, right: Bools) -> None:
-    """Write into `right` which of the scored samples each row of shifts classifies correctly."""
-    position = np.flatnonzero(scored & (evidence.occurrences > 0))
-    start = 0
-    for block in evidence.subset(scored).blocks():
+class _Right:
+    """Which samples each of the options classifies correctly."""
+
+    def __init__(self, n_options: int) -> None:
+        self._parts: list[Bools] = [np.zeros((n_options, 0), dtype=bool)]
+
+    @property
+    def marks(self) -> Bools:
+        return np.concatenate(self._parts, axis=1)
+
+    def add(self, right: Bools) -> None:
+        self._parts.append(right)
+
+    def merge(self, other: Self) -> None:
+        self._parts += other._parts
+
+
+def _predicted_right(shifts: Floats, blocks: Iterable[Block]) -> _Right:
+    right = _Right(len(shifts))
+    for block in blocks:
         xp = namespace(block.logits)
-        rows = position[start : start + block.logits.shape[0]]
-        start += len(rows)
         logits = working_precision(block.logits)
-        for i, shift in enumerate(shifts):
-            predicted = to_numpy(xp.argmax(logits + like(shift, logits)[None, :], axis=1))
-            right[i, rows] = predicted == block.labels
+        predicted = [to_numpy(xp.argmax(logits + like(shift, logits)[None, :], axis=1)) for shift in shifts]
+        right.add(np.stack(predicted) == block.labels)
+    return right
 
 
 class _Comparison:

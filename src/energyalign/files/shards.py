@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +23,10 @@ from energyalign.files.spool import Spool
 from energyalign.files.stdin import DASH, STDIN, spool_stdin
 
 EXTENSIONS = (".npy", ".npz", ".parquet", ".csv")
+
+PART_BYTES = 16 * 2**20
+FEWEST_ROWS = 256
+MOST_SHARDS = 32  # in a part: to open a small file takes as long as to read it
 
 
 class Shard(Protocol):
@@ -42,8 +47,27 @@ class Shard(Protocol):
     def read_labels(self) -> NDArray[Any] | None:
         """The labels beside the logits as the file has them, numbers or text."""
 
+    def cut(self, most_rows: int) -> Sequence[Shard]:
+        """The same rows as shards of at most so many, or of more where the format cannot be read from the middle."""
+
     def blocks(self) -> Iterator[NDArray[np.floating]]:
         """The rows from first to last, in blocks of bounded size."""
+
+
+@dataclass(frozen=True)
+class ShardPart:
+    """Shards that follow one another, or some rows of one, in a form that another process can read."""
+
+    shards: tuple[Shard, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Samples in it."""
+        return sum(shard.n_rows for shard in self.shards)
+
+    def blocks(self) -> Iterator[NDArray[np.floating]]:
+        """The rows from first to last, in blocks of bounded size."""
+        return blocks_of(self.shards)
 
 
 class ShardSet:
@@ -100,16 +124,37 @@ class ShardSet:
             At most about 8 MB, C-contiguous, in the shard's own floating type and native byte order. It may
             be read-only.
         """
-        for shard in self._shards:
-            n_rows = 0
-            for block in shard.blocks():
-                n_rows += len(block)
-                yield block
-            if n_rows != shard.n_rows:
-                raise EnergyAlignError(
-                    f"{shard.name} had {shard.n_rows} rows when it was opened and {n_rows} when it was read: "
-                    "let nothing write to it meanwhile, and start again."
-                )
+        return blocks_of(self._shards)
+
+    def parts(self) -> tuple[ShardPart, ...]:
+        """The same rows in parts for evidence. The cut depends on the files alone, not on who will read the parts."""
+        row_bytes = self.n_classes * self.dtype.itemsize
+        # What a pass finds in a part is some numbers per class: much less than the part only if that has many rows.
+        most_rows = max(FEWEST_ROWS, PART_BYTES // row_bytes)
+        parts: list[ShardPart] = []
+        shards: list[Shard] = []
+        rows = 0
+        for piece in (piece for shard in self._shards for piece in shard.cut(most_rows)):
+            if shards and (rows + piece.n_rows > most_rows or len(shards) == MOST_SHARDS):
+                parts.append(ShardPart(tuple(shards)))
+                rows, shards = 0, []
+            rows += piece.n_rows
+            shards.append(piece)
+        return (*parts, ShardPart(tuple(shards)))
+
+
+def blocks_of(shards: Iterable[Shard]) -> Iterator[NDArray[np.floating]]:
+    """The blocks of one shard after another; one that has changed since it was opened is refused."""
+    for shard in shards:
+        n_rows = 0
+        for block in shard.blocks():
+            n_rows += len(block)
+            yield block
+        if n_rows != shard.n_rows:
+            raise EnergyAlignError(
+                f"{shard.name} had {shard.n_rows} rows when it was opened and {n_rows} when it was read: "
+                "let nothing write to it meanwhile, and start again."
+            )
 
 
 def open_shards(paths: Sequence[str | Path], *, key: str | None = None) -> ShardSet:
@@ -144,7 +189,8 @@ def open_shards(paths: Sequence[str | Path], *, key: str | None = None) -> Shard
             shards.append(_open(spool.path, STDIN, extension, key))
         else:
             extension = require_extension(Path(path), EXTENSIONS)
-            shards.append(_open(Path(path), str(path), extension, key))
+            # Another process may work in another folder.
+            shards.append(_open(Path(path).absolute(), str(path), extension, key))
     return ShardSet(shards, spools)
 
 

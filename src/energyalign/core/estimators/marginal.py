@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from energyalign.core.arrays import Floats, like, to_numpy
 from energyalign.core.balancing import Balance, balance, hold_constant
+from energyalign.core.biased_model import BiasedModel
 from energyalign.core.clusters import Clusters
 from energyalign.core.estimators.base import Energies, refuse_clusters_without_evidence
 from energyalign.core.evidence import Evidence
 from energyalign.core.mean_posterior import MeanPosterior
+from energyalign.core.parts import Block
+from energyalign.core.sums import Sums
 
 _FLAT = 1e-12  # curvature relative to the largest, and
 _ROUNDING = 1e-15  # in itself (it is a difference of masses), below which there is none
@@ -59,17 +64,26 @@ class Marginal:
 def _joint_errors(model: MeanPosterior, solution: Balance, curvature: Floats, anchor: int) -> tuple[Floats, Floats]:
     """Sandwich standard errors: curvature⁻¹ · covariance of the mass · curvature⁻¹."""
     inverse, flat = _invert(curvature)
-    contrasts = inverse - inverse[anchor]
-    variance, against_anchor = np.zeros(len(curvature)), np.zeros(len(curvature))
-    # Sample by sample and not from a covariance matrix: what cancels does so before it is squared.
-    for residual, squares in model.residuals(solution.biases, solution.moments.mass):
-        weights = like(squares, residual)
-        variance += to_numpy(weights @ (residual @ like(inverse, residual)) ** 2)
-        against_anchor += to_numpy(weights @ (residual @ like(contrasts.T, residual)) ** 2)
+    biased, mass = model.at(solution.biases), solution.moments.mass
+    variance, against_anchor = model.accumulate(partial(_variances, biased, mass, inverse, anchor)).values
     # Along a flat direction the evidence says nothing: classes that lie apart in it have unknown shifts.
     variance[np.any(np.abs(flat) > _APART, axis=1)] = np.inf
     against_anchor[np.any(np.abs(flat - flat[anchor]) > _APART, axis=1)] = np.inf
     return np.sqrt(variance), np.sqrt(against_anchor)
+
+
+def _variances(model: BiasedModel, mass: Floats, inverse: Floats, anchor: int, blocks: Iterable[Block]) -> Sums:
+    """Of each bias, and of its difference to the anchor's."""
+    contrasts = inverse - inverse[anchor]
+    sums = Sums(mass.shape, mass.shape)
+    # Sample by sample and not from a covariance matrix: what cancels does so before it is squared.
+    for residual, squares in model.residuals(blocks, mass):
+        weights = like(squares, residual)
+        sums.add(
+            to_numpy(weights @ (residual @ like(inverse, residual)) ** 2),
+            to_numpy(weights @ (residual @ like(contrasts.T, residual)) ** 2),
+        )
+    return sums
 
 
 def _invert(curvature: Floats) -> tuple[Floats, Floats]:
@@ -90,13 +104,27 @@ def _invert(curvature: Floats) -> tuple[Floats, Floats]:
 
 def _separate_errors(model: MeanPosterior, solution: Balance, anchor: int) -> tuple[Floats, Floats]:
     """The same with the diagonals alone, for so many clusters that they hardly touch one another."""
-    mass = solution.moments.mass
-    scatter, curvature = np.zeros_like(mass), mass.copy()
-    for residual, squares in model.residuals(solution.biases, mass):
-        scatter += to_numpy(like(squares, residual) @ (residual * residual))
-    for posterior, share in model.posteriors(solution.biases):
-        curvature -= to_numpy(like(share, posterior) @ (posterior * posterior))
+    biased, mass = model.at(solution.biases), solution.moments.mass
+    (scatter,) = model.accumulate(partial(_scatter, biased, mass)).values
+    (squares,) = model.accumulate(partial(_squares, biased)).values
+    curvature = mass - squares
     variance = np.divide(scatter, curvature**2, out=np.full_like(mass, np.inf), where=curvature > 0)
     against_anchor = variance + variance[anchor]
     against_anchor[anchor] = 0.0
     return np.sqrt(variance), np.sqrt(against_anchor)
+
+
+def _scatter(model: BiasedModel, mass: Floats, blocks: Iterable[Block]) -> Sums:
+    """The variance of each cluster's mass."""
+    sums = Sums(mass.shape)
+    for residual, squares in model.residuals(blocks, mass):
+        sums.add(to_numpy(like(squares, residual) @ (residual * residual)))
+    return sums
+
+
+def _squares(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
+    """The mean square of each cluster's posterior."""
+    sums = Sums(model.biases.shape)
+    for posterior, share in model.posteriors(blocks):
+        sums.add(to_numpy(like(share, posterior) @ (posterior * posterior)))
+    return sums

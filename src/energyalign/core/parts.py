@@ -1,0 +1,148 @@
+"""The evidence in parts that can be read by themselves, one after another or in many processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
+
+import numpy as np
+
+from energyalign.core.arrays import Array, Floats, Ints, as_logits, namespace, row_pieces
+from energyalign.core.errors import EnergyAlignError
+
+Result = TypeVar("Result")
+
+
+class Part(Protocol):
+    """Rows of logits that follow one another."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+
+    def blocks(self) -> Iterable[Array]:
+        """The rows from first to last, the same blocks at every call."""
+
+
+class Mergeable(Protocol):
+    """What a pass over a part of the evidence has found, to be joined with that of the next."""
+
+    def merge(self, other: Self) -> object:
+        """Add all that `other` has found."""
+
+
+class Engine(Protocol):
+    """Where and how many at a time the parts are worked on."""
+
+    def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
+        """The results in the order of the stretches, whatever the order in which they come."""
+
+
+class InTurn:
+    """One part after another, here."""
+
+    def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
+        """Work on the next when the last is done."""
+        return map(work, stretches)
+
+
+IN_TURN = InTurn()
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """All of the evidence as one part, from a function that gives its blocks."""
+
+    read: Callable[[], Iterable[Array]]
+    n_rows: int
+
+    def blocks(self) -> Iterable[Array]:
+        """What the function gives."""
+        return self.read()
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows of the evidence.
+
+    `weights` make the classes equal, `repeats` say how often a row was seen, `samples` are the rows' numbers.
+    """
+
+    logits: Array
+    labels: Ints | None
+    weights: Floats
+    repeats: Floats
+    samples: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """A part of the evidence with all that is known of its samples: what a process needs to work on it.
+
+    Attributes
+    ----------
+    part : Part
+    first : int
+        The number of its first sample in the evidence.
+    labels : array of shape (n_rows,) or None
+    occurrences : array of shape (n_rows,) or None
+        How often each sample counts; None if each counts once.
+    class_weights : array of shape (n_classes,) or None
+        The weight of a sample of each class; None if all weigh the same.
+    """
+
+    part: Part
+    first: int
+    n_classes: int
+    labels: Ints | None
+    occurrences: Floats | None
+    class_weights: Floats | None
+
+    @property
+    def n_rows(self) -> int:
+        """How many samples there are, counted or not."""
+        return self.part.n_rows
+
+    @property
+    def counts(self) -> bool:
+        """Whether any sample of it does."""
+        return self.occurrences is None or bool(np.any(self.occurrences > 0))
+
+    def blocks(self, most_rows: int) -> Iterator[Block]:
+        """The samples that count, in blocks of at most so many rows."""
+        start = 0
+        for source in self.part.blocks():
+            checked = as_logits(source, self.n_classes)
+            for _, logits in row_pieces(checked, most_rows):
+                rows = slice(start, start + logits.shape[0])
+                start = rows.stop
+                if start > self.n_rows:
+                    break
+                repeats = np.ones(logits.shape[0]) if self.occurrences is None else self.occurrences[rows]
+                kept = np.flatnonzero(repeats > 0)
+                if len(kept) == 0:
+                    continue
+                labels = None if self.labels is None else self.labels[rows][kept]
+                balancing = self.class_weights
+                yield Block(
+                    logits if len(kept) == len(repeats) else _take_rows(logits, kept),
+                    labels,
+                    np.ones(len(kept)) if labels is None or balancing is None else balancing[labels],
+                    repeats[kept],
+                    self.first + rows.start + kept,
+                )
+        if start != self.n_rows:
+            raise EnergyAlignError(
+                f"{self.n_rows:,} samples of evidence were announced, but reading gave another number. "
+                "The source must yield the same blocks every time it is read."
+            )
+
+
+def _take_rows(logits: Array, rows: Ints) -> Array:
+    xp = namespace(logits)
+    if isinstance(logits, np.ndarray):
+        return logits[rows]
+    from array_api_compat import device
+
+    return xp.take(logits, xp.asarray(rows, device=device(logits)), axis=0)

@@ -1,0 +1,104 @@
+"""Parts of the evidence in processes of this machine."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+from typing import Any, Self, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from energyalign.core.errors import CannotGoOn
+from energyalign.core.parts import Stretch
+from energyalign.files.engines.in_order import in_order
+
+Result = TypeVar("Result")
+
+
+class Processes:
+    """So many processes, which open the files themselves and send back only what they found."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        # This process does what is left to it, and parts that come alone, as the others do.
+        self._limits = threadpool_limits(limits=1, user_api="blas")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._pool is not None:
+            if kind is not None:
+                self._lifeline.close()  # they end at once, in the middle of whatever they do
+            self._pool.shutdown(cancel_futures=True)
+            self._lifeline.close()
+        self._limits.restore_original_limits()
+
+    def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
+        """Some at once; for one alone no process is started."""
+        if len(stretches) == 1:
+            return map(work, stretches)
+        pool = self._pool = self._pool or self._start()
+
+        def submit(stretch: Stretch) -> Future[Result]:
+            with self._explained(), _ctrl_c_waits():
+                return pool.submit(work, stretch)
+
+        def collect(future: Future[Result]) -> Result:
+            with self._explained():
+                return future.result()
+
+        return in_order(stretches, 2 * self._jobs, submit=submit, collect=collect, cancel=Future.cancel)
+
+    def _start(self) -> ProcessPoolExecutor:
+        # Never a fork: this process may have threads, whose locks would stay locked in a copy.
+        context = multiprocessing.get_context("spawn")
+        theirs, self._lifeline = context.Pipe(duplex=False)
+        return ProcessPoolExecutor(self._jobs, context, initializer=_prepare, initargs=(theirs,))
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenProcessPool as error:
+            raise CannotGoOn(
+                f"one of the {self._jobs} processes was killed, perhaps because memory ran out: start again, with "
+                "fewer --jobs."
+            ) from error
+
+
+@contextlib.contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """A process that is started meanwhile never sees Ctrl-C, also while it loads: the signal stays blocked in it."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _prepare(lifeline: Connection[Any, Any]) -> None:
+    """Make this process one of the pool: one thread, and an end with that of its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threadpool_limits(limits=1, user_api="blas")
+    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+
+
+def _end_with(lifeline: Connection[Any, Any]) -> None:
+    """Wait until the other end of the pipe is closed, by the parent or, if that was killed, by the system."""
+    with contextlib.suppress(EOFError, OSError):
+        lifeline.recv_bytes()
+    atexit._run_exitfuncs()  # temporary files
+    os._exit(1)

@@ -1,0 +1,88 @@
+"""`energyalign fit` on a real Ray cluster: the same file, also when a process of it is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.faults
+
+
+def fit(*options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "energyalign.cli.main", "fit", "shards/*.npy", "--labels", "labels.npy"]
+    return subprocess.Popen(
+        [*command, "--evidence", "held-out", "--estimator", "marginal", "--quiet", *options],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    (tmp_path / "shards").mkdir()
+    labels = np.arange(20_000) % 50
+    logits = (rng.normal(size=(20_000, 50)) + 2 * np.eye(50)[labels] - np.log(1 + np.arange(50))).astype(np.float32)
+    for number, rows in enumerate(np.split(logits, 200)):
+        np.save(tmp_path / f"shards/{number:03}.npy", rows)
+    np.save(tmp_path / "labels.npy", labels)
+    monkeypatch.chdir(tmp_path)
+
+
+def finished(process: subprocess.Popen[str]) -> None:
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+
+
+def test_a_cluster_gives_the_same_file_also_when_its_processes_are_killed(shards: None) -> None:
+    finished(fit("--out", "alone.json"))
+    process = fit("--out", "cluster.json", "--engine", "ray", "--jobs", "2")
+    killed = 0
+    while process.poll() is None and killed < 3:
+        working = [pid for pid in _session(process.pid) if b"ray::_work_on" in _command(pid)]
+        for pid in working[:1]:
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+        time.sleep(0.3)
+    finished(process)
+    assert killed == 3
+    assert Path("cluster.json").read_bytes() == Path("alone.json").read_bytes()
+
+
+def test_an_error_in_a_shard_comes_back_as_it_is(shards: None) -> None:
+    np.save("shards/150.npy", np.full((100, 50), np.inf))
+    process = fit("--engine", "ray", "--jobs", "2")
+    _, err = process.communicate()
+    assert process.returncode == 2
+    assert err.splitlines()[-1].startswith("energyalign: error: logits has +inf at sample 15000, class 0")
+    for _ in range(300):
+        if not _session(process.pid):
+            break
+        time.sleep(0.1)
+    assert not _session(process.pid), "the cluster was its own, and ends with it"
+
+
+def _session(number: int) -> list[int]:
+    """The processes of a session."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        if int(fields[3]) == number and fields[0] != "Z":
+            found.append(int(folder.name))
+    return found
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
