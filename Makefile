@@ -5,13 +5,17 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test bench docs lint types clean
+.PHONY: demo test test-faults bench docs lint types clean
 
 demo: $(VENV)/.installed-experiments,report
 	$(BIN)/energyalign demo
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(JOBS)
+
+# What takes too long for every change: processes killed at random moments, full disks, mutated files. Half an hour.
+test-faults: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(JOBS) -m "faults or fuzz"
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python bench/run.py

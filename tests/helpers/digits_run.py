@@ -7,6 +7,8 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+from lightning.fabric import Fabric
+
 from energyalign.experiment.evidence import EvidencePlan
 from energyalign.experiment.rows import Row
 from energyalign.longtail.config import LongTailConfig
@@ -29,10 +31,12 @@ class StopIn(Reporter):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def run_rows(names: list[str], folder: Path, *, epochs: int, reporter: Reporter | None = None) -> list[Row]:
+def run_rows(
+    names: list[str], folder: Path, *, epochs: int, reporter: Reporter | None = None, fabric: Fabric | None = None
+) -> list[Row]:
     """These rows, which share a training, with so many epochs."""
     methods, preset = [METHODS[name] for name in names], preset_for("digits", 50)
     preset = replace(preset, head=methods[0].head or preset.head, recipe=preset.recipe.lasting(epochs))
     config = LongTailConfig.from_preset(preset, find_learner(methods[0].learner), seed=0)
     correctors = [method.corrector for method in methods]
-    return LongTailExperiment(config, reporter=reporter).run(folder, correctors, EvidencePlan(2))
+    return LongTailExperiment(config, reporter=reporter, fabric=fabric).run(folder, correctors, EvidencePlan(2))

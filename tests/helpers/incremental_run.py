@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from lightning.fabric import Fabric
 
 from energyalign.experiment.rows import Row
 from energyalign.incremental.config import IncrementalConfig
@@ -54,7 +55,7 @@ def digits_config(
 
 def run_digits(
     folder: Path, config: IncrementalConfig, *correctors: str, reporter: Reporter | None = None,
-    per_class: int | None = None,
+    per_class: int | None = None, fabric: Fabric | None = None,
 ) -> list[Row]:  # fmt: skip
     """The rows of these correctors, of the network as trained unless others are given.
 
@@ -63,7 +64,8 @@ def run_digits(
     stream = load_stream(config)
     if per_class is not None:
         stream = few(stream, per_class)
-    return IncrementalExperiment(config, stream=stream, reporter=reporter).run(folder, correctors or ("raw",))
+    experiment = IncrementalExperiment(config, stream=stream, reporter=reporter, fabric=fabric)
+    return experiment.run(folder, correctors or ("raw",))
 
 
 def few(stream: ClassStream, per_class: int) -> ClassStream:

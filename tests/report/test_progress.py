@@ -37,6 +37,12 @@ def test_a_long_tail(tmp_path: Path) -> None:
     assert how_far(stored(tmp_path, 1)) == ""
 
 
+def test_a_clock_that_was_set_back_changes_nothing(tmp_path: Path) -> None:
+    save(tmp_path, "checkpoints", 7, 2)
+    save(tmp_path, "checkpoints", 8, 1)
+    assert how_far(stored(tmp_path)) == "epoch 8 of 60"
+
+
 @pytest.mark.parametrize(("steps", "told"), [((), "step 1 of 3"), ((1, 2), "step 3 of 3")])
 def test_steps(tmp_path: Path, steps: tuple[int, ...], told: str) -> None:
     assert how_far(stored(tmp_path, *steps, n_steps=3)) == f"{told}, nothing saved yet"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from table_rows import long_tail_row, step_rows
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.report.runs import find_runs, measured_runs
@@ -17,10 +18,10 @@ from energyalign.train.run_directory import RunDirectory
 def folder(tmp_path: Path) -> Path:
     """A finished run with a stage below it, and one that has just begun."""
     finished, begun = tmp_path / "ce" / "seed-1", tmp_path / "ce" / "seed-0"
+    rows = [long_tail_row("ce", "cifar10-lt-100", 0.5, counts=[3, 1]), long_tail_row("ea", "cifar10-lt-100", 0.6)]
     for path in (finished, begun, finished / "crt"):
         path.mkdir(parents=True)
-        (path / "config.json").write_text(json.dumps({"kind": "LongTailConfig"}))
-    rows = [{"corrector": "raw", "overall": 0.5, "counts": [3, 1]}, {"corrector": "ea", "overall": 0.6}]
+        (path / "config.json").write_text(json.dumps(rows[0]["config"]))
     RunDirectory(finished).write_rows(rows)
     return tmp_path
 
@@ -43,12 +44,12 @@ def test_rows_by_corrector(folder: Path) -> None:
 
 def test_rows_of_steps(folder: Path) -> None:
     path = folder / "ce" / "seed-1"
-    (path / "config.json").write_text(json.dumps({"kind": "IncrementalConfig", "n_steps": 3}))
-    rows = [{"step": step, "corrector": "raw", "overall": 1 / step} for step in (1, 2)]
+    rows = step_rows("ea", "cifar100-il-10", [1.0, 0.5])
+    (path / "config.json").write_text(json.dumps(rows[0]["config"]))
     RunDirectory(path).write_rows(rows)
     (run,) = measured_runs([path])
     assert run.is_incremental
-    assert run.n_steps == 3
+    assert run.n_steps == 10
     assert [row["step"] for row in run.rows_at()] == [2]  # the last that was measured
     assert [row["step"] for row in run.rows_at(1)] == [1]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,8 +79,54 @@ def test_for_no_other_name(port: int, host: str) -> None:
     assert b"first" not in body
 
 
-def test_nothing_can_be_sent(port: int) -> None:
-    assert ask(port, method="POST")[0] == 501
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT"])
+def test_nothing_can_be_sent(port: int, method: str) -> None:
+    assert ask(port, method=method)[0] == 501
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET / HTTP/1.0\r\n\r\n", 403),  # without a name, it could be any
+        (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 414),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * 200 + b"\r\n", 431),
+        (b"GET //etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        (b"GET /%2e%2e/%2e%2e/etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        (b"GET file:///etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        (b"GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        (b"HEAD /../rows.jsonl HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+    ],
+)
+def test_requests_that_no_browser_sends(port: int, request_bytes: bytes, status: int) -> None:
+    with socket.create_connection((HOST, port), timeout=30) as client:
+        client.sendall(request_bytes)
+        answer = client.makefile("rb").read(200)
+    assert b" %d " % status in answer
+    assert ask(port)[0] == 200
+
+
+def test_a_client_that_says_nothing_keeps_nobody_waiting(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served._Handler, "timeout", 0.2)
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection((HOST, port), timeout=30)) for _ in range(20)]
+        for client in silent:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: local")
+        assert ask(port)[0] == 200
+        assert [client.recv(1) for client in silent] == [b""] * 20  # and is let go
+
+
+def test_a_client_that_is_gone_before_its_answer(
+    port: int, shown: Shown, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shown, "mark", lambda: "long")
+    shown.text = "long " * 2_000_000
+    with socket.create_connection((HOST, port), timeout=30) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # gone with a reset
+        client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        client.recv(10)
+    assert ask(port)[0] == 200
+    assert capfd.readouterr().err == ""
 
 
 def test_runs_that_cannot_be_read(port: int, shown: Shown) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
 from energyalign import EnergyAlignError
 from energyalign.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from energyalign.train.position import Position
+
+OWN = "the hash of the settings"
 
 
 def trained() -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -29,14 +33,14 @@ def trained() -> tuple[nn.Module, torch.optim.Optimizer]:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    return save_checkpoint(tmp_path, Position(3, 2, 1.25, 20), *trained())
+    return save_checkpoint(tmp_path, Position(3, 2, 1.25, 20), *trained(), config=OWN)
 
 
 def test_everything_comes_back(saved: Path) -> None:
     network, optimizer = trained()
     fresh = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
     other = torch.optim.SGD(fresh.parameters(), 0.1, momentum=0.9)
-    checkpoint = Checkpoint(saved)
+    checkpoint = Checkpoint(saved, OWN)
     checkpoint.restore(fresh, other)
     assert checkpoint.position == Position(3, 2, 1.25, 20)
     assert all(
@@ -47,7 +51,7 @@ def test_everything_comes_back(saved: Path) -> None:
 
 
 def test_the_same_state_gives_the_same_bytes(saved: Path, tmp_path: Path) -> None:
-    again = save_checkpoint(tmp_path / "again", Position(3, 2, 1.25, 20), *trained())
+    again = save_checkpoint(tmp_path / "again", Position(3, 2, 1.25, 20), *trained(), config=OWN)
     assert again.read_bytes() == saved.read_bytes()
 
 
@@ -56,17 +60,20 @@ def test_a_truncated_file_is_refused(saved: Path, share: float) -> None:
     content = saved.read_bytes()
     saved.write_bytes(content[: int(share * len(content))])
     with pytest.raises(EnergyAlignError, match="cannot be read"):
-        Checkpoint(saved)
+        Checkpoint(saved, OWN)
 
 
 def test_any_flipped_bit_is_seen(saved: Path) -> None:
+    """In the header too, which says how far the training is."""
     content = saved.read_bytes()
-    for place in np.random.default_rng(0).integers(0, len(content), 60).tolist():
+    body = 8 + int.from_bytes(content[:8], "little")
+    rng = np.random.default_rng(0)
+    for place in [*rng.integers(0, body, 400).tolist(), *rng.integers(body, len(content), 100).tolist()]:
         damaged = bytearray(content)
-        damaged[place] ^= 1 << (place % 8)
+        damaged[place] ^= 1 << int(rng.integers(8))
         saved.write_bytes(damaged)
         try:
-            checkpoint = Checkpoint(saved)
+            checkpoint = Checkpoint(saved, OWN)
         except EnergyAlignError:
             continue
         # Only white space of the header, or the like, can change without a trace.
@@ -79,21 +86,70 @@ def test_any_flipped_bit_is_seen(saved: Path) -> None:
         assert checkpoint.position == Position(3, 2, 1.25, 20)
 
 
+def changed(path: Path, **about: object) -> None:
+    """The same tensors with other things said of them."""
+    with safe_open(path, "pt") as stream:
+        known = json.loads(stream.metadata()["energyalign"])
+    save_file(load_file(path), path, {"energyalign": json.dumps(known | about, sort_keys=True)})
+
+
+def test_one_that_says_another_position_is_refused(saved: Path) -> None:
+    changed(saved, position=Position(4, 2, 1.25, 20).to_json())
+    with pytest.raises(EnergyAlignError, match="is damaged: its contents do not match their checksum"):
+        Checkpoint(saved, OWN)
+
+
+def test_one_of_a_run_with_other_settings_is_refused(saved: Path) -> None:
+    with pytest.raises(EnergyAlignError, match="is of a run with other settings than this one"):
+        Checkpoint(saved, "the hash of others")
+
+
+def test_one_of_the_first_format_is_still_read(saved: Path) -> None:
+    tensors = load_file(saved)
+    total = hashlib.sha256()
+    for name, value in sorted(tensors.items()):
+        total.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode() + value.numpy().tobytes())
+    about = {"format": 1, "position": Position(3).to_json(), "sha256": total.hexdigest()}
+    save_file(tensors, saved, {"energyalign": json.dumps(about)})
+    assert Checkpoint(saved, "any").position == Position(3)
+
+
+def test_what_was_just_saved_stays_though_there_are_newer_ones_that_cannot_be_used(tmp_path: Path) -> None:
+    for epoch in (4, 5, 6, 7):
+        save_checkpoint(tmp_path, Position(epoch), *trained(), config=OWN)
+    assert [path.name[:11] for path in sorted(tmp_path.iterdir())] == ["epoch-00006", "epoch-00007"]
+    for path in tmp_path.iterdir():
+        path.write_bytes(b"")
+    for epoch in (3, 4, 5):
+        save_checkpoint(tmp_path, Position(epoch), *trained(), config=OWN)
+    found, problems = newest_checkpoint(tmp_path, OWN)
+    assert found is not None
+    assert found.position == Position(5)
+    assert len(problems) == 2
+    assert [path.name[:11] for path in sorted(tmp_path.iterdir())] == [f"epoch-0000{n}" for n in (4, 5, 6, 7)]
+
+
+def test_a_place_without_room_is_named(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("a file")
+    with pytest.raises(EnergyAlignError, match=r"cannot make the folder .*checkpoints: File exists"):
+        save_checkpoint(tmp_path / "checkpoints", Position(), *trained(), config=OWN)
+
+
 def test_another_format_says_which_version_to_use(saved: Path) -> None:
     save_file(load_file(saved), saved, {"energyalign": json.dumps({"format": 99})})
-    with pytest.raises(EnergyAlignError, match="has format 99, this version reads 1"):
-        Checkpoint(saved)
+    with pytest.raises(EnergyAlignError, match="has format 99, this version reads up to 2"):
+        Checkpoint(saved, OWN)
 
 
 def test_a_file_of_somebody_else(saved: Path) -> None:
     save_file({"x": torch.zeros(1)}, saved)
     with pytest.raises(EnergyAlignError, match="is not a checkpoint of energyalign"):
-        Checkpoint(saved)
+        Checkpoint(saved, OWN)
 
 
 def test_another_network_is_refused(saved: Path) -> None:
     with pytest.raises(EnergyAlignError, match="is of another network"):
-        Checkpoint(saved).restore(nn.Linear(4, 3))
+        Checkpoint(saved, OWN).restore(nn.Linear(4, 3))
 
 
 def test_if_none_can_be_used_it_is_said(saved: Path) -> None:
@@ -101,9 +157,9 @@ def test_if_none_can_be_used_it_is_said(saved: Path) -> None:
     with pytest.raises(
         EnergyAlignError, match=r"no checkpoint in .* can be used\. .* Remove the folder to start again"
     ):
-        newest_checkpoint(saved.parent)
+        newest_checkpoint(saved.parent, OWN)
 
 
 def test_without_checkpoints_there_is_none(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not ours")
-    assert newest_checkpoint(tmp_path) == (None, [])
+    assert newest_checkpoint(tmp_path, OWN) == (None, [])

@@ -160,6 +160,32 @@ def test_a_loss_that_is_not_finite_stops_with_its_batch(tmp_path: Path) -> None:
     assert max((tmp_path / "run" / "checkpoints").iterdir()).name.startswith("epoch-00002-batch-000000")
 
 
+@pytest.mark.parametrize("epoch", [2, RECIPE.epochs])
+def test_a_network_that_is_not_finite_is_neither_saved_nor_called_finished(tmp_path: Path, epoch: int) -> None:
+    """The gradient of the last batch is NaN while its loss is finite; in the last epoch no other batch would tell."""
+
+    def breaking(model: nn.Module, batch: Any, now: int) -> torch.Tensor:
+        breaking.calls += 1  # type: ignore[attr-defined]
+        loss = toy_loss(model, batch, now)
+        return loss + (loss * 0).sqrt() if breaking.calls == 4 * epoch else loss  # type: ignore[attr-defined]
+
+    for _ in range(2):  # it says the same when it is started again
+        breaking.calls = 4 * (epoch - 1) if (tmp_path / "run").exists() else 0  # type: ignore[attr-defined]
+        with pytest.raises(NotFinite, match=rf"the network is not finite after batch 3 of epoch {epoch} \(0\.weight"):
+            train_toy(tmp_path / "run", loss=breaking)
+        assert max((tmp_path / "run" / "checkpoints").iterdir()).name.startswith(f"epoch-0000{epoch}-batch-000000")
+
+
+def test_a_training_that_begins_again_says_so(whole: Path) -> None:
+    before = bytes_of(whole)
+    for path in (whole / "checkpoints").iterdir():
+        path.unlink()
+    stream = io.StringIO()
+    train_toy(whole, reporter=Narrator("toy", stream=stream))
+    assert stream.getvalue().startswith(f"There is no checkpoint in {whole / 'checkpoints'}: training begins at its st")
+    assert bytes_of(whole) == before
+
+
 def test_plain_lines_where_nobody_watches(tmp_path: Path) -> None:
     stream = io.StringIO()
     train_toy(tmp_path / "run", reporter=Narrator("toy", scalars=tmp_path / "scalars", stream=stream))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from warm_process import WarmProcess
@@ -12,7 +13,7 @@ from warm_process import WarmProcess
 from energyalign import EnergyAlignError
 from energyalign.train.run_directory import opened
 
-CONFIG = {"seed": 0, "recipe": {"epochs": 3, "lr": 0.1}}
+CONFIG: dict[str, Any] = {"seed": 0, "recipe": {"epochs": 3, "lr": 0.1}}
 
 
 def test_the_same_config_opens_it_again(tmp_path: Path) -> None:
@@ -71,6 +72,54 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "run" / "config.json").write_text("{")
     with pytest.raises(EnergyAlignError, match=r"config\.json cannot be read"), opened(tmp_path / "run", CONFIG):
         pass
+
+
+def test_a_row_that_was_changed_is_named(tmp_path: Path) -> None:
+    with opened(tmp_path / "run", CONFIG) as run:
+        run.write_rows([{"accuracy": 0.5}, {"accuracy": 0.25}])
+        path = run.path / "rows.jsonl"
+        path.write_text(path.read_text().replace("0.25", "0.75"))
+        with pytest.raises(EnergyAlignError, match=r"rows\.jsonl, line 2, was changed after it was written.* Remove"):
+            run.read_rows()
+        path.write_text('{"accuracy": 0.5}\n')  # as earlier versions wrote it
+        assert run.read_rows() == [{"accuracy": 0.5}]
+
+
+def test_settings_that_this_version_does_not_have_are_named(tmp_path: Path) -> None:
+    newer = {**CONFIG, "recipe": {**CONFIG["recipe"], "warm_up": 5}, "temperature": 2.0}
+    with opened(tmp_path / "run", newer):
+        pass
+    with (
+        pytest.raises(
+            EnergyAlignError, match=r"another version of energyalign, .* does not have: temperature, recipe\.warm_up"
+        ),
+        opened(tmp_path / "run", CONFIG),
+    ):
+        pass
+
+
+def test_another_kind_of_setting_is_no_other_version(tmp_path: Path) -> None:
+    with opened(tmp_path / "run", {"learner": {"kind": "Focal", "gamma": 1.0}}):
+        pass
+    with (
+        pytest.raises(EnergyAlignError, match=r"holds a run with another config: learner\.gamma is 1\.0 there"),
+        opened(tmp_path / "run", {"learner": {"kind": "CrossEntropy"}}),
+    ):
+        pass
+
+
+def test_what_killed_processes_left_is_removed_but_not_what_others_are_writing(tmp_path: Path) -> None:
+    with opened(tmp_path, CONFIG):
+        pass
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "step-01" / ".training.part").mkdir(parents=True)
+    (tmp_path / "step-01" / ".training.part" / "config.json").write_text("{}")
+    for name in (".rows.jsonl.ab_1.part", "checkpoints/.epoch-1.safetensors.zz9.part", ".report.html.abc.part"):
+        (tmp_path / name).write_text("half")
+    with opened(tmp_path, CONFIG) as run:
+        assert run.was_there
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
+    assert left == {".lock", "config.json", "checkpoints", "step-01", ".report.html.abc.part"}
 
 
 @pytest.mark.parametrize("line", ["7", "null", '["a"]', '"raw"'])

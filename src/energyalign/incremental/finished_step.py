@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from energyalign.core.atomic import atomic_write
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.atomic import atomic_write, remove_folder
+from energyalign.core.errors import EnergyAlignError, reason_of
 from energyalign.incremental.memory import Memory
 from energyalign.incremental.record import StepRecord
 from energyalign.incremental.step import step_folder
 from energyalign.nets.network import Network
 from energyalign.train.run_directory import RunDirectory
 from energyalign.train.tensor_file import load_arrays, save_arrays
+from energyalign.train.tensor_header import refuse_long_header
 
 NETWORK, RECORD, STATE = "network.safetensors", "record.safetensors", "state.json"
 
@@ -30,6 +32,7 @@ class FinishedStep:
     memory: Memory
     record: StepRecord
     network_sha256: str
+    processes: int
 
 
 def is_finished(run: RunDirectory, number: int) -> bool:
@@ -37,18 +40,31 @@ def is_finished(run: RunDirectory, number: int) -> bool:
     return (step_folder(run, number) / STATE).exists()
 
 
-def save_step(run: RunDirectory, number: int, network: Network, memory: Memory, record: StepRecord) -> FinishedStep:
-    """Write the files and drop the trainings that led there."""
+def refuse_gap(run: RunDirectory, number: int, n_steps: int) -> None:
+    """An error if a later step is finished and this one is not: to train it again silently would hide the loss."""
+    later = [other for other in range(number + 1, n_steps + 1) if is_finished(run, other)]
+    if later and not is_finished(run, number):
+        folder = step_folder(run, number)
+        raise EnergyAlignError(
+            f"{folder / STATE} is gone, though step {later[0]} was trained after it: put it back, or {_remedy(folder)}"
+        )
+
+
+def save_step(
+    run: RunDirectory, number: int, network: Network, memory: Memory, record: StepRecord, *, processes: int = 1
+) -> FinishedStep:
+    """Write the files and drop the trainings that led there; `processes` is how many shared them."""
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     content = save(weights)
-    finished = FinishedStep(memory, record, hashlib.sha256(content).hexdigest())
+    finished = FinishedStep(memory, record, hashlib.sha256(content).hexdigest(), processes)
     if run.writes:
         folder = step_folder(run, number)
         with atomic_write(folder / NETWORK, "wb") as stream:
             stream.write(content)
         save_arrays(folder / RECORD, record.arrays())
         hashes = {NETWORK: finished.network_sha256, RECORD: _sha256(folder / RECORD)}
-        RunDirectory(folder).write_json(STATE, {"memory": memory.to_json(), "sha256": hashes})
+        state = {"memory": memory.to_json(), "sha256": hashes, "processes": processes}
+        RunDirectory(folder).write_json(STATE, state | {"checksum": _checksum(state, run)})
         _drop_stages(folder)
     return finished
 
@@ -57,29 +73,40 @@ def load_step(run: RunDirectory, number: int, network: Network) -> FinishedStep:
     """Read what `save_step` wrote; the weights go into the network."""
     folder = step_folder(run, number)
     state = RunDirectory(folder).read_json(STATE) or {}
+    if state.pop("checksum", None) not in (None, _checksum(state, run)):  # earlier versions wrote none
+        raise EnergyAlignError(f"{folder / STATE} is damaged, or of a run with other settings: {_remedy(folder)}")
     try:
-        for name, expected in state["sha256"].items():
-            if _sha256(folder / name) != expected:
-                raise EnergyAlignError(f"{folder / name} is damaged: {_remedy(folder)}")
+        damaged = [name for name in (NETWORK, RECORD) if _sha256(folder / name) != state["sha256"][name]]
+        if damaged:
+            raise EnergyAlignError(f"{folder / damaged[0]} is damaged")
+        refuse_long_header(folder / NETWORK)
         network.load_state_dict(load((folder / NETWORK).read_bytes()))
         memory = Memory.from_json(state["memory"])
-    except (OSError, SafetensorError, RuntimeError, KeyError, TypeError, ValueError) as error:
-        raise EnergyAlignError(f"the step in {folder} cannot be read ({error}): {_remedy(folder)}") from error
+        record = StepRecord.from_arrays(load_arrays(folder / RECORD))
+    except (OSError, SafetensorError, RuntimeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise EnergyAlignError(
+            f"the step in {folder} cannot be read ({reason_of(error)}): {_remedy(folder)}"
+        ) from error
     network.eval()
     if run.writes:
         _drop_stages(folder)  # a process may have been killed right before it did
-    return FinishedStep(memory, StepRecord.from_arrays(load_arrays(folder / RECORD)), state["sha256"][NETWORK])
+    return FinishedStep(memory, record, state["sha256"][NETWORK], state.get("processes", 1))  # once there was but one
 
 
 def _drop_stages(folder: Path) -> None:
     """The run directories of the trainings of a finished step, with their checkpoints: nobody will need them."""
     for config in folder.glob("*/config.json"):
-        shutil.rmtree(config.parent)
+        remove_folder(config.parent)
 
 
 def frozen(network: torch.nn.Module) -> torch.nn.Module:
     """In evaluation mode and without gradients: a teacher."""
     return network.eval().requires_grad_(False)
+
+
+def _checksum(state: dict[str, Any], run: RunDirectory) -> str:
+    """Of which exemplars there are and which files, and of the settings of the run."""
+    return hashlib.sha256((json.dumps(state, sort_keys=True) + run.config_sha256).encode()).hexdigest()
 
 
 def _sha256(path: Path) -> str:

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from energyalign.core.errors import EnergyAlignError
 from energyalign.data.images import ImageSet
 from energyalign.data.manifest import Manifest
 from energyalign.experiment.outputs import Floats32
@@ -16,7 +17,7 @@ from energyalign.incremental.correctors import Corrected
 from energyalign.incremental.rows import confusion_file, make_row, row_key, save_confusion
 from energyalign.incremental.step import Step
 from energyalign.incremental.stream import ClassStream
-from energyalign.train.tensor_file import save_arrays
+from energyalign.train.tensor_file import load_arrays, save_arrays
 
 
 def logits_file(step: Step) -> Path:
@@ -47,11 +48,25 @@ class Measure:
     def known(self, about: Row, stored: Mapping[Any, Row]) -> Row | None:
         """The row of an earlier process, if it is of this very network and all its files are there."""
         after, row = self._after, stored.get(row_key(about))
-        files = logits_file(after.step), confusion_file(after.step.run.path, about)
-        if row is None or not all(path.exists() for path in files):
+        if row is None or not (self._logits_are_whole and self._is_whole(confusion_file(after.step.run.path, about))):
             return None
         is_same = (row.get("network_sha256"), row["versions"]) == (after.network_sha256, versions())
         return row if is_same else None
+
+    @cached_property
+    def _logits_are_whole(self) -> bool:
+        return self._is_whole(logits_file(self._after.step))
+
+    def _is_whole(self, path: Path) -> bool:
+        """Whether the file is there and can be read; a damaged one is told, and will be written again."""
+        if not path.exists():
+            return False
+        try:
+            load_arrays(path)
+        except EnergyAlignError as error:
+            self._after.step.reporter.note(f"Measuring step {self._after.step.number} again: {error}")
+            return False
+        return True
 
     def row(self, about: Row, corrected: Corrected) -> Row:
         """The result of a head; its confusion matrix goes to a file."""

@@ -29,10 +29,11 @@ def checkpoints_of(run: StoredRun) -> list[Path]:
 
 def _epoch(run: StoredRun) -> int | None:
     """The epoch that the newest checkpoint is in, of whatever stage; at most the last one."""
+    newest = {path.parent: path.name for path in checkpoints_of(run)}  # of each stage, by name: clocks go backwards
     saved = []
-    for path in checkpoints_of(run):
+    for folder, name in newest.items():
         with contextlib.suppress(FileNotFoundError):  # the run goes on, and drops old ones
-            saved.append((path.stat().st_mtime_ns, path.name))
+            saved.append(((folder / name).stat().st_mtime_ns, name))
     if not saved:
         return None
     return min(int(max(saved)[1].split("-")[1]), int(run.config["recipe"]["epochs"]))

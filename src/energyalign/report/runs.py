@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.data.manifest import Manifest
 from energyalign.experiment.evidence import EvidencePlan
 from energyalign.experiment.rows import Row
+from energyalign.report.row_check import check_config, check_row
 from energyalign.train.describe import described
 from energyalign.train.run_directory import RunDirectory
 from energyalign.train.tensor_file import load_arrays
@@ -47,6 +48,13 @@ class StoredRun:
     path: Path
     config: dict[str, Any]
     rows: list[Row]
+
+    def checked(self) -> Self:
+        """The same, or an error if it has not what is read of it here and elsewhere."""
+        check_config(self.config, self.path / "config.json", in_steps=self.is_incremental)
+        for row in self.rows:
+            check_row(row, self.path / "rows.jsonl", in_steps=self.is_incremental)
+        return self
 
     @property
     def is_incremental(self) -> bool:
@@ -95,7 +103,10 @@ class StoredRun:
     def outputs(self, step: int | None = None) -> Outputs:
         """The logits of the raw network for the test images after a step, by default the last one measured."""
         folder = self.path / f"step-{self.rows_at(step)[0]['step']:02d}" if self.is_incremental else self.path
-        arrays = load_arrays(folder / "test_logits.safetensors")
+        path = folder / "test_logits.safetensors"
+        arrays = load_arrays(path)
+        if not {"logits", "labels"} <= arrays.keys():
+            raise EnergyAlignError(f"{path} does not hold logits and labels. Run the command that made it again.")
         return Outputs(arrays["logits"], arrays["labels"])
 
 
@@ -117,7 +128,7 @@ def find_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
 def measured_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
     """Those of `find_runs` that have rows; an error if none has."""
     found = find_runs(paths)
-    measured = [run for run in found if run.rows]
+    measured = [run.checked() for run in found if run.rows]
     if not measured:
         raise EnergyAlignError(f"{found[0].path} has no rows yet: run the command that began it to its end first.")
     return measured

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 from collections.abc import Sequence
@@ -99,6 +100,7 @@ def make_server(page: Page, port: int) -> ThreadingHTTPServer:
 class _Handler(BaseHTTPRequestHandler):
     shown: Page
     server_version, sys_version = "energyalign", ""
+    timeout = 30  # seconds in which a client says or takes nothing; then its thread is free again
 
     def do_GET(self) -> None:
         self._answer(with_body=True)
@@ -127,8 +129,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("X-Frame-Options", "DENY")
-        self.end_headers()
-        if with_body:
+        with contextlib.suppress(ConnectionError):  # whoever asked may be gone by now
+            self.end_headers()
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:

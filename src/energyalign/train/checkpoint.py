@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -16,36 +15,75 @@ from safetensors.torch import save
 from energyalign.core.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.strict_json import parse_json
+from energyalign.train.digest import Entry, digest
 from energyalign.train.position import Position
+from energyalign.train.tensor_header import refuse_long_header
 
-FORMAT = 1
-KEPT = 2  # the newest and the one before it, in case the newest is damaged
+FORMAT = 2  # 1 did not say of which config it was, and had a checksum of the tensors alone
+KEPT = 2  # the newest and the one before it, in case the newest gets damaged
 _NAME = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
 
 Tensors = dict[str, torch.Tensor]
 
 
-def save_checkpoint(folder: Path, position: Position, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Path:
-    """Write a checkpoint and drop all but the newest `KEPT`."""
-    folder.mkdir(parents=True, exist_ok=True)
+def save_checkpoint(
+    folder: Path, position: Position, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, config: str,
+    processes: int = 1,
+) -> Path:  # fmt: skip
+    """Write a checkpoint and drop all but the one before it.
+
+    Parameters
+    ----------
+    folder : Path
+    position : Position
+    model, optimizer
+        Whose values are saved.
+    config : str
+        The hash of the settings of the run: no other run will take the checkpoint.
+    processes : int
+        How many share the training.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnergyAlignError(f"cannot make the folder {folder}: {error.strerror or error}.") from error
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"optimizer/{name}": value for name, value in _optimizer_tensors(optimizer)}
     contiguous = {name: value.detach().to("cpu").contiguous() for name, value in tensors.items()}
-    about = {"format": FORMAT, "position": position.to_json(), "sha256": _digest(contiguous)}
+    about: dict[str, Any] = {"format": FORMAT, "config": config, "position": position.to_json()}
+    about["processes"] = processes
+    about["sha256"] = _digest(about, contiguous)
     path = folder / f"epoch-{position.epoch:05d}-batch-{position.batch:06d}.safetensors"
     with atomic_write(path, "wb") as stream:
         stream.write(save(contiguous, {"energyalign": json.dumps(about, sort_keys=True)}))
-    for old in _newest_first(folder)[KEPT:]:
-        old.unlink(missing_ok=True)
+    drop_older(path)
     return path
 
 
-class Checkpoint:
-    """A checkpoint that was read whole and found undamaged."""
+def drop_older(path: Path) -> None:
+    """Keep this checkpoint and the one before it, and remove all that are older still.
 
-    def __init__(self, path: Path) -> None:
+    Newer ones are left: they cannot be used, or this would not be the newest that was read or written.
+    """
+    found = _newest_first(path.parent)
+    for old in found[found.index(path) + KEPT :]:
+        old.unlink(missing_ok=True)
+
+
+class Checkpoint:
+    """A checkpoint that was read whole and found undamaged.
+
+    Parameters
+    ----------
+    path : Path
+    config : str
+        The hash of the settings of the run that it must be of.
+    """
+
+    def __init__(self, path: Path, config: str) -> None:
         self.path = path
         try:
+            refuse_long_header(path)
             with safe_open(path, "pt") as stream:
                 about = parse_json((stream.metadata() or {}).get("energyalign", "null"))
                 tensors: Tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - no mapping
@@ -53,31 +91,37 @@ class Checkpoint:
             raise EnergyAlignError(f"checkpoint {path} cannot be read: {error}.") from error
         if not isinstance(about, dict) or "format" not in about:
             raise EnergyAlignError(f"{path} is not a checkpoint of energyalign.")
-        if about["format"] != FORMAT:
+        if about["format"] not in (1, FORMAT):
             raise EnergyAlignError(
-                f"checkpoint {path} has format {about['format']}, this version reads {FORMAT}: use the version of "
-                "energyalign that wrote it."
+                f"checkpoint {path} has format {about['format']}, this version reads up to {FORMAT}: use the version "
+                "of energyalign that wrote it."
             )
-        if about["sha256"] != _digest(tensors):
+        if about.pop("sha256", None) != _digest(about, tensors):
             raise EnergyAlignError(f"checkpoint {path} is damaged: its contents do not match their checksum.")
-        self.position = Position.from_json(about["position"])
+        if about["format"] > 1 and about.get("config") != config:
+            raise EnergyAlignError(f"checkpoint {path} is of a run with other settings than this one.")
+        try:
+            self.position = Position.from_json(about["position"])
+            self.processes = int(about.get("processes", 1))  # the first version did not say
+        except (KeyError, TypeError) as error:
+            raise EnergyAlignError(f"checkpoint {path} does not say how far it is: {error}.") from error
         self._tensors = tensors
 
     def restore(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
         """Put the saved values into the model, and into the optimiser if there is one."""
         try:
             model.load_state_dict(self._part("model/"))
-        except RuntimeError as error:
+            if optimizer is not None:
+                _restore_optimizer(optimizer, self._part("optimizer/"))
+        except (RuntimeError, ValueError, KeyError) as error:
             raise EnergyAlignError(f"checkpoint {self.path} is of another network: {error}") from error
-        if optimizer is not None:
-            _restore_optimizer(optimizer, self._part("optimizer/"))
 
     def _part(self, prefix: str) -> Tensors:
         return {name.removeprefix(prefix): value for name, value in self._tensors.items() if name.startswith(prefix)}
 
 
-def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest undamaged checkpoint, and what is wrong with newer ones.
+def newest_checkpoint(folder: Path, config: str) -> tuple[Checkpoint | None, list[str]]:
+    """The newest undamaged checkpoint of these settings, and what is wrong with newer ones.
 
     Raises
     ------
@@ -87,7 +131,7 @@ def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     problems: list[str] = []
     for path in _newest_first(folder):
         try:
-            return Checkpoint(path), problems
+            return Checkpoint(path, config), problems
         except EnergyAlignError as error:
             problems.append(str(error))
     if problems:
@@ -119,11 +163,14 @@ def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors) -> No
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
-def _digest(tensors: Tensors) -> str:
-    """Of names, types, shapes and bytes, so that no change goes unseen."""
-    total = hashlib.sha256()
-    for name in sorted(tensors):
-        value = tensors[name]
-        total.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        total.update(value.reshape(-1).view(torch.uint8).numpy().data if value.numel() else b"")
-    return total.hexdigest()
+def _digest(about: dict[str, Any], tensors: Tensors) -> str:
+    """Of the tensors and of what is said about them."""
+    return digest(
+        "" if about["format"] == 1 else json.dumps(about, sort_keys=True),
+        (Entry(name, str(value.dtype), tuple(value.shape), _bytes(value)) for name, value in tensors.items()),
+    )
+
+
+def _bytes(tensor: torch.Tensor) -> bytes | memoryview:
+    data: memoryview = tensor.reshape(-1).view(torch.uint8).numpy().data
+    return data if tensor.numel() else b""

@@ -8,8 +8,8 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 
-class Interrupted(Exception):
-    """Training stopped on request; all that was done is saved."""
+class Interrupted(BaseException):
+    """Stopped on request; all that was done is saved. As with Ctrl-C, no code that expects errors should catch it."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal.Signals(signal_number).name)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-import signal
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import torch
 from lightning.fabric import Fabric
 
-from energyalign.core.errors import EnergyAlignError
-from energyalign.train.checkpoint import newest_checkpoint, save_checkpoint
+from energyalign.core.errors import CannotGoOn, EnergyAlignError, some_of
+from energyalign.pytorch.ranks import take_from_first
+from energyalign.train.checkpoint import Checkpoint, drop_older, newest_checkpoint, save_checkpoint
 from energyalign.train.interruption import Interrupted, Interruption
 from energyalign.train.position import Position
 from energyalign.train.randomness import seed_torch
@@ -32,8 +33,8 @@ class EpochBatches(Protocol):
         """Batches `start`, `start` + 1, ... of this epoch; a rank gets its part of each."""
 
 
-class NotFinite(EnergyAlignError):
-    """The loss became NaN or infinite."""
+class NotFinite(CannotGoOn):
+    """The loss or the network became NaN or infinite."""
 
 
 class Training:
@@ -41,6 +42,13 @@ class Training:
 
     Whatever interrupts it, the result is byte for byte that of an uninterrupted run on the same machine: batches and
     random numbers are functions of seed, epoch and batch, and everything else is in the checkpoint.
+
+    Several processes share every batch, and a sample counts as much in each of them. What depends on more than one
+    sample is taken over those of a process: statistics of batch normalisation above all, and mixtures. So their number
+    is part of the result, and a training goes on with as many as it began with. (Statistics over all processes,
+    SyncBatchNorm, would come nearer to one process, but cost a collective operation in every layer, do not exist on
+    CPUs, and are not what published multi-GPU results have.) Running statistics are those of the first process, which
+    all have in the end.
 
     Parameters
     ----------
@@ -89,15 +97,16 @@ class Training:
             On Ctrl-C or SIGTERM, after the batch was finished and saved. If it came after the last batch, the training
             is finished; what would have followed it is not begun.
         NotFinite
-            If the loss is NaN or infinite; the last good checkpoint is kept.
+            If the loss is NaN or infinite, or a weight is by the end of an epoch; the last good checkpoint is kept.
         """
         telling = self._reporter.training(self._recipe, self._batches.n_batches, self._position)
         with Interruption() as interruption, telling:
             while self._position.epoch <= self._recipe.epochs:
                 self._epoch(interruption)
+        take_from_first(self._network)
         # Here and not inside: from now on signals do again what they did before, so that none goes unheard.
-        if self._asked_to_stop(interruption):
-            raise Interrupted(interruption.signal_number or signal.SIGTERM)
+        if number := self._asked_to_stop(interruption):
+            raise Interrupted(number)
 
     def _epoch(self, interruption: Interruption) -> None:
         epoch, start = self._position.epoch, self._position.batch
@@ -110,9 +119,11 @@ class Training:
             loss, n_samples = self._step(batch)
             self._position = self._position.after_batch(loss, n_samples)
             self._reporter.batch_done(self._position, lr)
-            if self._asked_to_stop(interruption):
+            if number := self._asked_to_stop(interruption):
+                self._refuse_not_finite()
                 self._save()
-                raise Interrupted(interruption.signal_number or signal.SIGTERM)
+                raise Interrupted(number)
+        self._refuse_not_finite()
         self._reporter.epoch_done(self._position, lr)
         self._position = self._position.next_epoch()
         self._save()
@@ -143,25 +154,71 @@ class Training:
         self._optimizer.step()
         return value, total
 
+    def _refuse_not_finite(self) -> None:
+        """A batch with a finite loss can still throw the weights away, and no later loss would tell of the last one."""
+        values = self._network.state_dict().items()
+        broken = [name for name, value in values if value.is_floating_point() and not bool(value.isfinite().all())]
+        if self._largest(len(broken)):
+            at = self._position
+            raise NotFinite(
+                f"the network is not finite after batch {at.batch - 1} of epoch {at.epoch} ({some_of(broken)}). What "
+                f"is saved in {self._run.checkpoints} is from before it: try a smaller learning rate."
+            )
+
     def _resumed(self) -> Position:
-        found, problems = newest_checkpoint(self._run.checkpoints)
+        found, problems = self._newest()
         for problem in problems:
             self._reporter.note(f"{problem} Going on from the one before it.")
         if found is None:
+            if self._run.was_there:
+                self._reporter.note(f"There is no checkpoint in {self._run.checkpoints}: training begins at its start.")
             return Position()
+        self._refuse_other_number(found)
         found.restore(self._network, self._optimizer)
         if found.position.epoch <= self._recipe.epochs:
             self._reporter.note(f"Going on from epoch {found.position.epoch}, batch {found.position.batch}.")
+        if self._run.writes:
+            drop_older(found.path)  # a process may have been killed right before it did
         return found.position
+
+    def _newest(self) -> tuple[Checkpoint | None, list[str]]:
+        """As the first rank finds it. The others might see files of a shared folder, written or removed, later."""
+        first, config = self._fabric.is_global_zero, self._run.config_sha256
+        found, problems = newest_checkpoint(self._run.checkpoints, config) if first else (None, [])
+        path = self._fabric.broadcast(None if found is None else found.path)
+        if path is not None and not first:
+            found = Checkpoint(path, config)
+        return found, problems
+
+    def _refuse_other_number(self, found: Checkpoint) -> None:
+        """A finished training does not mind."""
+        before, now = found.processes, self._fabric.world_size
+        if before != now and found.position.epoch <= self._recipe.epochs:
+            raise EnergyAlignError(other_number(self._run.path, before, now))
 
     def _save(self) -> None:
         if self._fabric.is_global_zero:
-            save_checkpoint(self._run.checkpoints, self._position, self._network, self._optimizer)
+            save_checkpoint(
+                self._run.checkpoints, self._position, self._network, self._optimizer, config=self._run.config_sha256,
+                processes=self._fabric.world_size,
+            )  # fmt: skip
         self._fabric.barrier()
 
-    def _asked_to_stop(self, interruption: Interruption) -> bool:
-        """On any rank: all must stop after the same batch, or those that go on would wait for the others."""
-        asked = interruption.signal_number is not None
+    def _asked_to_stop(self, interruption: Interruption) -> int:
+        """The number of the signal, or 0."""
+        return self._largest(interruption.signal_number or 0)
+
+    def _largest(self, number: int) -> int:
+        """Of all ranks: all must stop after the same batch, or those that go on would wait for the others."""
         if self._fabric.world_size == 1:
-            return asked
-        return bool(self._fabric.all_reduce(torch.tensor(float(asked)), reduce_op="sum"))
+            return number
+        return int(self._fabric.all_reduce(torch.tensor(number), reduce_op="max"))
+
+
+def other_number(folder: Path, before: int, now: int) -> str:
+    """Why a run that began with so many processes does not go on with another number of them."""
+    return (
+        f"the run in {folder} began with {before} process{'es' * (before > 1)} and cannot go on with {now}: batches "
+        f"that are shared out otherwise give other weights. Start {before} again (--devices times --nodes), or give another "
+        "--out."
+    )

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
+from energyalign.train.curves import Curves
 from energyalign.train.position import Position
 from energyalign.train.recipe import Recipe
 
@@ -56,7 +57,7 @@ class Narrator(Reporter):
         self._stream = sys.stderr if stream is None else stream
         self._bar: Any = None
         self._task: Any = None
-        self._writer: Any = None
+        self._curves: Curves | None = None
         self._pace: Pace | None = None
 
     def note(self, message: str) -> None:
@@ -81,7 +82,7 @@ class Narrator(Reporter):
                 total, done = recipe.epochs * n_batches, self._pace.batches_done
                 self._task = self._bar.add_task(self._title, total=total, completed=done, what="")
                 stack.callback(setattr, self, "_bar", None)
-            stack.callback(self._close_writer)
+            stack.callback(self._close_curves)
             yield
 
     def batch_done(self, position: Position, lr: float) -> None:
@@ -98,7 +99,7 @@ class Narrator(Reporter):
             left = "" if pace.seconds_left is None else f"  {timedelta(seconds=round(pace.seconds_left))} left"
             print(f"{self._title}: {self._line(position, lr)}{left}", file=self._stream, flush=True)
         if self._scalars is not None:
-            self._write(position, lr, pace.speed)
+            self._write(self._scalars, position, lr, pace.speed)
         pace.epoch_done()
 
     def _running(self) -> Pace:
@@ -110,19 +111,23 @@ class Narrator(Reporter):
         speed = "" if pace.speed is None else f"  {pace.speed:,.0f} images/s"
         return f"epoch {position.epoch}/{pace.n_epochs}  loss {position.mean_loss:.4f}  lr {lr:.5g}{speed}"
 
-    def _write(self, position: Position, lr: float, speed: float | None) -> None:
-        if self._writer is None:  # not sooner: a finished run that is started again has nothing to write
-            from torch.utils.tensorboard import SummaryWriter
+    def _write(self, scalars: Path, position: Position, lr: float, speed: float | None) -> None:
+        values = {"loss": position.mean_loss, "lr": lr} | ({} if speed is None else {"images per second": speed})
+        try:
+            if self._curves is None:  # not sooner: a finished run that is started again has nothing to write
+                self._curves = Curves(scalars)
+            self._curves.add(position.epoch, values)
+        except OSError as error:
+            # Curves are a comfort. What the run cannot do without is written elsewhere, and fails there if it must.
+            self.note(f"Going on without curves: cannot write into {scalars}: {error.strerror or error}.")
+            self._close_curves()
+            self._scalars = None
 
-            self._writer = SummaryWriter(str(self._scalars))
-        for name, value in (("loss", position.mean_loss), ("lr", lr), ("images per second", speed)):
-            if value is not None:
-                self._writer.add_scalar(name, value, position.epoch)
-
-    def _close_writer(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+    def _close_curves(self) -> None:
+        if self._curves is not None:
+            with contextlib.suppress(OSError):  # what could not be written has been told
+                self._curves.close()
+            self._curves = None
 
 
 class Pace:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from energyalign.core.atomic import atomic_write, is_leftover
+from energyalign.core.atomic import atomic_write, is_leftover, remove_leftovers
 from energyalign.core.errors import EnergyAlignError, some_of
-from energyalign.core.strict_json import parse_json
+from energyalign.core.limited_text import read_lines, read_text
+from energyalign.core.strict_json import parse_json, read_json_file
+from energyalign.train.lock import locked
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _COMMANDS = "commands.txt"
+_CONFIG = "config.json"
+_WRITTEN_BY_RUNS = (".json", ".jsonl", ".safetensors", ".txt")
 
 
 class RunDirectory:
@@ -31,10 +35,17 @@ class RunDirectory:
     path : Path
     writes : bool
         Whether `write_json` and `write_rows` write: of the ranks of a distributed run, the first alone does.
+    was_there : bool
+        Whether an earlier process began it; of the ranks, the first alone knows.
     """
 
-    def __init__(self, path: Path, *, writes: bool = True) -> None:
-        self.path, self.writes = path, writes
+    def __init__(self, path: Path, *, writes: bool = True, was_there: bool = False) -> None:
+        self.path, self.writes, self.was_there = path, writes, was_there
+
+    @property
+    def config_sha256(self) -> str:
+        """Of the settings in config.json, whatever the layout of the file."""
+        return _sha256(self.read_json(_CONFIG) or {})
 
     @property
     def checkpoints(self) -> Path:
@@ -54,7 +65,7 @@ class RunDirectory:
         if not path.exists():
             return None
         try:
-            value = parse_json(path.read_text(encoding="utf-8"))
+            value = read_json_file(path)
         except (OSError, ValueError) as error:
             raise EnergyAlignError(f"{path} cannot be read: {error}. Remove {self.path} to start again.") from error
         if not isinstance(value, dict):
@@ -66,7 +77,7 @@ class RunDirectory:
         if not self.writes:
             return
         with atomic_write(self.path / "rows.jsonl") as stream:
-            stream.writelines(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in rows)
+            stream.writelines(_text(row | {"sha256": _sha256(row)}) + "\n" for row in rows)
 
     def note_command(self, command: str) -> None:
         """Remember a command line that made some of what is here; each is kept once."""
@@ -79,18 +90,30 @@ class RunDirectory:
         """The command lines so far, oldest first."""
         path = self.path / _COMMANDS
         try:
-            return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+            return read_text(path).split("\n")[:-1] if path.exists() else []
         except (OSError, ValueError) as error:
             raise EnergyAlignError(f"{path} cannot be read: {error}. Remove it: only the record is lost.") from error
 
     def read_rows(self) -> list[Json]:
         """The result rows so far."""
         path = self.path / "rows.jsonl"
+        if not path.exists():
+            return []
         try:
-            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+            rows = [self._row(path, number, line) for number, line in enumerate(read_lines(path), 1)]
+        except EnergyAlignError:
+            raise
         except (OSError, ValueError) as error:
             raise EnergyAlignError(f"{path} cannot be read: {error}. Remove it to compute the rows again.") from error
-        return [self._row(path, number, line) for number, line in enumerate(lines, 1)]
+        hashes = [row.pop("sha256", None) for row in rows]
+        for number, (row, stated) in enumerate(zip(rows, hashes, strict=True), 1):
+            # Earlier versions wrote none at all; one row without among others with has lost its own.
+            if any(hashes) and stated != _sha256(row):
+                raise EnergyAlignError(
+                    f"{path}, line {number}, was changed after it was written: it does not have the hash it states. "
+                    "Remove the file to compute the rows again."
+                )
+        return rows
 
     @staticmethod
     def _row(path: Path, number: int, line: str) -> Json:
@@ -113,6 +136,7 @@ def opened(path: Path, config: Json, fabric: Fabric | None = None) -> Iterator[R
     """A new run directory, or the one of an unfinished or finished run with the same config.
 
     Another process that has it open is refused, however that process ended before: the lock dies with its holder.
+    What a killed process left of files that it was writing is removed.
 
     Parameters
     ----------
@@ -126,10 +150,11 @@ def opened(path: Path, config: Json, fabric: Fabric | None = None) -> Iterator[R
     first = fabric is None or fabric.is_global_zero
     with contextlib.ExitStack() as stack:
         problem: Exception | None = None
+        was_there = False
         if first:
             try:
-                stack.enter_context(_locked(path))
-                _claim(RunDirectory(path), config)
+                stack.enter_context(locked(path))
+                was_there = _claim(RunDirectory(path), config)
             except Exception as error:  # whatever it is, the others are waiting to hear of it
                 problem = error
         told = None if problem is None else str(problem)
@@ -139,37 +164,28 @@ def opened(path: Path, config: Json, fabric: Fabric | None = None) -> Iterator[R
             raise problem
         if told is not None:
             raise EnergyAlignError(told)
-        yield RunDirectory(path, writes=first)
+        yield RunDirectory(path, writes=first, was_there=was_there)
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        lock = (path / ".lock").open("a")
-    except OSError as error:
-        raise EnergyAlignError(f"cannot use {path} as a run directory: {error.strerror or error}.") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise EnergyAlignError(
-                f"{path} is in use by another process: wait for it, or give another --out."
-            ) from error
-        yield
-
-
-def _claim(run: RunDirectory, config: Json) -> None:
-    """Write the config, or refuse a folder that is of another config or of something else."""
-    known = run.read_json("config.json")
+def _claim(run: RunDirectory, config: Json) -> bool:
+    """Write the config, or refuse a folder that is of another config or of something else; whether it was there."""
+    known = run.read_json(_CONFIG)
     if known is None:
         _refuse_strangers(run.path)
-        run.write_json("config.json", config)
+    elif unknown := _unknown(known, config):
+        raise EnergyAlignError(
+            f"{run.path} holds a run of another version of energyalign, with settings that this one does not have: "
+            f"{some_of(unknown)}. Use that version, or give another --out."
+        )
     elif known != config:
         raise EnergyAlignError(
             f"{run.path} holds a run with another config: {_difference(known, config)}. Give another --out, or the "
             "same settings to go on with it."
         )
+    remove_leftovers(run.path, _WRITTEN_BY_RUNS)
+    if known is None:
+        run.write_json(_CONFIG, config)
+    return known is not None
 
 
 def _refuse_strangers(path: Path) -> None:
@@ -179,6 +195,17 @@ def _refuse_strangers(path: Path) -> None:
         raise EnergyAlignError(
             f"{path} is not a run directory and is not empty ({some_of(others)}): give another --out."
         )
+
+
+def _unknown(known: Json, wanted: Json, prefix: str = "") -> list[str]:
+    """Settings there of things that are here too, but without them."""
+    if known.get("kind") != wanted.get("kind"):
+        return []
+    found = [prefix + key for key in sorted(known.keys() - wanted.keys())]
+    for key in sorted(known.keys() & wanted.keys()):
+        if isinstance(known[key], dict) and isinstance(wanted[key], dict):
+            found += _unknown(known[key], wanted[key], f"{prefix}{key}.")
+    return found
 
 
 def _difference(known: Json, wanted: Json, prefix: str = "") -> str:
@@ -192,3 +219,11 @@ def _difference(known: Json, wanted: Json, prefix: str = "") -> str:
         elif there != here:
             found.append(f"{prefix}{key} is {json.dumps(there)} there and {json.dumps(here)} here")
     return "; ".join(found)
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, sort_keys=True, allow_nan=False)
+
+
+def _sha256(value: Json) -> str:
+    return hashlib.sha256(_text(value).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Arrays in a safetensors file, whole or not at all."""
+"""Arrays in a safetensors file, whole or not at all, with a checksum."""
 
 from __future__ import annotations
 
@@ -8,22 +8,43 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from energyalign.core.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
+from energyalign.train.digest import Entry, digest
+from energyalign.train.tensor_header import refuse_long_header
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+_CHECKSUM = "sha256"
+_REMEDY = "Remove it and run the command that made it again."
 
 
 def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write named arrays."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     with atomic_write(path, "wb") as stream:
-        stream.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+        stream.write(save(contiguous, {_CHECKSUM: _digest(contiguous)}))
 
 
-def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Read what `save_arrays` wrote."""
+def load_arrays(path: Path) -> Arrays:
+    """Read what `save_arrays` wrote, and refuse it if it was changed since.
+
+    A file without a checksum, of an earlier version or of somebody else, is taken as it is.
+    """
     try:
-        return dict(load(path.read_bytes()))
-    except (OSError, SafetensorError) as error:
-        raise EnergyAlignError(f"cannot read {path}: {error}. Run the command that made it again.") from error
+        refuse_long_header(path)
+        with safe_open(path, "np") as stream:
+            expected = (stream.metadata() or {}).get(_CHECKSUM)
+            arrays: Arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - no mapping
+    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:  # all of them on damaged headers
+        raise EnergyAlignError(f"cannot read {path}: {error}. {_REMEDY}") from error
+    if expected is not None and expected != _digest(arrays):
+        raise EnergyAlignError(f"{path} is damaged: its contents do not match their checksum. {_REMEDY}")
+    return arrays
+
+
+def _digest(arrays: Arrays) -> str:
+    return digest("", (Entry(name, array.dtype.str, array.shape, array.data) for name, array in arrays.items()))

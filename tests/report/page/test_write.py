@@ -80,7 +80,7 @@ def test_settings_of_one_name_have_a_table_each(in_steps: Path, tmp_path: Path) 
     other = tmp_path / "seed-0"
     other.mkdir()
     for name in ("config.json", "rows.jsonl"):
-        text = (in_steps / name).read_text()
+        text = re.sub(r', "sha256": "\w+"', "", (in_steps / name).read_text())  # rows have a hash of what they are
         (other / name).write_text(re.sub(r'("epochs": )\d+', r"\g<1>9", text))
     (other / "manifest.json").write_bytes((in_steps / "manifest.json").read_bytes())
     for step in ("step-01", "step-02"):

@@ -58,6 +58,7 @@ def page_of(
     draw : callable, optional
         Makes the pictures; `draw_pictures` if not given.
     """
+    runs = [run.checked() for run in runs]
     trainings = named_in_full([run for run in runs if run.rows])
     views, without = _views(trainings)
     sections = [unfinished_section([(run, far) for run in runs if (far := how_far(run))], seen_from)]

@@ -1,0 +1,48 @@
+"""An incremental run that is killed, wherever it is, ends byte for byte as one that was not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from killed_often import Whole, assert_ends_as, killed, random_kills
+
+SMALL = "--epochs 1 --batch-size 64 --evidence-size 2 --out run"
+ALIGNED = f"incremental digits --steps 3 --learner distill --memory herding:20 --corrector ea {SMALL}"
+OF_TWO_STAGES = {"eeil": f"incremental digits --steps 2 --method eeil {SMALL}",
+                 "bic": f"incremental digits --steps 2 --method bic {SMALL}"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """With a memory that is chosen by the features, and shifts that are fed back to the teacher."""
+    return Whole.of(ALIGNED.split(), tmp_path_factory.mktemp("incremental") / "whole")
+
+
+def test_killed_while_the_training_of_a_finished_step_is_removed(whole: Whole, tmp_path: Path) -> None:
+    assert killed(whole, tmp_path / "cut", {"kill": "unlink", "at": 2})
+    assert len(list((tmp_path / "cut").rglob(".training.part"))) == 1
+    assert_ends_as(whole, tmp_path / "cut")
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("seed", range(8))
+def test_killed_three_times_at_random(seed: int, whole: Whole, tmp_path: Path) -> None:
+    faults = random_kills(whole, seed)
+    assert killed(whole, tmp_path / "cut", faults[0])
+    for fault in faults[1:]:
+        killed(whole, tmp_path / "cut", fault)
+    assert_ends_as(whole, tmp_path / "cut")
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("method", OF_TWO_STAGES)
+def test_a_method_of_two_stages_killed_at_random(method: str, tmp_path: Path) -> None:
+    """A balanced second training, or images that are held out for a corrector."""
+    whole = Whole.of(OF_TWO_STAGES[method].split(), tmp_path / "whole")
+    for seed in range(100, 102):
+        cut = tmp_path / f"cut{seed}"
+        faults = random_kills(whole, seed)
+        assert killed(whole, cut, faults[0])
+        killed(whole, cut, faults[1])
+        assert_ends_as(whole, cut)

@@ -1,0 +1,54 @@
+"""A long-tailed run that is killed, wherever it is, ends byte for byte as one that was not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from killed_often import Whole, assert_ends_as, killed, random_kills
+
+COMMAND = "longtail digits --head linear --corrector raw ea crt --epochs 3 --batch-size 64 --evidence-size 2 --out run"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """With a second stage, of cRT."""
+    return Whole.of(COMMAND.split(), tmp_path_factory.mktemp("longtail") / "whole")
+
+
+def test_killed_between_the_write_and_the_rename_of_a_checkpoint(whole: Whole, tmp_path: Path) -> None:
+    assert killed(whole, tmp_path / "cut", {"kill": "replace", "at": 5})
+    left = [path.name for path in (tmp_path / "cut").rglob(".epoch*.part")]
+    assert len(left) == 1, "it was not inside the write of a checkpoint"
+    assert_ends_as(whole, tmp_path / "cut")
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("seed", range(8))
+def test_killed_three_times_at_random(seed: int, whole: Whole, tmp_path: Path) -> None:
+    faults = random_kills(whole, seed)
+    assert killed(whole, tmp_path / "cut", faults[0])
+    for fault in faults[1:]:
+        killed(whole, tmp_path / "cut", fault)
+    assert_ends_as(whole, tmp_path / "cut")
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(
+    "fault",
+    [{"kill": "write", "at": 4}, {"kill": "write", "at": 8}, {"kill": "unlink", "at": 1}, {"kill": "fsync", "at": 9}],
+    ids=["half a checkpoint", "half of the logits or rows", "old checkpoint not dropped", "renamed, not synced"],
+)
+def test_killed_at_the_moments_that_are_short(fault: dict[str, Any], whole: Whole, tmp_path: Path) -> None:
+    assert killed(whole, tmp_path / "cut", fault)
+    assert_ends_as(whole, tmp_path / "cut")
+
+
+@pytest.mark.faults
+def test_killed_in_its_first_write_then_in_its_second_and_so_on(whole: Whole, tmp_path: Path) -> None:
+    kills = 0
+    while killed(whole, tmp_path / "cut", {"kill": "write", "at": kills + 1}):
+        kills += 1
+    assert kills > 5
+    assert_ends_as(whole, tmp_path / "cut")

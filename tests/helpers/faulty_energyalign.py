@@ -1,0 +1,159 @@
+"""`energyalign` with a fault at an exact moment: a script, started by fault.py.
+
+Its first argument says what shall happen, as JSON; the others are those of the command.
+
+- ``{"count": file}`` writes down how often each of them was called.
+- ``{"kill": name, "at": n}`` kills this process, as ``kill -9`` does, in the n-th call: a write when half is written,
+  all others before they are done.
+- ``{"clock": seconds, "at": n}`` sets the clock, and the times of files, back from the n-th rename on.
+- ``{"lr": factor}`` multiplies the learning rate, for which the command has no option.
+- ``{"hooks": [{"in": "module:function", "at": n, ...}, ...]}`` does something before the n-th call of a function: with
+  ``"signal": number`` this process gets a signal, or all of its group if ``"group"`` is true, with ``"remove": folder``
+  a folder is gone. Processes that are forked have the hooks too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+CALLS = ("replace", "fsync", "unlink", "mkdir", "rename", "rmdir")
+
+
+class HalfWritten:
+    """A file in which the first write comes no further than half."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __enter__(self) -> HalfWritten:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, data: Any) -> None:
+        self._stream.write(data[: len(data) // 2])
+        self._stream.flush()
+        die()
+
+    def writelines(self, lines: Any) -> None:
+        self.write("".join(lines))
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def watch(plan: dict[str, Any], counts: Counter[str]) -> None:
+    """Count the calls of what touches files, and die in the one that the plan names."""
+
+    def reached(name: str) -> bool:
+        counts[name] += 1
+        return plan.get("kill") == name and plan["at"] == counts[name]
+
+    def watched(name: str) -> Any:
+        real = getattr(os, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            if reached(name):
+                die()
+            return real(*arguments, **options)
+
+        return call
+
+    for name in CALLS:
+        setattr(os, name, watched(name))
+    opened = os.fdopen
+
+    def fdopen(*arguments: Any, **options: Any) -> Any:
+        stream = opened(*arguments, **options)
+        return HalfWritten(stream) if reached("write") else stream
+
+    os.fdopen = fdopen
+
+
+def add_hook(plan: dict[str, Any]) -> None:
+    """Before the n-th call of ``module:function``."""
+    module, _, name = plan["in"].partition(":")
+    place = importlib.import_module(module)
+    real, calls = getattr(place, name), Counter[str]()
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        calls["all"] += 1
+        if calls["all"] == plan["at"]:
+            if "remove" in plan:
+                shutil.rmtree(plan["remove"])
+            if "signal" in plan:
+                if plan.get("group"):
+                    os.killpg(0, plan["signal"])
+                else:
+                    os.kill(os.getpid(), plan["signal"])
+        return real(*arguments, **options)
+
+    setattr(place, name, call)
+
+
+def learn_faster(factor: float) -> None:
+    """Whatever recipe the options ask for."""
+    place = importlib.import_module("energyalign.cli.longtail_plan")
+    real = place.changed_recipe
+
+    def changed(*arguments: Any) -> Any:
+        recipe = real(*arguments)
+        return replace(recipe, optimizer=replace(recipe.optimizer, lr=recipe.optimizer.lr * factor))
+
+    place.changed_recipe = changed  # type: ignore[attr-defined]
+
+
+def turn_back(plan: dict[str, Any]) -> None:
+    """The clock of this process and the times of the files that it renames."""
+    real_time, real_replace, renamed = time.time, os.replace, Counter[str]()
+
+    def now() -> float:
+        return real_time() - (plan["clock"] if renamed["all"] >= plan["at"] else 0)
+
+    def renamed_back(source: Any, target: Any) -> None:
+        real_replace(source, target)
+        renamed["all"] += 1
+        os.utime(target, (now(), now()))
+
+    time.time, os.replace = now, renamed_back
+
+
+def main() -> int:
+    plan = json.loads(sys.argv[1])
+    sys.argv = ["energyalign", *sys.argv[2:]]
+    counts: Counter[str] = Counter()
+    if "clock" in plan:
+        turn_back(plan)
+    elif "lr" in plan:
+        learn_faster(plan["lr"])
+    elif "hooks" in plan:
+        for hook in plan["hooks"]:
+            add_hook(hook)
+    else:
+        watch(plan, counts)
+    from energyalign.cli.main import main
+
+    try:
+        return main()
+    finally:
+        if "count" in plan:
+            with open(plan["count"], "w") as stream:
+                json.dump(counts, stream)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""Stands for a run of a sweep: quick to start, and fails as it is told to.
+
+``python -m sweep_program CONFIG FOLDER WHAT`` begins a run directory and then does WHAT: ``measure`` it, ``fail``,
+``be-killed`` (by itself, in its first try; the second measures), ``always-be-killed``, or ``wait`` until it is told to
+stop, which it notes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+
+def main() -> int:
+    config, folder, what = json.loads(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    with (folder / "tries.txt").open("a") as stream:
+        stream.write(f"{os.getpid()} {os.environ.get('OMP_NUM_THREADS')}\n")
+    tries = len((folder / "tries.txt").read_text().splitlines())
+    if what == "fail":
+        print("energyalign: error: there is no such thing.", file=sys.stderr)
+        return 2
+    if what == "always-be-killed" or (what == "be-killed" and tries == 1):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "wait":
+        _wait(folder)
+    with (folder / "rows.jsonl").open("w") as stream:
+        for step in range(1, config.get("n_steps", 1) + 1):
+            stream.write(json.dumps({"corrector": "raw", "evidence": None, "step": step}) + "\n")
+    return 0
+
+
+def _wait(folder: Path) -> None:
+    def saved(number: int, _frame: FrameType | None) -> None:
+        (folder / "saved.txt").write_text(signal.Signals(number).name)
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, saved)
+    (folder / "waits.txt").write_text("")
+    for _ in range(600):
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
