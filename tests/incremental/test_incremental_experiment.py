@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ from energyalign.incremental.orders import order_hash
 from energyalign.incremental.rows import confusion_file
 from energyalign.incremental.stream import load_stream
 from energyalign.train.interruption import Interrupted
+from energyalign.train.reporter import Narrator
 from energyalign.train.tensor_file import load_arrays
 
 ALL = ("raw", "prior", "ea", "ea-marginal")
@@ -244,8 +246,40 @@ def test_a_damaged_network_is_refused_with_a_remedy(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-5] ^= 1
     path.write_bytes(content)
-    with pytest.raises(EnergyAlignError, match=r"step-01/network.safetensors is damaged: remove .*step-01"):
+    with pytest.raises(EnergyAlignError, match=r"step-01/network.safetensors is damaged\): remove .*step-01"):
         run_digits(tmp_path / "run", settings, "raw", per_class=FEW)
+
+
+def test_a_damaged_memory_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    """Another digit in the number of an exemplar would be another image."""
+    settings = config(epochs=1, n_steps=2)
+    run_digits(tmp_path / "run", settings, "raw", per_class=FEW)
+    path = tmp_path / "run" / "step-01" / "state.json"
+    state = json.loads(path.read_text())
+    state["memory"]["exemplars"][0][0] += 1
+    path.write_text(json.dumps(state))
+    with pytest.raises(EnergyAlignError, match=r"step-01/state\.json is damaged, or of a run with other settings: rem"):
+        run_digits(tmp_path / "run", settings, "raw", per_class=FEW)
+
+
+def test_a_step_that_is_gone_before_a_later_one_is_missed(tmp_path: Path) -> None:
+    settings = config(epochs=1, n_steps=2)
+    run_digits(tmp_path / "run", settings, "raw", per_class=FEW)
+    (tmp_path / "run" / "step-01" / "state.json").unlink()
+    with pytest.raises(EnergyAlignError, match=r"step-01/state\.json is gone, though step 2 was trained after it"):
+        run_digits(tmp_path / "run", settings, "raw", per_class=FEW)
+
+
+def test_damaged_logits_are_told_and_measured_again(tmp_path: Path) -> None:
+    settings = config(epochs=1, n_steps=2)
+    run_digits(tmp_path / "run", settings, "raw", per_class=FEW)
+    before = bytes_of_steps(tmp_path / "run")
+    path = tmp_path / "run" / "step-01" / "test_logits.safetensors"
+    path.write_bytes(path.read_bytes()[:-4] + b"\x00\x00\x80\x3f")
+    stream = io.StringIO()
+    run_digits(tmp_path / "run", settings, "raw", per_class=FEW, reporter=Narrator("run", stream=stream))
+    assert f"Measuring step 1 again: {path} is damaged" in stream.getvalue()
+    assert bytes_of_steps(tmp_path / "run") == before
 
 
 def test_checkpoints_are_gone_when_a_step_is_done(finished: tuple[Path, list[Row]]) -> None:

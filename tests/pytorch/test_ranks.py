@@ -81,7 +81,7 @@ align(model, [(x, y)])
 """
     (first, first_error), (second, second_error) = run_two_ranks(tmp_path, script)
     assert (first, second) == (1, 1)
-    assert "rank 1 could not collect its logits: see its own message." in first_error
+    assert "rank 1 could not do its part: see its own message." in first_error
     assert "NaN logits in batch 0" in second_error
 
 

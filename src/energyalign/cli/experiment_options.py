@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import argparse
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
-
     from energyalign.experiment.evidence import EvidencePlan
     from energyalign.train.recipe import Recipe
 
 # Options that make another training. The head has a folder of its own, since methods bring theirs.
 OF_ANY_TRAINING = ("quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "batch_size", "precision")
+# Options that say where and how it runs.
+OF_THE_MACHINE = ("accelerator", "workers")
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
+def add_run_options(
+    parser: argparse.ArgumentParser, *, seeds: Sequence[int] = (0,), with_source: bool = True
+) -> None:
     """Which rows, how often, for how long, and where they go."""
     add = parser.add_argument
     add("--method", nargs="+", default=[], metavar="NAME", help="rows of `energyalign list methods`, or all")
-    add("--seed", type=int, nargs="+", default=[0], metavar="N", help="one run for each (default: 0)")
+    told = " ".join(map(str, seeds))
+    add("--seed", type=int, nargs="+", default=list(seeds), metavar="N", help=f"one run for each (default: {told})")
     add("--epochs", type=int, metavar="N", help="train for so long, the schedule scaled (default: the preset's)")
     add("--quick", action="store_true", help="a smaller network and fewer epochs")
     add("--data-root", metavar="DIR", help="where the data set is (default: data)")
     add("--out", metavar="DIR", help="where the runs go (default: runs/ and the name of cell and options)")
-    add("--from", dest="source", metavar="RUN", help="measure the network of this run directory, train none")
+    if with_source:
+        add("--from", dest="source", metavar="RUN", help="measure the network of this run directory, train none")
 
 
 def add_training_options(parser: argparse.ArgumentParser, heads: Sequence[str]) -> Any:
@@ -60,12 +63,25 @@ def add_evidence_options(group: Any) -> None:
     )  # fmt: skip
 
 
-def add_machine_options(parser: argparse.ArgumentParser) -> None:
-    """Device, precision, workers."""
-    add = parser.add_argument_group("machine").add_argument
+def add_machine_options(parser: argparse.ArgumentParser) -> Any:
+    """Device, precision, workers; returns the group, for what else belongs there."""
+    group = parser.add_argument_group("machine")
+    add = group.add_argument
     add("--accelerator", default="auto", metavar="NAME", help="auto, cpu, cuda, mps")
     add("--precision", metavar="NAME", help="32-true, bf16-mixed, ... (default: 32-true)")
     add("--workers", type=int, default=2, metavar="N", help="processes that read image files (default: 2)")
+    return group
+
+
+def add_process_options(group: Any) -> None:
+    """How many processes share one run."""
+    add = group.add_argument
+    add(
+        "--devices", type=int, metavar="N",
+        help="share each run among so many GPUs, or processes on CPUs, of every node (default: 1, or what torchrun or "
+        "srun has started)",
+    )  # fmt: skip
+    add("--nodes", type=int, metavar="N", help="... and so many nodes, on each of which the command is started")
 
 
 def changed_recipe(arguments: argparse.Namespace, recipe: Recipe) -> Recipe:
@@ -88,6 +104,18 @@ def given_options(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
     """Those of these options that the user gave."""
     values = {name: getattr(arguments, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def as_options(arguments: argparse.Namespace, names: Sequence[str]) -> list[str]:
+    """Those of these options that have a value, as words of a command line."""
+    words: list[str] = []
+    for name in names:
+        value, option = getattr(arguments, name), "--" + name.replace("_", "-")
+        if value is True:
+            words.append(option)
+        elif value is not None and value is not False:
+            words += [option, str(value)]
+    return words
 
 
 def evidence_plans(arguments: argparse.Namespace) -> list[EvidencePlan]:
@@ -118,23 +146,3 @@ def out_folder(arguments: argparse.Namespace, cell: str, options: Sequence[str])
             f"{out} is a run directory itself, and run directories go below --out: give the folder that it was made in."
         )
     return out
-
-
-def make_fabric(accelerator: str, precision: Any) -> Fabric:
-    """Device and precision."""
-    from lightning.fabric import Fabric
-
-    from energyalign.core.errors import EnergyAlignError
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what is refused below
-            fabric = Fabric(accelerator=accelerator, devices=1, precision=precision)
-    except (ValueError, RuntimeError, ImportError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise EnergyAlignError(
-            f"cannot train with --accelerator {accelerator} and --precision {precision}: {reason}"
-        ) from error
-    if fabric.device.type == "cpu" and str(precision) in ("16", "16-mixed"):
-        raise EnergyAlignError(f"--precision {precision} needs a GPU: choose bf16-mixed or 32-true.")  # or it is bf16
-    return fabric

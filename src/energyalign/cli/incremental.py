@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from energyalign.cli.experiment_options import (
     add_evidence_options,
     add_machine_options,
+    add_process_options,
     add_run_options,
     add_training_options,
 )
@@ -80,18 +81,20 @@ def add_parser(commands: Any) -> None:
 
     add_training_options(parser, ["cosine", "linear"])
     add_evidence_options(parser.add_argument_group("evidence"))
-    add_machine_options(parser)
+    add_process_options(add_machine_options(parser))
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """One run directory for each training and seed, then the tables."""
+    from energyalign.cli.ending import ending_together, is_first
     from energyalign.cli.incremental_runs import rows_of_all_runs, rows_of_one_run
     from energyalign.cli.stopping import resumable
 
-    with resumable(arguments):
+    with resumable(arguments), ending_together():
         rows, title = (rows_of_all_runs if arguments.source is None else rows_of_one_run)(arguments)
-    _show(rows, title)
+        if is_first():
+            _show(rows, title)
 
 
 def _show(rows: list[Row], title: str) -> None:

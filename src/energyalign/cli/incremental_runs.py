@@ -6,8 +6,10 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from energyalign.cli.experiment_options import evidence_plans, make_fabric, out_folder
+from energyalign.cli.experiment_options import evidence_plans, out_folder
 from energyalign.cli.incremental_plan import OF_THE_TRAINING, chosen_preset, planned_runs
+from energyalign.cli.launching import launch, make_fabric, narrator
+from energyalign.cli.process_counts import process_counts
 from energyalign.cli.stopping import command_line
 from energyalign.core.errors import EnergyAlignError
 from energyalign.data.sources import open_source
@@ -18,26 +20,27 @@ from energyalign.incremental.experiment import IncrementalExperiment
 from energyalign.incremental.finished_step import is_finished
 from energyalign.incremental.presets import selection_of
 from energyalign.incremental.stream import load_stream, make_stream
-from energyalign.train.reporter import Narrator
 from energyalign.train.run_directory import RunDirectory
 
 
 def rows_of_all_runs(arguments: argparse.Namespace) -> tuple[list[Row], str]:
     """Rows of every training and seed, and a title."""
     preset, plans = chosen_preset(arguments), evidence_plans(arguments)
-    fabric = make_fabric(arguments.accelerator, arguments.precision or "32-true")
+    counts = process_counts(arguments.devices, arguments.nodes)
+    fabric = make_fabric(arguments.accelerator, arguments.precision or "32-true", counts)
     out = out_folder(arguments, preset.name, OF_THE_TRAINING)
     source = open_source(preset.dataset, arguments.data_root)
     stream = make_stream(
         source.load("train"), source.load("test"), subset=preset.subset, order=preset.order, n_steps=preset.n_steps
     )  # the same for all
     planned = planned_runs(arguments, preset, preset.memory_for(len(stream.train), stream.train.n_classes))
+    launch(fabric, counts, arguments.given)
     experiments = {}
     for run in planned:
         for seed in dict.fromkeys(arguments.seed):
             folder = out / run.folder / f"seed-{seed}"
             config = replace(run.config, seed=seed)
-            reporter = Narrator(f"{config.name} {run.folder} seed {seed}", scalars=folder / "tensorboard")
+            reporter = narrator(fabric, f"{config.name} {run.folder} seed {seed}", scalars=folder / "tensorboard")
             experiments[folder] = (
                 run.correctors,
                 IncrementalExperiment(
@@ -80,9 +83,12 @@ def rows_of_one_run(arguments: argparse.Namespace) -> tuple[list[Row], str]:
     if asked:
         options = ", ".join("--" + name.replace("_", "-") for name in asked)
         raise EnergyAlignError(f"the training of {folder} is done: leave out {options}; only --corrector can be new.")
-    fabric = make_fabric(arguments.accelerator, config.precision)
+    counts = process_counts(arguments.devices, arguments.nodes)
+    fabric = make_fabric(arguments.accelerator, config.precision, counts)
+    stream = load_stream(config, arguments.data_root)
+    launch(fabric, counts, arguments.given)
     experiment = IncrementalExperiment(
-        config, stream=load_stream(config, arguments.data_root), fabric=fabric, reporter=Narrator(config.name),
+        config, stream=stream, fabric=fabric, reporter=narrator(fabric, config.name),
         workers=arguments.workers, command=command_line(arguments),
     )  # fmt: skip
     usual = ["raw"] if config.memory.selection == "none" else STANDARD

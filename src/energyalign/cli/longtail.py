@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from energyalign.cli.experiment_options import (
     add_evidence_options,
     add_machine_options,
+    add_process_options,
     add_run_options,
     add_training_options,
 )
@@ -61,19 +62,21 @@ def add_parser(commands: Any) -> None:
     )  # fmt: skip
     add("--clusters", type=int, nargs="+", default=[], metavar="M", help="also energy aligning with M Jenks clusters")
     add_evidence_options(measure)
-    add_machine_options(parser)
+    add_process_options(add_machine_options(parser))
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """One run directory for each training and seed, then the table."""
+    from energyalign.cli.ending import ending_together, is_first
     from energyalign.cli.longtail_runs import rows_of_all_runs, rows_of_one_run
     from energyalign.cli.stopping import resumable
 
-    with resumable(arguments):
+    with resumable(arguments), ending_together():
         rows, title = (rows_of_all_runs if arguments.source is None else rows_of_one_run)(arguments)
-    # Correctors put behind several trainings are a table of their own.
-    _show(rows, title, matrix=len(arguments.method) > 0 and len(arguments.corrector) > 0)
+        if is_first():
+            # Correctors put behind several trainings are a table of their own.
+            _show(rows, title, matrix=len(arguments.method) > 0 and len(arguments.corrector) > 0)
 
 
 def _show(rows: list[Row], title: str, *, matrix: bool) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from energyalign.cli.experiment_options import OF_ANY_TRAINING, changed_recipe, given_options
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.strict_json import parse_json
+from energyalign.core.strict_json import read_json_file
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.correctors import STANDARD
 from energyalign.longtail.learners import Learner, find_learner
@@ -71,7 +70,7 @@ def _profile(name: str) -> Any:
         return name
 
     try:
-        counts = parse_json(Path(name).read_text(encoding="utf-8"))
+        counts = read_json_file(name)
     except (OSError, ValueError) as error:
         raise EnergyAlignError(f"cannot read the counts of {name}: {error}.") from error
     if not isinstance(counts, dict):

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from lightning.fabric import Fabric
 
-from energyalign.cli.experiment_options import evidence_plans, make_fabric, out_folder
+from energyalign.cli.experiment_options import evidence_plans, out_folder
+from energyalign.cli.launching import launch, make_fabric, narrator
 from energyalign.cli.longtail_plan import OF_THE_TRAINING, chosen_preset, make_config, planned_trainings
+from energyalign.cli.process_counts import process_counts
 from energyalign.cli.stopping import command_line
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiment.rows import Row
@@ -17,18 +19,19 @@ from energyalign.longtail.data import LongTailData, load_data
 from energyalign.longtail.experiment import LongTailExperiment
 from energyalign.longtail.learners import CrossEntropy
 from energyalign.train.checkpoint import newest_checkpoint
-from energyalign.train.reporter import Narrator
 from energyalign.train.run_directory import RunDirectory
 
 
 def rows_of_all_runs(arguments: argparse.Namespace) -> tuple[list[Row], str]:
     """Rows of every training and seed, and a title."""
     preset, plans = chosen_preset(arguments), evidence_plans(arguments)
-    fabric = make_fabric(arguments.accelerator, arguments.precision or "32-true")
+    counts = process_counts(arguments.devices, arguments.nodes)
+    fabric = make_fabric(arguments.accelerator, arguments.precision or "32-true", counts)
     out = out_folder(arguments, preset.name, OF_THE_TRAINING)
     trainings, seeds = planned_trainings(arguments, preset.head, CrossEntropy()), list(dict.fromkeys(arguments.seed))
     configs = {(t, s): make_config(arguments, preset, trainings[t], s) for t in range(len(trainings)) for s in seeds}
     data = load_data(next(iter(configs.values())), arguments.data_root)  # the same for all
+    launch(fabric, counts, arguments.given)
     experiments = {}
     for (number, seed), config in configs.items():
         folder = out / trainings[number].folder(preset.head) / f"seed-{seed}"
@@ -64,7 +67,9 @@ def rows_of_one_run(arguments: argparse.Namespace) -> tuple[list[Row], str]:
                 "leave out --from, or that method."
             )
         correctors += training.correctors
-    data, fabric = load_data(config, arguments.data_root), make_fabric(arguments.accelerator, config.precision)
+    counts = process_counts(arguments.devices, arguments.nodes)
+    data, fabric = load_data(config, arguments.data_root), make_fabric(arguments.accelerator, config.precision, counts)
+    launch(fabric, counts, arguments.given)
     experiment = _experiment(arguments, config, data, fabric, folder)
     rows = experiment.run(folder, list(dict.fromkeys(correctors)), *evidence_plans(arguments))
     return rows, f"{config.name}, {config.backbone}, {config.head} head, {config.recipe.epochs} epochs; run in {folder}"
@@ -76,7 +81,7 @@ def _config_of_finished(folder: Path) -> LongTailConfig:
     if stored is None:
         raise EnergyAlignError(f"{folder} is no run directory: there is no config.json in it.")
     config = LongTailConfig.from_json(stored)
-    checkpoint, _ = newest_checkpoint(run.checkpoints)
+    checkpoint, _ = newest_checkpoint(run.checkpoints, run.config_sha256)
     if checkpoint is None or checkpoint.position.epoch <= config.recipe.epochs:
         raise EnergyAlignError(f"the training of {folder} is not finished: run the command that began it first.")
     return config
@@ -86,7 +91,7 @@ def _experiment(
     arguments: argparse.Namespace, config: LongTailConfig, data: LongTailData, fabric: Fabric, folder: Path
 ) -> LongTailExperiment:
     title = f"{config.name} {config.learner.name} ({config.head}) seed {config.seed}"
-    reporter = Narrator(title, scalars=folder / "tensorboard")
+    reporter = narrator(fabric, title, scalars=folder / "tensorboard")
     return LongTailExperiment(
         config, data=data, fabric=fabric, workers=arguments.workers, reporter=reporter,
         command=command_line(arguments),

@@ -9,15 +9,16 @@ import sys
 from collections.abc import Sequence
 
 from energyalign import __version__
-from energyalign.cli import apply, data, demo, figure, fit, incremental, listing, longtail, onnx, report, table
+from energyalign.cli import apply, data, demo, figure, fit, incremental, listing, longtail, onnx, report, sweep, table
 
+FAILED = 1
 BAD_INPUT = 2  # also what argparse exits with
 INTERRUPTED = 130
 
 # Which extra of pyproject.toml brings what a command may miss.
 _EXTRAS = {
     "torch": "experiments", "torchvision": "experiments", "lightning": "experiments", "safetensors": "experiments",
-    "PIL": "experiments", "tensorboard": "experiments", "matplotlib": "report", "pyarrow": "parquet",
+    "PIL": "experiments", "tensorboard": "experiments", "matplotlib": "report", "pyarrow": "parquet", "ray": "sweep",
 }  # fmt: skip
 
 _EXAMPLES = """\
@@ -40,13 +41,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"energyalign {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (demo, fit, apply, onnx, longtail, incremental, report, table, figure, data, listing):
+    for module in (demo, fit, apply, onnx, longtail, incremental, sweep, report, table, figure, data, listing):
         module.add_parser(commands)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; 0 if it went well, 2 for bad input with one line that says what to do."""
+    """Run a command; 0 if it went well, else a line that says what to do, and 2 for bad input, 1 for a failed run."""
     arguments = build_parser().parse_args(argv)
     arguments.given = sys.argv[1:] if argv is None else list(argv)
     try:
@@ -65,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"energyalign: error: this needs {error.name}: pip install 'energyalign[{extra}]'.", file=sys.stderr)
         return BAD_INPUT
     except ValueError as error:
-        from energyalign.core.errors import EnergyAlignError
+        from energyalign.core.errors import CannotGoOn, EnergyAlignError
 
         if not isinstance(error, EnergyAlignError):
             raise
@@ -73,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _leave_broken_pipe()
             return 1
         print(f"energyalign: error: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return FAILED if isinstance(error, CannotGoOn) else BAD_INPUT
     return 0
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import Evidence
 from energyalign.data.file_images import FileImages
 from energyalign.data.images import ImageSet, MemoryImages
+from energyalign.data.readers import leave_signals_to_the_parent, plain_errors
 from energyalign.pytorch.augment import POLICIES
 from energyalign.pytorch.balanced import balanced_evidence
-from energyalign.pytorch.collect import collect_evidence
+from energyalign.pytorch.collect import collect_shared_evidence
+from energyalign.pytorch.ranks import own_part
 from energyalign.train.randomness import derived_seed
 
 AS_IN_TRAINING = "training"
@@ -49,7 +53,8 @@ def draw_evidence(
 ) -> Evidence:
     """Logits of the network on so many training images of every class, each draw augmented anew.
 
-    The training counts, which the evidence carries along, are those of the images.
+    The training counts, which the evidence carries along, are those of the images. The ranks of a process group share
+    the batches, and each ends with all of the evidence, in the order in which one process would have it.
     """
     as_in_training = plan.policy == AS_IN_TRAINING
     loader = balanced_evidence(
@@ -58,8 +63,18 @@ def draw_evidence(
         seed=derived_seed(seed, "evidence"), num_workers=workers if isinstance(train, FileImages) else 0,
     )  # fmt: skip
     counts = np.bincount(train.labels, minlength=train.n_classes)
-    evidence, _ = collect_evidence(network, loader, counts=counts, kind="training", class_names=list(train.class_names))
-    return evidence
+    with plain_errors():
+        return collect_shared_evidence(
+            network, _own_part(loader), counts=counts, kind="training", class_names=list(train.class_names)
+        )
+
+
+def _own_part(loader: DataLoader[Any]) -> DataLoader[Any]:
+    """The batches of this rank, each as it is in the loader."""
+    return DataLoader(
+        loader.dataset, batch_sampler=own_part(list(loader.batch_sampler)), num_workers=loader.num_workers,
+        collate_fn=loader.collate_fn, generator=torch.Generator(), worker_init_fn=leave_signals_to_the_parent,
+    )  # fmt: skip
 
 
 class _Prepared:

@@ -8,6 +8,8 @@ import torch
 
 from energyalign.data.images import ImageSet
 from energyalign.data.loader import evaluation_batches
+from energyalign.pytorch.ranks import failing_together, from_all_ranks
+from energyalign.pytorch.store import LogitStore
 
 Floats32 = npt.NDArray[np.float32]
 
@@ -15,11 +17,16 @@ Floats32 = npt.NDArray[np.float32]
 def outputs(
     network: torch.nn.Module, images: ImageSet, *, workers: int = 0, device: torch.device | str = "cpu"
 ) -> Floats32:
-    """Of all images, in their order and without augmentation; the network is in evaluation mode afterwards."""
+    """Of all images, in their order and without augmentation; the network is in evaluation mode afterwards.
+
+    The ranks of a process group share the batches, and each ends with what all of them said.
+    """
     network.eval()
-    batches = evaluation_batches(images, batch_size=500, workers=workers, device=device)
-    with torch.inference_mode():
-        return np.concatenate([network(batch.images).float().cpu().numpy() for batch in batches])
+    said = LogitStore()
+    with failing_together(), torch.inference_mode():
+        for batch in evaluation_batches(images, batch_size=500, workers=workers, device=device, shared=True):
+            said.append(network(batch.images).float(), None)
+    return np.concatenate(from_all_ranks(said).blocks)
 
 
 def scores(head: torch.nn.Module, features: Floats32, *, device: torch.device | str = "cpu") -> Floats32:

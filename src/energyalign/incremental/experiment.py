@@ -21,6 +21,7 @@ from energyalign.incremental.finished_step import (
     frozen,
     is_finished,
     load_step,
+    refuse_gap,
     save_step,
 )
 from energyalign.incremental.finishing import finish_step
@@ -34,6 +35,7 @@ from energyalign.incremental.step_images import images_of_step
 from energyalign.incremental.stream import ClassStream, load_stream
 from energyalign.nets.network import Network, check_network
 from energyalign.train.describe import described
+from energyalign.train.loop import other_number
 from energyalign.train.reporter import Reporter
 from energyalign.train.run_directory import RunDirectory, opened
 
@@ -110,15 +112,16 @@ class IncrementalExperiment:
             teacher: torch.nn.Module | None = None
             records: list[StepRecord] = []
             memory = Memory()
+            finished: FinishedStep | None = None
             for number in range(1, self.stream.n_steps + 1):
                 step = self._step(number, memory, run)
                 network = self.config.learner.start(step, network)
-                finished = self._finished(step, network, teacher, memory)
+                finished = self._finished(step, network, teacher, memory, finished)
                 memory, records = finished.memory, [*records, finished.record]
                 exemplars = self.stream.seen(memory.indices, number)
                 after = AfterStep(step, network, exemplars, records, network_sha256=finished.network_sha256)
                 rows += self._measure(after, chosen, plans or (self.config.evidence or EvidencePlan(),), manifest)
-                if number < self.stream.n_steps and not is_finished(run, number + 1):
+                if number < self.stream.n_steps and not self._is_finished(run, number + 1):
                     network, teacher = self._handed_on(after)
         return rows
 
@@ -130,7 +133,8 @@ class IncrementalExperiment:
             f"{config.order} ({order_hash(stream.order)[:12]}), manifest {manifest.short_hash}."
         )
         path = run.path / "manifest.json"
-        if run.writes and (path.exists() or stream.all_readable):  # it is written once all images could be read
+        is_known = self.fabric.broadcast(path.exists())
+        if (is_known or stream.all_readable) and run.writes:  # it is written once all images could be read
             manifest.keep(path)
 
     def _step(self, number: int, memory: Memory, run: RunDirectory) -> Step:
@@ -142,16 +146,26 @@ class IncrementalExperiment:
             self.workers,
         )  # fmt: skip
 
-    def _finished(self, step: Step, network: Network, teacher: torch.nn.Module | None, memory: Memory) -> FinishedStep:
+    def _is_finished(self, run: RunDirectory, number: int) -> bool:
+        """As the first of several processes sees it: others may see files of a shared folder later."""
+        return bool(self.fabric.broadcast(is_finished(run, number)))
+
+    def _finished(
+        self, step: Step, network: Network, teacher: torch.nn.Module | None, memory: Memory, before: FinishedStep | None
+    ) -> FinishedStep:
         """The step trained to its end, now or by an earlier process."""
-        if is_finished(step.run, step.number):
+        refuse_gap(step.run, step.number, self.stream.n_steps)
+        if self._is_finished(step.run, step.number):
             return load_step(step.run, step.number, network)
         self.reporter.note(
             f"Step {step.number} of {self.stream.n_steps}: {step.n_new} new classes with "
             f"{int(step.is_new.sum()):,} images, {step.n_old} old ones with {int((~step.is_new).sum()):,}."
         )
+        processes = self.fabric.world_size
+        if before is not None and before.processes != processes:
+            raise EnergyAlignError(other_number(step.run.path, before.processes, processes))
         self.config.learner.learn(step, network, teacher)
-        return save_step(step.run, step.number, network, *finish_step(step, network, memory))
+        return save_step(step.run, step.number, network, *finish_step(step, network, memory), processes=processes)
 
     def _handed_on(self, after: AfterStep) -> tuple[Network, torch.nn.Module | None]:
         """The network that the next step goes on from, and the teacher that it has."""
@@ -178,7 +192,7 @@ class IncrementalExperiment:
                     continue  # it would only repeat itself
                 evidence = described(plan) if corrector.reads_evidence else None
                 about = {"corrector": name, "evidence": evidence, "step": step.number}
-                row = measure.known(about, stored)
+                row = self.fabric.broadcast(measure.known(about, stored))  # all measure, or none does
                 if row is None:
                     row = about | measure.row(about, corrected(after, corrector, plan))
                     store_row(step.run, row, row_key)

@@ -15,7 +15,7 @@ from energyalign.data.cut import cut_long_tail
 from energyalign.data.images import ImageSet
 from energyalign.data.manifest import Manifest
 from energyalign.data.sources import open_source
-from energyalign.data.verify import verify_images
+from energyalign.experiment.readable import refuse_unreadable
 from energyalign.incremental.orders import class_order
 from energyalign.incremental.subsets import subset_classes
 
@@ -70,8 +70,7 @@ class ClassStream:
     @cached_property
     def all_readable(self) -> bool:
         """True, or an error that names what cannot be read; looked into once for all runs."""
-        verify_images(self.train)
-        verify_images(self.test)
+        refuse_unreadable(self.train, self.test)
         return True
 
     def manifest(self, dataset: str) -> Manifest:

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from lightning.fabric import Fabric
 
-from energyalign.data.verify import verify_images
+from energyalign.core.errors import EnergyAlignError
 from energyalign.experiment.evidence import EvidencePlan
+from energyalign.experiment.readable import refuse_unreadable
 from energyalign.experiment.rows import Row, store_row
 from energyalign.longtail.config import LongTailConfig
 from energyalign.longtail.correctors import Corrector, find_corrector
@@ -80,9 +81,8 @@ class LongTailExperiment:
                 f"{len(self.data.train):,} training images of {self.data.train.n_classes} classes, manifest "
                 f"{self.data.manifest.short_hash}."
             )
-            if not (run.path / "rows.jsonl").exists():  # a finished run has read them all
-                verify_images(self.data.train)
-                verify_images(self.data.test)
+            if not self.fabric.broadcast((run.path / "rows.jsonl").exists()):  # a finished run has read them all
+                refuse_unreadable(self.data.train, self.data.test)
             if run.writes:
                 self.data.manifest.keep(folder / "manifest.json")
             self._train(network, setting, run)
@@ -106,6 +106,11 @@ class LongTailExperiment:
         return Setting(self.config, self.data.train, counts, self.workers, self.fabric.device)
 
     def _train(self, network: Network, setting: Setting, run: RunDirectory) -> None:
+        if run.read_rows() and not any(run.checkpoints.glob("*.safetensors")):
+            raise EnergyAlignError(
+                f"the training of {run.path} was finished, but its checkpoints are gone from {run.checkpoints}: put "
+                f"them back, or remove {run.path} to train again."
+            )
         learner = self.config.learner
         training = Training(
             self.fabric, network, parameters=learner.parameters(network), batches=learner.batches(setting),

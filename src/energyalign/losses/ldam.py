@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
+from energyalign.losses.weight_share import weight_share
+
 
 def ldam_margins(counts: torch.Tensor, largest: float) -> torch.Tensor:
     """Margins proportional to ``n^(-1/4)``, that of the rarest class being `largest`.
@@ -40,4 +42,5 @@ def ldam_loss(
     ----------
     Cao et al. 2019, Learning Imbalanced Datasets with Label-Distribution-Aware Margin Loss.
     """
-    return F.cross_entropy(with_margins(logits, labels, margins), labels, weight=weights)
+    loss = F.cross_entropy(with_margins(logits, labels, margins), labels, weight=weights)
+    return loss if weights is None else loss * weight_share(weights[labels])

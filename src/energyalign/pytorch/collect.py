@@ -13,7 +13,7 @@ from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.pytorch.batches import Batch, device_of, open_batch
 from energyalign.pytorch.inference import undisturbed
 from energyalign.pytorch.outputs import flat_logits, logits_of
-from energyalign.pytorch.ranks import from_all_ranks, in_a_group, refuse_if_any_failed
+from energyalign.pytorch.ranks import failing_together, from_all_ranks
 from energyalign.pytorch.store import LogitStore
 
 
@@ -31,23 +31,31 @@ def collect_evidence(
     ranks, so that each computes the same shifts.
     """
     store, first = LogitStore(), None
-    problem: Exception | None = None
-    try:
+    with failing_together():
         first = _collect(model, loader, store)
-    except Exception as error:  # of whatever kind, the other ranks must not wait for this one
-        problem = error
-    refuse_if_any_failed(problem)
+        if first is None:
+            raise EnergyAlignError("the loader yielded nothing: give at least one batch.")
     assert first is not None
-    if in_a_group():
-        store = from_all_ranks(store)
-    evidence = Evidence.from_blocks(
-        store.read, store.n_samples, store.blocks[0].shape[1], store.all_labels(),
-        counts=counts, kind=kind, class_names=class_names,
-    )  # fmt: skip
-    return evidence, first
+    return _evidence(from_all_ranks(store), counts=counts, kind=kind, class_names=class_names), first
 
 
-def _collect(model: torch.nn.Module, loader: Iterable[Any], store: LogitStore) -> Batch:
+def collect_shared_evidence(
+    model: torch.nn.Module, own_part: Iterable[Any], *, counts: npt.ArrayLike, kind: EvidenceKind,
+    class_names: list[str],
+) -> Evidence:  # fmt: skip
+    """The same of one loader that the ranks have shared among them, so that some may have no batch of it."""
+    store = LogitStore()
+    with failing_together():
+        _collect(model, own_part, store)
+    return _evidence(from_all_ranks(store), counts=counts, kind=kind, class_names=class_names)
+
+
+def _evidence(store: LogitStore, **about: Any) -> Evidence:
+    return Evidence.from_blocks(store.read, store.n_samples, store.blocks[0].shape[1], store.all_labels(), **about)
+
+
+def _collect(model: torch.nn.Module, loader: Iterable[Any], store: LogitStore) -> Batch | None:
+    """The first batch, if there is one."""
     first: Batch | None = None
     device = device_of(model)
     with undisturbed(model):
@@ -58,6 +66,4 @@ def _collect(model: torch.nn.Module, loader: Iterable[Any], store: LogitStore) -
             if torch.isnan(logits).any():
                 raise EnergyAlignError(f"the model gave NaN logits in batch {number} (counted from 0).")
             store.append(logits, batch.labels)
-    if first is None:
-        raise EnergyAlignError("the loader yielded nothing: give at least one batch.")
     return first

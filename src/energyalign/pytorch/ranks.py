@@ -1,14 +1,24 @@
-"""The logits of all ranks of a process group, so that each rank finds the same shifts."""
+"""Work that the ranks of a process group share, and its results, which every rank ends with."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
 from energyalign.core.arrays import Ints
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import CannotGoOn
 from energyalign.pytorch.store import LogitStore
+
+_Items = TypeVar("_Items", bound=Sequence[object])
+
+
+class AnotherRankFailed(CannotGoOn):
+    """Another process has a problem, of which this one knows no more than that."""
 
 
 def in_a_group() -> bool:
@@ -16,8 +26,19 @@ def in_a_group() -> bool:
     return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 
+def own_part(items: _Items) -> _Items:
+    """What this rank does of a list: as much as the others, or one more; one rank after another they do it in order."""
+    if not in_a_group():
+        return items
+    rank, n_ranks = dist.get_rank(), dist.get_world_size()
+    part: _Items = items[len(items) * rank // n_ranks : len(items) * (rank + 1) // n_ranks]  # type: ignore[assignment]
+    return part
+
+
 def from_all_ranks(own: LogitStore) -> LogitStore:
-    """The blocks of all ranks, one rank after another; each rank may hold another number of them."""
+    """The blocks of all ranks, one rank after another; each rank may hold another number of them, or none."""
+    if not in_a_group():
+        return own
     everyone = LogitStore()
     n_blocks = [int(n) for (n,) in _from_each(torch.tensor([len(own.blocks)]))]
     for rank, n in enumerate(n_blocks):
@@ -30,16 +51,27 @@ def from_all_ranks(own: LogitStore) -> LogitStore:
     return everyone
 
 
-def refuse_if_any_failed(problem: Exception | None) -> None:
-    """Raise on every rank if one of them has a problem: the others would wait for it for ever."""
-    if not in_a_group():
-        failed = [] if problem is None else [0]
-    else:
+@contextlib.contextmanager
+def failing_together() -> Iterator[None]:
+    """What fails inside on one rank is raised there and refused on every other: they would wait for it for ever."""
+    problem: Exception | None = None
+    try:
+        yield
+    except Exception as error:  # of whatever kind
+        problem = error
+    if in_a_group():
         failed = [rank for rank, (bad,) in enumerate(_from_each(torch.tensor([int(problem is not None)]))) if bad]
+        if problem is None and failed:
+            raise AnotherRankFailed(f"rank {failed[0]} could not do its part: see its own message.")
     if problem is not None:
         raise problem
-    if failed:
-        raise EnergyAlignError(f"rank {failed[0]} could not collect its logits: see its own message.")
+
+
+def take_from_first(network: torch.nn.Module) -> None:
+    """Give every rank the values of the first one's network, parameters and buffers, bit for bit."""
+    if in_a_group():
+        for value in network.state_dict().values():
+            dist.broadcast(value, 0)
 
 
 def summed_over_ranks(numbers: Ints) -> Ints:

@@ -62,7 +62,7 @@ def test_tau_is_the_best_on_the_evidence(tmp_path: Path) -> None:
     accuracies = []
     for tau in taus:
         evidence = trained.fresh_evidence(Network(trained.network.backbone, rescaled(trained.network.head, tau)), plan)
-        logits = np.concatenate([np.asarray(block) for block in evidence.read()])
+        logits = np.concatenate([np.asarray(block.logits) for block in evidence.blocks()])
         accuracies.append(float(np.mean(logits.argmax(1) == evidence.labels)))
     assert len(set(accuracies)) == 3
     corrected = TauNorm(grid=taus).correct(trained, plan)

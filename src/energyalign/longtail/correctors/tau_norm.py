@@ -6,11 +6,14 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from energyalign.core.arrays import Ints
 from energyalign.longtail.correctors.base import Corrected
 from energyalign.nets.network import Network
+from energyalign.pytorch.ranks import from_all_ranks
+from energyalign.pytorch.store import LogitStore
 
 if TYPE_CHECKING:
     from energyalign.experiment.evidence import EvidencePlan
@@ -78,11 +81,13 @@ def _logits(head: torch.nn.Module, tau: float, features: torch.Tensor) -> torch.
 def _evidence_features(trained: Trained, plan: EvidencePlan) -> tuple[torch.Tensor, Ints]:
     """What the head sees of the evidence, in one pass for all tau, and the labels."""
     network = Network(trained.network.backbone, trained.network.head)
-    seen: list[torch.Tensor] = []
-    hook = network.backbone.register_forward_hook(lambda _backbone, _images, features: seen.append(features.cpu()))
+    seen = LogitStore()
+    hook = network.backbone.register_forward_hook(lambda _backbone, _images, features: seen.append(features, None))
     try:
         evidence = trained.fresh_evidence(network, plan)
     finally:
         hook.remove()
     assert evidence.labels is not None
-    return torch.cat(seen), evidence.labels
+    # A process that shares the evidence with others has seen its own part.
+    features = np.concatenate(from_all_ranks(seen).blocks)
+    return torch.from_numpy(features), evidence.labels

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from energyalign.longtail.learners.deferred import Deferred
 from energyalign.losses.class_balanced import class_balanced_weights
+from energyalign.losses.weight_share import weight_share
 from energyalign.train.loop import Loss
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ class DeferredReweighting(Deferred):
         weights = class_balanced_weights(setting.counts, self.beta)
 
         def loss(model: torch.nn.Module, batch: Any, epoch: int) -> torch.Tensor:
-            weight = weights if self.is_late(epoch, setting.n_epochs) else None
-            return F.cross_entropy(model(batch.images), batch.labels, weight=weight)
+            logits = model(batch.images)
+            if not self.is_late(epoch, setting.n_epochs):
+                return F.cross_entropy(logits, batch.labels)
+            return F.cross_entropy(logits, batch.labels, weight=weights) * weight_share(weights[batch.labels])
 
         return loss

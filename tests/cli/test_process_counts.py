@@ -1,0 +1,56 @@
+"""How many processes a command has: from its options or from what started it, never from both."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from energyalign import EnergyAlignError
+from energyalign.cli.main import main
+from energyalign.cli.process_counts import ProcessCounts, process_counts
+
+TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
+SRUN = {"SLURM_STEP_NUM_TASKS": "6", "SLURM_STEP_NUM_NODES": "2", "SLURM_NTASKS": "6"}
+
+
+@pytest.mark.parametrize(
+    ("devices", "nodes", "environment", "found"),
+    [
+        (None, None, {}, ProcessCounts(1, 1)),
+        (2, None, {}, ProcessCounts(2, 1)),
+        (2, 3, {"MASTER_ADDR": "a", "MASTER_PORT": "1", "NODE_RANK": "0"}, ProcessCounts(2, 3)),
+        (None, None, TORCHRUN, ProcessCounts(4, 2, "torchrun")),
+        (4, None, TORCHRUN, ProcessCounts(4, 2, "torchrun")),
+        (None, None, SRUN, ProcessCounts(3, 2, "srun")),
+        # The script of a job with several tasks, and a job with one: nobody has started anything.
+        (None, None, {"SLURM_NTASKS": "4"}, ProcessCounts(1, 1)),
+        (8, None, {"SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_NUM_NODES": "1"}, ProcessCounts(8, 1)),
+    ],
+)
+def test_found(devices: int | None, nodes: int | None, environment: dict[str, str], found: ProcessCounts) -> None:
+    assert process_counts(devices, nodes, environment) == found
+
+
+@pytest.mark.parametrize(
+    ("devices", "nodes", "environment", "message"),
+    [
+        (0, None, {}, "--devices 0: it takes at least 1."),
+        (None, -1, {}, "--nodes -1: it takes at least 1."),
+        (2, 2, {"NODE_RANK": "1"}, "--nodes 2: MASTER_ADDR, MASTER_PORT must be set"),
+        (2, None, TORCHRUN, "torchrun has started 4 processes on each of 2 nodes. Leave --devices and --nodes out."),
+        (None, 1, SRUN, "srun has started 3 processes on each of 2 nodes."),
+        (None, None, SRUN | {"SLURM_STEP_NUM_TASKS": "7"}, "give it --ntasks-per-node."),
+    ],
+)
+def test_refused(devices: int | None, nodes: int | None, environment: dict[str, str], message: str) -> None:
+    with pytest.raises(EnergyAlignError, match=re.escape(message)):
+        process_counts(devices, nodes, environment)
+
+
+@pytest.mark.parametrize("command", ["longtail", "incremental"])
+def test_a_program_that_calls_the_command_is_not_run_again(
+    command: str, capsys: pytest.CaptureFixture[str], tmp_path: object
+) -> None:
+    assert main([command, "digits", "--devices", "2", "--accelerator", "cpu", "--out", str(tmp_path)]) == 2
+    assert "Run `energyalign` itself." in capsys.readouterr().err

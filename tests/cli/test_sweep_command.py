@@ -1,0 +1,109 @@
+"""`energyalign sweep`: the plan of a table, and the table once all is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from energyalign.cli.main import build_parser, main
+from energyalign.cli.sweep_plan import planned_runs
+from energyalign.report.tables import TABLES, find_table
+from energyalign.sweep.planned_run import PlannedRun
+
+DIGITS = ["sweep", "longtail", "--cell", "digits-lt-50"]
+
+
+def plan(*command: str, out: str = "out") -> list[PlannedRun]:
+    arguments = build_parser().parse_args(["sweep", *command])
+    return planned_runs(arguments, find_table(arguments.table), Path(out))
+
+
+def test_rows_that_differ_only_after_training_share_a_run() -> None:
+    runs = {run.name: run for run in plan(*DIGITS[1:], "--method", "ce", "ea", "crt", "lws", "--seed", "3")}
+    assert {name: run.correctors for name, run in runs.items()} == {
+        "digits-lt-50/ce/seed-3": ("raw", "ea"),
+        "digits-lt-50/ce-linear/seed-3": ("crt", "lws"),
+    }
+    assert runs["digits-lt-50/ce/seed-3"].command_line == (
+        "energyalign longtail digits-lt-50 --method ce ea --seed 3 --out out/digits-lt-50 --accelerator auto "
+        "--workers 2"
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.cells])
+def test_every_table_of_the_paper_can_be_planned(name: str) -> None:
+    """Every line that the paper prints in a cell is measured by some run of that cell."""
+    table = find_table(name)
+    for cell in table.cells:
+        runs = plan(name, "--cell", cell, "--seed", "0")
+        assert len({run.folder for run in runs}) == len(runs)
+        assert all(run.hours is not None and run.hours > 0 for run in runs)
+
+
+def test_the_first_seed_of_all_comes_first() -> None:
+    runs = plan("cifar-lt", "--seed", "0", "1", "--method", "ce", "--cell", "cifar10-lt-100", "cifar10-lt-50")
+    assert [run.name for run in runs] == [
+        "cifar10-lt-100/ce/seed-0", "cifar10-lt-50/ce/seed-0", "cifar10-lt-100/ce/seed-1", "cifar10-lt-50/ce/seed-1"
+    ]  # fmt: skip
+
+
+def test_cost_goes_with_epochs_branches_and_stages() -> None:
+    """Table 10's cells are guessed at 0.7 hours for 200 epochs of plain training."""
+
+    def hours(*options: str) -> list[float | None]:
+        return [run.hours for run in plan("cifar-lt", "--cell", "cifar100-lt-100", "--seed", "0", *options)]
+
+    assert hours("--method", "ce") == [pytest.approx(0.7)]
+    assert hours("--method", "ce", "--epochs", "50") == [pytest.approx(0.175)]
+    assert hours("--method", "bbn") == [pytest.approx(1.4)]
+    assert hours("--method", "crt") == [pytest.approx(0.7 * 10 / 9)]
+    assert hours("--method", "ce", "--backbone", "resnet8") == [None]
+
+
+def test_dry_run_prints_the_plan_and_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*DIGITS, "--method", "ce", "ea", "mixup", "--out", str(tmp_path / "out"), "--dry-run"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "6 runs for 9 rows: 2 trainings, 3 times each" in printed
+    assert "0 runs are done, 6 are to do" in printed
+    assert "hours of one V100, a guess" in printed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_that_is_done_prints_its_table_and_starts_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run,) = plan(*DIGITS[1:], "--method", "ce", "ea", "--seed", "0", "--epochs", "1", out=str(tmp_path))
+    assert main(run.command) == 0
+    command = [*DIGITS, "--method", "ce", "ea", "--seed", "0", "--epochs", "1", "--out", str(tmp_path)]
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert "Top-1 accuracy (%) on digits-lt-50" in out
+    assert "1 of 1 runs were done before." in err
+    assert not (tmp_path / "logs").exists()
+    assert json.loads((tmp_path / "sweep.json").read_text())["runs"]["digits-lt-50/ce/seed-0"]["state"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["nonsense"], "unknown table 'nonsense'"),
+        (["longtail"], "is for any cells: choose some with --cell"),
+        (["cifar-lt", "--cell", "digits-lt-50"], "has no cell 'digits-lt-50'"),
+        ([*DIGITS[1:], "--method", "nonsense"], "unknown method 'nonsense'"),
+        ([*DIGITS[1:], "--jobs", "0"], "--jobs is 0; it must be at least 1"),
+        ([*DIGITS[1:], "--retries", "-1"], "--retries is -1; it must be 0 or more"),
+        ([*DIGITS[1:], "--address", "auto"], "add --engine ray"),
+    ],
+)
+def test_bad_input(
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["sweep", *options]) == 2
+    assert message in capsys.readouterr().err
