@@ -11,6 +11,7 @@ from incremental_run import StopAt
 from energyalign.demo import class_incremental, long_tail, run
 from energyalign.demo.run import run_demo
 from energyalign.train.interruption import Interrupted
+from energyalign.train.run_directory import RunDirectory
 
 WRITTEN = ("report.html", "rows.jsonl")
 
@@ -33,7 +34,7 @@ def demo(tmp_path_factory, short):
 def test_rows_are_of_both_applications_in_the_order_of_the_page(demo):
     rows = [json.loads(line) for line in (demo[0] / "rows.jsonl").read_text().splitlines()]
     assert [row["cell"] for row in rows] == ["digits-lt-50"] * (2 * 2 * 5) + ["digits-il-5"] * (2 * 5 * 4)
-    stored = [json.loads(line) for path in demo[0].glob("*/**/rows.jsonl") for line in path.read_text().splitlines()]
+    stored = [row for path in demo[0].glob("*/**/rows.jsonl") for row in RunDirectory(path.parent).read_rows()]
     assert sorted(map(str, rows)) == sorted(map(str, stored))
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from energyalign.report.tables.model import PaperTable
 
 _FORMATS = ("terminal", "markdown", "latex", "csv")
 _EXAMPLES = """\
@@ -49,10 +52,18 @@ def run(arguments: argparse.Namespace) -> None:
         with atomic_write(arguments.out) as stream:
             stream.write(table.render(arguments.format))
         print(shown(f"Wrote {arguments.out}."))
-    elif arguments.format == "terminal" and sys.stdout.isatty():
+    elif arguments.format == "terminal":
+        print_for_people(table)
+    else:
+        print(table.render(arguments.format), end="")
+
+
+def print_for_people(table: PaperTable) -> None:
+    """As wide as the terminal is, if it is one."""
+    if sys.stdout.isatty():
         from energyalign.cli.tables import make_console
         from energyalign.report.tables.formats.terminal import show
 
         show(table, make_console(sys.stdout))
     else:
-        print(table.render(arguments.format), end="")
+        print(table.render("terminal"), end="")

@@ -1,0 +1,105 @@
+"""What a person sees of a sweep: a live overview in a terminal, a line for each event elsewhere."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+from energyalign.report.progress import how_far
+from energyalign.report.runs import StoredRun
+from energyalign.train.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from energyalign.sweep.planned_run import PlannedRun
+    from energyalign.sweep.state import SweepState
+
+_REFRESH = 1.0  # seconds
+
+
+class Overview:
+    """Done, running, failed, time left.
+
+    Parameters
+    ----------
+    stream : file
+        The live overview appears only if it is a terminal.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._live: Any = None
+        self._shown_at = -_REFRESH
+        self._told: set[tuple[str, str]] = set()
+        self._skipped = False
+        self._n_losses = 0
+
+    def __enter__(self) -> Self:
+        if self._stream.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(file=self._stream), transient=True, auto_refresh=False)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, state: SweepState) -> None:
+        """Is called often; shows what is new."""
+        if self._live is None:
+            self._print_news(state)
+        elif time.monotonic() - self._shown_at >= _REFRESH:
+            self._live.update(_drawn(state), refresh=True)
+            self._shown_at = time.monotonic()
+
+    def _print_news(self, state: SweepState) -> None:
+        skipped = [] if self._skipped else state.skipped
+        self._skipped = True
+        if skipped:
+            self._print(f"{len(skipped)} of {state.n_runs} runs were done before.")
+        self._told |= {("done", run.name) for run in skipped}
+        for run, reason in state.losses[self._n_losses :]:
+            self._print(f"{run.name}: {reason}. It will go on from its checkpoint.")
+        self._n_losses = len(state.losses)
+        for word, runs in (("running", state.running), ("done", state.done), ("failed", state.failed)):
+            for run in runs:
+                if (word, run.name) not in self._told:
+                    self._told.add((word, run.name))
+                    self._print(f"{run.name}: {word}. {summary(state)}")
+
+    def _print(self, line: str) -> None:
+        print(line, file=self._stream, flush=True)
+
+
+def summary(state: SweepState) -> str:
+    """For example ``3 of 12 done, 2 running, 1 failed, 0:10:00 left``."""
+    words = [f"{len(state.done)} of {state.n_runs} done", f"{len(state.running)} running"]
+    words += [f"{len(state.failed)} failed"] if state.failed else []
+    left = state.seconds_left
+    words += [f"about {timedelta(seconds=round(left))} left"] if left else []
+    return ", ".join(words)
+
+
+def _drawn(state: SweepState) -> Any:
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = Table.grid()
+    lines.add_row(Text(summary(state)))
+    lines.add_row(ProgressBar(total=state.n_runs, completed=len(state.done) + len(state.failed), width=60))
+    for run in state.running:
+        lines.add_row(Text(f"  {run.name}: {_how_far(run)}"))
+    for run in state.failed:
+        lines.add_row(Text(f"  {run.name}: failed", style="red"))
+    return lines
+
+
+def _how_far(run: PlannedRun) -> str:
+    directory = RunDirectory(run.folder)
+    if directory.read_json("config.json") is None:
+        return "starting"
+    return how_far(StoredRun(run.folder, run.config, directory.read_rows())) or "measuring"

@@ -1,0 +1,61 @@
+"""One run of a sweep: an ordinary run directory, and the command that fills it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from energyalign.experiment.evidence import EvidencePlan
+from energyalign.experiment.rows import Row
+from energyalign.train.describe import described
+from energyalign.train.run_directory import RunDirectory
+
+_EVIDENCE: tuple[Row | None, ...] = (None, described(EvidencePlan()))
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRun:
+    """A training with one seed, and all rows that share it.
+
+    Attributes
+    ----------
+    name : str
+        Unique in its sweep, for example ``cifar100-lt-100/ce/seed-0``.
+    folder : Path
+        The run directory.
+    command : tuple of str
+        What follows ``energyalign`` on the command line.
+    config : dict
+        What config.json holds once the run has begun.
+    correctors : tuple of str
+        What is measured.
+    hours : float or None
+        A guess at its cost on one GPU; None if there is nothing to guess from.
+    """
+
+    name: str
+    folder: Path
+    command: tuple[str, ...]
+    config: dict[str, Any]
+    correctors: tuple[str, ...]
+    hours: float | None = None
+
+    @property
+    def command_line(self) -> str:
+        """As a shell takes it."""
+        return shlex.join(("energyalign", *self.command))
+
+    def is_done(self) -> bool:
+        """Whether all its rows are there, of this very setting.
+
+        A folder with another setting is not done: the run refuses it and says what differs.
+        """
+        run = RunDirectory(self.folder)
+        if run.read_json("config.json") != self.config:
+            return False
+        rows = [row for row in run.read_rows() if row["evidence"] in _EVIDENCE]
+        measured = {(row["corrector"], row.get("step", 1)) for row in rows}
+        steps = range(1, self.config.get("n_steps", 1) + 1)
+        return all((corrector, step) in measured for corrector in self.correctors for step in steps)

@@ -1,0 +1,55 @@
+"""A process that ends with the one that started it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.sweep.engine import Outcome
+
+
+class TiedProcess:
+    """``python -m MODULE ARGUMENT...`` in a session of its own, so that a terminal's Ctrl-C reaches it only through us.
+
+    Parameters
+    ----------
+    program : sequence of str
+        A module and its arguments.
+    log : Path
+        What it prints is added there.
+    folder : Path
+        Where it runs.
+    environment : mapping
+    """
+
+    def __init__(self, program: Sequence[str], log: Path, folder: Path, environment: Mapping[str, str]) -> None:
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("ab") as stream:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "energyalign.sweep.tied", *program],
+                    cwd=folder, env=dict(environment), stdin=subprocess.PIPE, stdout=stream, stderr=stream,
+                    start_new_session=True,
+                )  # fmt: skip
+        except OSError as error:
+            raise EnergyAlignError(f"cannot start a run that writes to {log}: {error}.") from error
+
+    def outcome(self) -> Outcome | None:
+        """How it ended, or None while it has not."""
+        code = self._process.poll()
+        if code is None:
+            return None
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        number = -code if code < 0 else code - 128  # killed outright, or stopped and saved
+        if code < 0 or number in (signal.SIGINT, signal.SIGTERM):
+            return Outcome(None, f"its process was ended by {signal.Signals(number).name}")
+        return Outcome(code)
+
+    def stop(self) -> None:
+        """Ask it to save and end."""
+        self._process.terminate()

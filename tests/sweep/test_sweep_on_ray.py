@@ -1,0 +1,98 @@
+"""A sweep on a real Ray cluster of two nodes, one of which is killed: the table is that of a sequential sweep."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.faults
+
+METHODS = ("ce", "ea", "mixup")
+SWEEP = [
+    "sweep", "longtail", "--cell", "digits-lt-50", "--method", *METHODS, "--seed", "0", "--epochs", "40",
+    "--accelerator", "cpu", "--workers", "0",
+]  # fmt: skip
+
+
+@pytest.fixture
+def nodes() -> Iterator[tuple[Any, list[Any]]]:
+    """A head that runs nothing and two nodes with room for one run each."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    try:
+        two = [cluster.add_node(num_cpus=1) for _ in range(2)]
+        cluster.wait_for_nodes()
+        yield cluster, two
+    finally:
+        cluster.shutdown()
+
+
+def command(out: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "energyalign.cli.main", *SWEEP, "--out", str(out), *options]
+
+
+def results(out: Path) -> dict[str, bytes]:
+    """Rows, weights, logits and manifests of all runs."""
+    files = [path for path in sorted(out.glob("digits-lt-50/**/*")) if path.suffix in (".jsonl", ".safetensors")]
+    return {str(path.relative_to(out)): path.read_bytes() for path in files}
+
+
+def runs_of(out: Path) -> dict[str, Any]:
+    record = out / "sweep.json"
+    found: dict[str, Any] = json.loads(record.read_text())["runs"] if record.exists() else {}
+    return found
+
+
+def test_one_of_two_nodes_is_killed_in_mid_run(nodes: tuple[Any, list[Any]], tmp_path: Path) -> None:
+    cluster, (first, _) = nodes
+    one_by_one = command(tmp_path / "sequential", "--jobs", "1")
+    sequential = subprocess.run(one_by_one, capture_output=True, text=True, check=True)
+    out = tmp_path / "ray"
+    with (tmp_path / "stderr.txt").open("w") as stderr:
+        on_ray = command(out, "--engine", "ray", "--address", cluster.address)
+        sweep = subprocess.Popen(on_ray, stdout=subprocess.PIPE, stderr=stderr, text=True)
+    while len(list(out.glob("digits-lt-50/*/*/checkpoints/epoch-0000[3-9]*"))) < 2:  # both nodes are at work
+        assert sweep.poll() is None, (tmp_path / "stderr.txt").read_text()
+        time.sleep(0.05)
+    cluster.remove_node(first, allow_graceful=False)
+    table, _ = sweep.communicate()
+    told = (tmp_path / "stderr.txt").read_text()
+    assert sweep.returncode == 0, told
+    assert table == sequential.stdout
+    lost = [about["lost"] for about in runs_of(out).values() if about["lost"]]
+    assert len(lost) == 1, told
+    assert "It will go on from its checkpoint." in told
+    logs = [path.read_text() for path in (out / "logs").glob("digits*")]
+    assert sum("Going on from epoch" in log for log in logs) == 1
+    assert results(out) == results(tmp_path / "sequential")
+
+
+def test_a_cluster_of_its_own_which_ends_with_it(tmp_path: Path) -> None:
+    """Without an address; and a second time there is nothing to do."""
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    short = [*command(tmp_path, "--engine", "ray"), "--method", "ce", "--seed", "0", "--epochs", "1"]
+    first = subprocess.run(short, capture_output=True, text=True, check=False, env=environment)
+    assert first.returncode == 0, first.stderr
+    again = subprocess.run(short, capture_output=True, text=True, check=False, env=environment)
+    assert "1 of 1 runs were done before." in again.stderr
+    assert again.stdout == first.stdout
+
+
+def test_no_cluster_at_that_address(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        command(tmp_path / "out", "--engine", "ray", "--address", "127.0.0.1:1"),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert "no Ray cluster answers at 127.0.0.1:1" in ended.stderr
+    assert "Traceback" not in ended.stderr
