@@ -121,7 +121,7 @@ def test_a_bad_value_is_named_as_one_process_names_it(shards, run):
     single, double = (run("fit", "shards/*.npy", "--estimator", "lse", "--jobs", jobs) for jobs in (1, 2))
     assert single == double
     assert single[0] == 2
-    assert "logits has NaN at sample 7730, class 34 (counted from 0)" in single[2]
+    assert "row 30 of shards/077.npy: logits has NaN at sample 7730, class 34 (counted from 0)" in single[2]
 
 
 def test_standard_input_is_shared_too(shards, shell):

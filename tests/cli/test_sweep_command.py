@@ -9,9 +9,15 @@ import pytest
 
 from energyalign.cli.main import build_parser, main
 from energyalign.cli.sweep_plan import planned_runs
+from energyalign.incremental import learners, methods, paper
+from energyalign.longtail import learners as longtail_learners
+from energyalign.longtail import methods as longtail_methods
+from energyalign.longtail import paper as longtail_paper
 from energyalign.report.tables import TABLES, find_table
 from energyalign.sweep.planned_run import PlannedRun
 
+LONG_TAIL = longtail_methods.METHODS, longtail_learners.LEARNERS, longtail_paper.PAPER
+INCREMENTAL = methods.METHODS, learners.LEARNERS, paper.PAPER
 DIGITS = ["sweep", "longtail", "--cell", "digits-lt-50"]
 
 
@@ -33,13 +39,16 @@ def test_rows_that_differ_only_after_training_share_a_run() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.cells])
-def test_every_table_of_the_paper_can_be_planned(name: str) -> None:
-    """Every line that the paper prints in a cell is measured by some run of that cell."""
-    table = find_table(name)
-    for cell in table.cells:
+def test_every_line_that_the_paper_prints_is_measured_by_a_run(name: str) -> None:
+    for cell in find_table(name).cells:
         runs = plan(name, "--cell", cell, "--seed", "0")
         assert len({run.folder for run in runs}) == len(runs)
         assert all(run.hours is not None and run.hours > 0 for run in runs)
+        measured = {(run.config["learner"]["kind"], corrector) for run in runs for corrector in run.correctors}
+        of_cell, trainings, printed = LONG_TAIL if cell in LONG_TAIL[2] else INCREMENTAL
+        for line in printed[cell]:
+            kind = type(trainings[of_cell[line].learner]).__name__
+            assert (kind, of_cell[line].corrector) in measured, (cell, line)
 
 
 def test_the_first_seed_of_all_comes_first() -> None:
@@ -65,8 +74,8 @@ def test_cost_goes_with_epochs_branches_and_stages() -> None:
 def test_dry_run_prints_the_plan_and_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*DIGITS, "--method", "ce", "ea", "mixup", "--out", str(tmp_path / "out"), "--dry-run"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "6 runs for 9 rows: 2 trainings, 3 times each" in printed
-    assert "0 runs are done, 6 are to do" in printed
+    assert "Runs: 6, for 9 rows (trainings: 2, seeds of each: 3)" in printed
+    assert "Done: 0, to do: 6" in printed
     assert "hours of one V100, a guess" in printed
     assert list(tmp_path.iterdir()) == []
 
@@ -91,6 +100,10 @@ def test_a_sweep_that_is_done_prints_its_table_and_starts_nothing(
         (["nonsense"], "unknown table 'nonsense'"),
         (["longtail"], "is for any cells: choose some with --cell"),
         (["cifar-lt", "--cell", "digits-lt-50"], "has no cell 'digits-lt-50'"),
+        (["longtail", "--cell", "digits-il-5"], "the table longtail has no cell 'digits-il-5'"),
+        ([*DIGITS[1:], "--devices", "0"], "--devices is 0; it must be at least 1"),
+        ([*DIGITS[1:], "--backbone", "resnet999"], "unknown backbone 'resnet999'"),
+        ([*DIGITS[1:], "--gpus", "2"], "runs at once with 2 GPUs each need"),
         ([*DIGITS[1:], "--method", "nonsense"], "unknown method 'nonsense'"),
         ([*DIGITS[1:], "--jobs", "0"], "--jobs is 0; it must be at least 1"),
         ([*DIGITS[1:], "--retries", "-1"], "--retries is -1; it must be 0 or more"),

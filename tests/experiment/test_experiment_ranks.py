@@ -54,6 +54,7 @@ def test_all_end_with_what_one_process_has(tmp_path: Path) -> None:
 READ = """
 from imagenet_tree import make_imagenet_tree
 from energyalign.data import open_source
+from energyalign.experiment.evidence import EvidencePlan, draw_evidence
 from energyalign.experiment.outputs import outputs
 from energyalign.experiment.readable import refuse_unreadable
 
@@ -75,6 +76,7 @@ def work(fabric, folder):
         max((folder / "data" / "train").rglob("*.JPEG")).write_bytes(b"no picture")
     fabric.barrier()
     told = [refusal(refuse_unreadable, images), refusal(outputs, torch.nn.Flatten(), images)]
+    told.append(refusal(draw_evidence, torch.nn.Flatten(), images, EvidencePlan(64, "none"), 0))
     (folder / f"told{rank}.json").write_text(json.dumps(told))
 """
 
@@ -82,7 +84,8 @@ def work(fabric, folder):
 def test_a_file_that_one_of_them_cannot_read_stops_both(tmp_path: Path) -> None:
     in_processes(READ, tmp_path)
     first, second = (json.loads((tmp_path / f"told{rank}.json").read_text()) for rank in range(2))
-    assert first == [["AnotherRankFailed", "rank 1 could not do its part: see its own message."]] * 2
+    assert first == [["AnotherRankFailed", "rank 1 could not do its part: see its own message."]] * 3
     assert second[0][0] == "BadFilesError"
     assert "1 of 2 files are no images" in second[0][1]
     assert second[1][1].startswith("cannot read the image")
+    assert second[2][1].startswith("cannot read the image")

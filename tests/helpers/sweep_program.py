@@ -1,6 +1,7 @@
 """Stands for a run of a sweep: quick to start, and fails as it is told to.
 
 ``python -m sweep_program CONFIG FOLDER WHAT`` begins a run directory and then does WHAT: ``measure`` it, ``fail``,
+``fail-silently``, ``find-it-in-use`` (in its first try),
 ``be-killed`` (by itself, in its first try; the second measures), ``always-be-killed``, or ``wait`` until it is told to
 stop, which it notes.
 """
@@ -26,6 +27,11 @@ def main() -> int:
     if what == "fail":
         print("energyalign: error: there is no such thing.", file=sys.stderr)
         return 2
+    if what == "fail-silently":
+        return 1
+    if what == "find-it-in-use" and tries == 1:
+        print("energyalign: error: it is in use by another process.", file=sys.stderr)
+        return 75
     if what == "always-be-killed" or (what == "be-killed" and tries == 1):
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "wait":

@@ -32,8 +32,9 @@ def _program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def complete(out: Path, runs: list[PlannedRun], *, jobs: int = 2, retries: int = 3, watcher: Any = None) -> Completion:
     completion = Completion(
-        out, runs, LocalEngine(jobs, cpus=1), program=PROGRAM, retries=retries, watcher=watcher or (lambda _state: None)
-    )
+        out, runs, LocalEngine(jobs, cpus=1), program=PROGRAM, retries=retries, delays=(0.0,),
+        watcher=watcher or (lambda _state: None),
+    )  # fmt: skip
     completion.finish()
     return completion
 
@@ -94,8 +95,51 @@ def test_but_not_for_ever(tmp_path: Path) -> None:
     run = planned(tmp_path, "a", "always-be-killed")
     done = complete(tmp_path, [run, planned(tmp_path, "b")], retries=2)
     assert tries(run) == 3
-    assert "begun 3 times; last, its process was ended by SIGKILL" in done.record.errors()["a"]
+    assert "begun 3 times; last: its process was ended by SIGKILL" in done.record.errors()["a"]
     assert states(tmp_path)["b"] == "done"
+
+
+def test_what_was_in_its_way_for_a_while_is_tried_again(tmp_path: Path) -> None:
+    """A process that shares the run was killed, or the folder is still locked by a machine that is gone."""
+    run = planned(tmp_path, "a", "find-it-in-use")
+    done = complete(tmp_path, [run])
+    assert (states(tmp_path), tries(run)) == ({"a": "done"}, 2)
+    assert [reason for _, reason in done.state.losses] == ["it is in use by another process."]
+
+
+def test_later_tries_wait_before_they_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is ours: it goes on by ten seconds with every look."""
+    now, began = [0.0], []
+
+    class Engine(LocalEngine):
+        def start(self, *arguments: Any) -> Any:
+            began.append(now[0])
+            return super().start(*arguments)
+
+    def look(_state: SweepState) -> None:
+        now[0] += 10.0
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    run = planned(tmp_path, "a", "always-be-killed")
+    Completion(tmp_path, [run], Engine(1), program=PROGRAM, retries=2, watcher=look, delays=(0.0, 5e3)).finish()
+    assert len(began) == 3
+    assert began[1] - began[0] < 5e3 <= began[2] - began[1]
+
+
+def test_a_damaged_folder_fails_alone(tmp_path: Path) -> None:
+    runs = [planned(tmp_path, "a", "fail"), planned(tmp_path, "b")]
+    runs[0].folder.mkdir()
+    (runs[0].folder / "config.json").write_text(json.dumps(runs[0].config))
+    (runs[0].folder / "rows.jsonl").write_text('{"corrector": ')
+    assert complete(tmp_path, runs).record.errors() == {"a": "there is no such thing."}
+    assert states(tmp_path) == {"a": "failed", "b": "done"}
+
+
+def test_the_error_is_that_of_the_last_try(tmp_path: Path) -> None:
+    run = planned(tmp_path, "a", "fail")
+    complete(tmp_path, [run])
+    silent = PlannedRun(run.name, run.folder, (*run.command[:2], "fail-silently"), run.config, run.correctors)
+    assert complete(tmp_path, [silent]).record.errors() == {"a": "it printed nothing"}
 
 
 def test_stopped_it_has_all_processes_save_first(tmp_path: Path) -> None:

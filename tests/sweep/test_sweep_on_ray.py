@@ -71,7 +71,7 @@ def test_one_of_two_nodes_is_killed_in_mid_run(nodes: tuple[Any, list[Any]], tmp
     assert table == sequential.stdout
     lost = [about["lost"] for about in runs_of(out).values() if about["lost"]]
     assert len(lost) == 1, told
-    assert "It will go on from its checkpoint." in told
+    assert "It is begun again" in told
     logs = [path.read_text() for path in (out / "logs").glob("digits*")]
     assert sum("Going on from epoch" in log for log in logs) == 1
     assert results(out) == results(tmp_path / "sequential")

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _get_default_store
 
-from energyalign.core.errors import CannotGoOn, EnergyAlignError
-from energyalign.pytorch.ranks import AnotherRankFailed, in_a_group
+from energyalign.core.errors import EnergyAlignError
+from energyalign.pytorch.ranks import AnotherRankFailed, AnotherRankLost, in_a_group
 from energyalign.train.interruption import Interrupted
 
 PATIENCE = 60.0  # seconds; whoever has not come back from its work by then to find out is killed
@@ -64,7 +64,7 @@ def exit_code(error: BaseException) -> int:
         return 128 + error.signal_number
     if isinstance(error, KeyboardInterrupt):
         return 130
-    return 2 if isinstance(error, EnergyAlignError) and not isinstance(error, CannotGoOn) else 1
+    return error.exit_code if isinstance(error, EnergyAlignError) else 1
 
 
 class _Word(NamedTuple):
@@ -104,7 +104,7 @@ def _reason(error: BaseException) -> BaseException:
     if max(codes.values(), default=0) > 128:
         return Interrupted(max(codes.values()) - 128)
     who = f"process {min(codes)} of {len(words)} has" if codes else f"one of the {len(words)} processes of this run has"
-    return AnotherRankFailed(
+    return (AnotherRankFailed if codes else AnotherRankLost)(
         f"{who} ended before its time: see its own message. What was done is kept; the same command goes on with it."
     )
 

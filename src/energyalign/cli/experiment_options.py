@@ -19,9 +19,7 @@ OF_ANY_TRAINING = ("quick", "epochs", "backbone", "scale", "learned_scale", "opt
 OF_THE_MACHINE = ("accelerator", "workers")
 
 
-def add_run_options(
-    parser: argparse.ArgumentParser, *, seeds: Sequence[int] = (0,), with_source: bool = True
-) -> None:
+def add_run_options(parser: argparse.ArgumentParser, *, seeds: Sequence[int] = (0,), with_source: bool = True) -> None:
     """Which rows, how often, for how long, and where they go."""
     add = parser.add_argument
     add("--method", nargs="+", default=[], metavar="NAME", help="rows of `energyalign list methods`, or all")

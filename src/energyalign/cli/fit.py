@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
         Progress(quiet=arguments.quiet) as progress,
     ):
         evidence = replace(evidence, engine=progress.engine("reading logits", engine))
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _naming_the_file(shards):
             # They are on the result too, and printed from there without a traceback's noise.
             warnings.simplefilter("ignore", UntrustedEstimateWarning)
             shifts = fit_shifts(
@@ -104,6 +106,19 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.report and evidence.labels is not None:
         _write_page(arguments, shards, labels=evidence.labels, evidence=evidence, shifts=shifts, scores=scores)
     _report(arguments, evidence, shifts, scores)
+
+
+@contextlib.contextmanager
+def _naming_the_file(shards: ShardSet) -> Iterator[None]:
+    """For a bad number, which the fit knows by its place among all samples."""
+    from energyalign.core.errors import BadValueError, EnergyAlignError
+
+    try:
+        yield
+    except BadValueError as error:
+        if error.sample is None:
+            raise
+        raise EnergyAlignError(f"{shards.place_of(error.sample)}: {error}") from error
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> None:

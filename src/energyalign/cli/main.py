@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from energyalign import __version__
 from energyalign.cli import apply, data, demo, figure, fit, incremental, listing, longtail, onnx, report, sweep, table
 
-FAILED = 1
 BAD_INPUT = 2  # also what argparse exits with
 INTERRUPTED = 130
 
@@ -66,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"energyalign: error: this needs {error.name}: pip install 'energyalign[{extra}]'.", file=sys.stderr)
         return BAD_INPUT
     except ValueError as error:
-        from energyalign.core.errors import CannotGoOn, EnergyAlignError
+        from energyalign.core.errors import EnergyAlignError
 
         if not isinstance(error, EnergyAlignError):
             raise
@@ -74,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _leave_broken_pipe()
             return 1
         print(f"energyalign: error: {error}", file=sys.stderr)
-        return FAILED if isinstance(error, CannotGoOn) else BAD_INPUT
+        return error.exit_code
     return 0
 
 

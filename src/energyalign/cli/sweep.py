@@ -6,7 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from energyalign.cli.experiment_options import add_machine_options, add_run_options, add_training_options
+from energyalign.cli.experiment_options import (
+    OF_ANY_TRAINING,
+    add_machine_options,
+    add_run_options,
+    add_training_options,
+    folder_name,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,14 +74,14 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.report.tables import find_table
 
     table = find_table(arguments.table)
-    out = Path(arguments.out or f"runs/sweep-{table.name}")
+    options = [*OF_ANY_TRAINING, "head"]
+    out = Path(arguments.out or f"runs/{folder_name(arguments, f'sweep-{table.name}', options)}")
     runs = planned_runs(arguments, table, out)
     if arguments.dry_run:
         _print_plan(runs, out)
         return
     with resumable(arguments):
         errors = _complete(arguments, runs, out)
-    _print_table(table, runs)
     for name, error in errors.items():
         print(f"energyalign: {name} failed: {error}", file=sys.stderr)
     if errors:
@@ -84,6 +90,8 @@ def run(arguments: argparse.Namespace) -> None:
             "command tries them again.",
             file=sys.stderr,
         )
+    _print_table(table, [run for run in runs if run.name not in errors])
+    if errors:
         raise SystemExit(1)
 
 
@@ -121,10 +129,11 @@ def _print_plan(runs: list[PlannedRun], out: Path) -> None:
     print_table(console, ["training", "measured under", "GPU hours", "seeds done"], lines)
     missing = [run for run in runs if not run.is_done()]
     n_rows = sum(len(run.correctors) for run in runs)
+    seeds = len(runs) // len(trainings)
     print(
-        f"{len(runs)} runs for {n_rows} rows: {len(trainings)} trainings, {len(runs) // len(trainings)} times each; "
-        f"rows that differ only in what follows the training share it. {len(runs) - len(missing)} runs are done, "
-        f"{len(missing)} are to do, in {out}."
+        f"Runs: {len(runs)}, for {n_rows} rows (trainings: {len(trainings)}, seeds of each: {seeds}). Rows that differ "
+        f"only in what follows the training share it. Done: {len(runs) - len(missing)}, to do: {len(missing)}, "
+        f"in {out}."
     )
     if all(run.hours is not None for run in runs):
         print(
@@ -138,7 +147,7 @@ def _hours(runs: list[PlannedRun]) -> str:
     if any(run.hours is None for run in runs):
         return ""
     hours = sum(run.hours or 0.0 for run in runs)
-    return "0" if hours == 0 else "< 0.01" if hours < 0.01 else f"{hours:.3g}"
+    return "0" if hours == 0 else "< 0.01" if hours < 0.01 else f"{hours:.2g}" if hours < 10 else f"{hours:,.0f}"
 
 
 def _print_table(table: Any, runs: list[PlannedRun]) -> None:

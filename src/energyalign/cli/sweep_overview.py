@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
+from energyalign.core.errors import EnergyAlignError
 from energyalign.report.progress import how_far
 from energyalign.report.runs import StoredRun
 from energyalign.train.run_directory import RunDirectory
@@ -62,7 +63,8 @@ class Overview:
             self._print(f"{len(skipped)} of {state.n_runs} runs were done before.")
         self._told |= {("done", run.name) for run in skipped}
         for run, reason in state.losses[self._n_losses :]:
-            self._print(f"{run.name}: {reason}. It will go on from its checkpoint.")
+            self._print(f"{run.name}: {reason.rstrip('.')}. It is begun again, from its last checkpoint if it has one.")
+            self._told.discard(("running", run.name))
         self._n_losses = len(state.losses)
         for word, runs in (("running", state.running), ("done", state.done), ("failed", state.failed)):
             for run in runs:
@@ -100,6 +102,9 @@ def _drawn(state: SweepState) -> Any:
 
 def _how_far(run: PlannedRun) -> str:
     directory = RunDirectory(run.folder)
-    if directory.read_json("config.json") is None:
-        return "starting"
-    return how_far(StoredRun(run.folder, run.config, directory.read_rows())) or "measuring"
+    try:
+        if directory.read_json("config.json") is None:
+            return "starting"
+        return how_far(StoredRun(run.folder, run.config, directory.read_rows())) or "measuring"
+    except EnergyAlignError:  # the run itself will say what is wrong
+        return ""

@@ -15,6 +15,7 @@ from energyalign.incremental.presets import PRESETS as INCREMENTAL
 from energyalign.longtail.learners import CrossEntropy
 from energyalign.longtail.methods import METHODS as LONG_TAIL_METHODS
 from energyalign.longtail.presets import PRESETS as LONG_TAIL
+from energyalign.nets.network import check_network
 from energyalign.sweep.cost import incremental_hours, long_tail_hours
 from energyalign.sweep.planned_run import PlannedRun
 
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from energyalign.report.tables.registry import TableEntry
 
 _HANDED_ON = (*OF_ANY_TRAINING, "head", "data_root", *OF_THE_MACHINE, "devices")
+
+
+_FOR_ANY_RUNS = {
+    "longtail": tuple(LONG_TAIL), "incremental": tuple(INCREMENTAL), "steps": tuple(INCREMENTAL),
+    "matrix": (*LONG_TAIL, *INCREMENTAL),
+}  # fmt: skip
 
 
 class _Row(NamedTuple):
@@ -40,7 +47,7 @@ def planned_runs(arguments: argparse.Namespace, table: TableEntry, out: Path) ->
 
 
 def _cells(arguments: argparse.Namespace, table: TableEntry) -> list[str]:
-    known = table.cells or (*LONG_TAIL, *INCREMENTAL)
+    known = table.cells or _FOR_ANY_RUNS[table.name]
     for name in arguments.cell or ():
         if name not in known:
             raise EnergyAlignError(f"the table {table.name} has no cell {name!r}: choose among {', '.join(known)}.")
@@ -92,10 +99,12 @@ def _row(command: argparse.Namespace) -> _Row:
     if command.command == "incremental":
         preset = incremental_plan.chosen_preset(command)
         (run,) = incremental_plan.planned_runs(command, preset, preset.memory_for(0, 1))
+        check_network(run.config.backbone, run.config.head)
         return _Row(run.folder, run.config, run.correctors)
     cell = longtail_plan.chosen_preset(command)
     (training,) = longtail_plan.planned_trainings(command, cell.head, CrossEntropy())
     config = longtail_plan.make_config(command, cell, training, command.seed[0])
+    check_network(config.backbone, config.head)
     return _Row(training.folder(cell.head), config, training.correctors)
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import BadValueError, EnergyAlignError
 
 Array: TypeAlias = Any  # an array of any array-API namespace: numpy, torch, cupy, jax, ...
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -107,7 +107,9 @@ def refuse_bad_value(block: Array, samples: Sequence[int] | Ints | None = None, 
     row, column = (int(index[0]) for index in np.nonzero(bad))
     value = "NaN" if bool(xp.isnan(block[row, column])) else "+inf"
     sample = row if samples is None else int(samples[row])
-    raise EnergyAlignError(
+    error = BadValueError(
         f"{name} has {value} at sample {sample}, class {column} (counted from 0). "
         "Drop that sample or mend the model; a class that must not be predicted is marked with -inf."
     )
+    error.sample = sample
+    raise error

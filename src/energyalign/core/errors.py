@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 MOST_NAMES_SHOWN = 8
 
@@ -10,9 +11,26 @@ MOST_NAMES_SHOWN = 8
 class EnergyAlignError(ValueError):
     """Input that cannot be used. The message names the input and the remedy."""
 
+    exit_code: ClassVar[int] = 2
+    """What a command that ends with it exits with."""
+
+
+class BadValueError(EnergyAlignError):
+    """A number that is none among the logits; `sample` is the number of its row, if it is known."""
+
+    sample: int | None = None
+
 
 class CannotGoOn(EnergyAlignError):
     """Work that began with good input and could not be finished. What was done before is kept."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class TryAgain(CannotGoOn):
+    """Nothing is wrong with what was asked for: later the same command may succeed."""
+
+    exit_code: ClassVar[int] = 75  # sysexits.h: a temporary failure
 
 
 class UntrustedEstimateWarning(UserWarning):

@@ -9,6 +9,10 @@ from typing import Any
 
 from energyalign.core.limited_text import read_text
 
+# An empty list is three characters of text and a hundred bytes of memory; of honest files most is numbers and names.
+_MOST_BRACKETS = 500_000
+_TEXT_PER_BRACKET = 30
+
 
 def read_json_file(path: str | os.PathLike[str]) -> Any:
     """The value in a JSON file; a `ValueError` says what is wrong with it, an `OSError` why it cannot be read."""
@@ -17,6 +21,8 @@ def read_json_file(path: str | os.PathLike[str]) -> Any:
 
 def parse_json(text: str) -> Any:
     """The value of a JSON text; a `ValueError` says what is wrong with it."""
+    if text.count("[") + text.count("{") > _MOST_BRACKETS + len(text) // _TEXT_PER_BRACKET:
+        raise ValueError("it has more lists and objects than are read")
     try:
         return json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant, parse_float=_finite)
     except RecursionError as error:

@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import CannotGoOn, EnergyAlignError
 
 
 def leave_signals_to_the_parent(_worker: int) -> None:
@@ -33,5 +33,7 @@ def plain_errors() -> Iterator[None]:
     """A reader sends its whole traceback as the message; its last line is the one that was written to be read."""
     try:
         yield
+    except CannotGoOn:  # of this process, not of a reader
+        raise
     except EnergyAlignError as error:
         raise EnergyAlignError(str(error).strip().rpartition("EnergyAlignError: ")[2]) from error

@@ -115,6 +115,14 @@ class ShardSet:
             )
         return label_indices(values, self.class_names, shard.name)
 
+    def place_of(self, row: int) -> str:
+        """Where a row of the whole is, for a message."""
+        for shard in self._shards:
+            if row < shard.n_rows:
+                return f"row {row} of {shard.name}"
+            row -= shard.n_rows
+        raise IndexError(f"there is no row {row} beyond the last shard")
+
     def blocks(self) -> Iterator[NDArray[np.floating]]:
         """Go through all rows once, from the first row of the first shard to the last of the last.
 

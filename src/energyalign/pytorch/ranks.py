@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from energyalign.core.arrays import Ints
-from energyalign.core.errors import CannotGoOn
+from energyalign.core.errors import CannotGoOn, TryAgain
 from energyalign.pytorch.store import LogitStore
 
 _Items = TypeVar("_Items", bound=Sequence[object])
@@ -19,6 +19,10 @@ _Items = TypeVar("_Items", bound=Sequence[object])
 
 class AnotherRankFailed(CannotGoOn):
     """Another process has a problem, of which this one knows no more than that."""
+
+
+class AnotherRankLost(AnotherRankFailed, TryAgain):
+    """Another process is gone without a word."""
 
 
 def in_a_group() -> bool:

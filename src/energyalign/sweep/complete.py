@@ -32,19 +32,24 @@ class Completion:
     program : sequence of str
         The module, with its first arguments, that takes the command of a run.
     retries : int
+    delays : sequence of float
+        Seconds before the first retry, the second, and so on; the last holds for all that follow. A machine that is
+        gone may keep the lock of its run for a while: NFS takes a minute and a half to notice.
     watcher : callable
         Is shown the state several times a second.
     """
 
     def __init__(
         self, folder: Path, runs: Sequence[PlannedRun], engine: Engine, *, program: Sequence[str], retries: int,
-        watcher: Watcher,
+        watcher: Watcher, delays: Sequence[float] = (0.0, 30.0, 100.0),
     ) -> None:  # fmt: skip
         self._folder, self._engine, self._program, self._retries = folder, engine, tuple(program), retries
-        self._watcher = watcher
+        self._watcher, self._delays = watcher, tuple(delays)
         self.state = SweepState(runs)
         self.record = SweepRecord(folder, runs)
         self._started: dict[PlannedRun, Started] = {}
+        self._log_starts: dict[PlannedRun, int] = {}
+        self._not_before: dict[PlannedRun, float] = {}
 
     def finish(self) -> None:
         """Run all that is not done.
@@ -63,17 +68,20 @@ class Completion:
                 self._fill()
                 self._look()
                 self._watcher(self.state)
-                if self._started:
+                if self.state.waiting or self._started:
                     time.sleep(_LOOK_EVERY)
             if interruption.signal_number is not None:
                 self._stop()
                 raise Interrupted(interruption.signal_number)
 
     def _fill(self) -> None:
-        jobs = self._engine.jobs
-        while self.state.waiting and (jobs is None or len(self._started) < jobs):
-            run = self.state.waiting[0]
-            self._started[run] = self._engine.start((*self._program, *run.command), log_of(self._folder, run))
+        jobs, now = self._engine.jobs, time.monotonic()
+        for run in [run for run in self.state.waiting if self._not_before.get(run, now) <= now]:
+            if len(self._started) >= jobs:
+                break
+            log = log_of(self._folder, run)
+            self._log_starts[run] = log.stat().st_size if log.exists() else 0
+            self._started[run] = self._engine.start((*self._program, *run.command), log)
             self.state.begin(run)
             self.record.note(run, "running")
 
@@ -85,15 +93,20 @@ class Completion:
                 self._judge(run, outcome)
 
     def _judge(self, run: PlannedRun, outcome: Outcome) -> None:
-        if outcome.code is None:
-            if self.record.lost(run, outcome.reason) <= self._retries:
-                self.state.again(run, outcome.reason)
-            else:
-                self._ended(run, "failed", error=f"it was begun {self._retries + 1} times; last, {outcome.reason}")
-        elif outcome.code == 0 and run.is_done():
+        if outcome.code == 0 and run.is_done():
             self._ended(run, "done")
+            return
+        reason = outcome.reason or last_words(log_of(self._folder, run), self._log_starts[run])
+        if outcome.code is not None:
+            self._ended(run, "failed", error=reason)
+            return
+        n_losses = self.record.lost(run, reason)
+        if n_losses > self._retries:
+            self._ended(run, "failed", error=f"it was begun {n_losses} times; last: {reason}")
         else:
-            self._ended(run, "failed", error=last_words(log_of(self._folder, run)))
+            delay = self._delays[min(n_losses, len(self._delays)) - 1]
+            self._not_before[run] = time.monotonic() + delay
+            self.state.again(run, reason)
 
     def _ended(self, run: PlannedRun, state: str, **about: str) -> None:
         self.state.end(run, failed=state == "failed")

@@ -15,7 +15,7 @@ class Outcome(NamedTuple):
     code : int or None
         Its exit code; None if it was lost: killed, or its machine is gone. It left a checkpoint, and can go on.
     reason : str
-        Why it was lost.
+        Why it was lost or failed, if its log does not say.
     """
 
     code: int | None
@@ -37,11 +37,12 @@ class Engine(Protocol):
 
     Attributes
     ----------
-    jobs : int or None
-        How many may be under way at once; None if the engine itself keeps those waiting that find no room.
+    jobs : int
+        How many have room at once; on a cluster, whose machines come and go, at this moment.
     """
 
-    jobs: int | None
+    @property
+    def jobs(self) -> int: ...
 
     def start(self, program: Sequence[str], log: Path) -> Started:
         """Start it; what it prints is added to the log."""

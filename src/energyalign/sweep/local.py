@@ -23,7 +23,7 @@ class LocalEngine:
     """
 
     def __init__(self, jobs: int, *, cpus: int = 1, gpus: int = 0) -> None:
-        self.jobs: int | None = jobs
+        self.jobs = jobs
         self._environment = dict(os.environ) | threads(cpus)
         self._gpus = gpus
         self._free = list(range(jobs))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,35 +33,66 @@ class RayEngine:
         Of a cluster; None starts one on this machine, which ends with this process.
     jobs : int or None
         At most so many at once; None for as many as there is room for.
-    cpus, gpus : int
-        Resources of each.
+    processes : int
+        That share a run; a run has all of them on one machine.
+    cpus : int
+        Of each process.
+    gpus : int or None
+        Of each run; None for one for each process if the cluster has any.
     log : Path
         For what Ray has to say about its machines: it would print that between our results.
     """
 
     def __init__(
-        self, address: str | None, *, jobs: int | None = None, cpus: int = 1, gpus: int = 0, log: Path
+        self, address: str | None, *, jobs: int | None, processes: int, cpus: int, gpus: int | None, log: Path
     ) -> None:
         self._open = contextlib.ExitStack()
         log.parent.mkdir(parents=True, exist_ok=True)
         self._open.enter_context(contextlib.redirect_stdout(self._open.enter_context(log.open("a", encoding="utf-8"))))
         try:
             join_cluster(address)
+            self._most, self._threads = jobs, cpus
+            has_gpus = any(there.get("GPU", 0) for there in _machines())
+            self._needs = {"CPU": cpus * processes, "GPU": processes * has_gpus if gpus is None else gpus}
+            self._refuse_what_nobody_has()
         except EnergyAlignError:
-            self._open.close()
+            self.close()
             raise
-        self.jobs = jobs
-        self._cpus = cpus
-        self._task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0, max_calls=1)(_run_to_end)
+        needs = {"num_cpus": self._needs["CPU"], "num_gpus": self._needs["GPU"]}
+        self._task = ray.remote(**needs, max_retries=0, max_calls=1)(_run_to_end)
+
+    @property
+    def jobs(self) -> int:
+        """Runs for which the machines that are up have room."""
+        room = sum(_runs_on(there, self._needs) for there in _machines())
+        return room if self._most is None else min(room, self._most)
 
     def start(self, program: Sequence[str], log: Path) -> _RayTask:
         """Hand it to Ray."""
-        return _RayTask(self._task.remote(tuple(program), str(log), str(Path.cwd()), self._cpus))
+        return _RayTask(self._task.remote(tuple(program), str(log), str(Path.cwd()), self._threads))
 
     def close(self) -> None:
         """Leave the cluster, or end the one that was started."""
         ray.shutdown()
         self._open.close()
+
+    def _refuse_what_nobody_has(self) -> None:
+        """Ray would wait for it for ever."""
+        if not any(_runs_on(there, self._needs) for there in _machines()):
+            most = {what: max((there.get(what, 0) for there in _machines()), default=0) for what in self._needs}
+            raise EnergyAlignError(
+                f"a run needs {self._needs['CPU']} CPUs and {self._needs['GPU']} GPUs, and no machine of the cluster "
+                f"has both: at most {most['CPU']:g} and {most['GPU']:g}. Give less (--cpus, --gpus, --devices)."
+            )
+
+
+def _machines() -> list[dict[str, float]]:
+    """What each machine of the cluster has that is up."""
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
+
+def _runs_on(there: Mapping[str, float], needs: Mapping[str, int]) -> int:
+    return min(int(there.get(what, 0)) // number for what, number in needs.items() if number)
 
 
 class _RayTask:
@@ -78,10 +109,8 @@ class _RayTask:
         except TaskCancelledError:
             return Outcome(None, "it was stopped before it began")
         except RayTaskError as error:  # of our own code, on the other machine
-            raise EnergyAlignError(
-                f"the cluster cannot run it: {_first_sentence(error.cause)}. Every machine of it needs energyalign, as "
-                "it is here, and the folder that the sweep was started in."
-            ) from error
+            why = _first_sentence(error.cause)
+            return Outcome(1, f"a machine cannot run it: {why}. Each needs energyalign and the folder of the sweep.")
         except RayError as error:
             return Outcome(None, _first_sentence(error))
 
@@ -100,9 +129,11 @@ def _run_to_end(program: Sequence[str], log: str, folder: str, cpus: int) -> tup
     if not Path(folder).is_dir():
         raise EnergyAlignError(f"{folder} is not on {os.uname().nodename}")
     process = TiedProcess(program, Path(log), Path(folder), dict(os.environ) | threads(cpus))
-    while (outcome := process.outcome()) is None:
+    while True:
         try:
+            outcome = process.outcome()
+            if outcome is not None:
+                return outcome
             time.sleep(_LOOK_EVERY)
         except KeyboardInterrupt:  # so Ray tells that the task is cancelled
             process.stop()
-    return outcome

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from energyalign.core.errors import EnergyAlignError
 from energyalign.experiment.evidence import EvidencePlan
 from energyalign.experiment.rows import Row
 from energyalign.train.describe import described
@@ -50,12 +51,13 @@ class PlannedRun:
     def is_done(self) -> bool:
         """Whether all its rows are there, of this very setting.
 
-        A folder with another setting is not done: the run refuses it and says what differs.
+        A folder with another setting, or that is damaged, is not done: the run refuses it and says why.
         """
         run = RunDirectory(self.folder)
-        if run.read_json("config.json") != self.config:
+        try:
+            rows = run.read_rows() if run.read_json("config.json") == self.config else []
+        except EnergyAlignError:
             return False
-        rows = [row for row in run.read_rows() if row["evidence"] in _EVIDENCE]
-        measured = {(row["corrector"], row.get("step", 1)) for row in rows}
+        measured = {(row.get("corrector"), row.get("step", 1)) for row in rows if row.get("evidence") in _EVIDENCE}
         steps = range(1, self.config.get("n_steps", 1) + 1)
         return all((corrector, step) in measured for corrector in self.correctors for step in steps)

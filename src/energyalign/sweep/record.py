@@ -11,7 +11,7 @@ from energyalign.sweep.planned_run import PlannedRun
 from energyalign.train.run_directory import RunDirectory
 
 NAME = "sweep.json"
-_LAST_WORDS = 20  # lines of a log
+_LAST_WORDS = 1 << 16  # bytes of a log
 
 
 class SweepRecord:
@@ -55,12 +55,13 @@ def log_of(folder: Path, run: PlannedRun) -> Path:
     return folder / "logs" / (run.name.replace("/", "--") + ".txt")
 
 
-def last_words(log: Path) -> str:
-    """The error that a process ended with, as its log has it."""
+def last_words(log: Path, start: int) -> str:
+    """The error that a process ended with, as its log has it from byte `start` on, which is where it began."""
     try:
-        lines = log.read_text(encoding="utf-8", errors="replace").split("\n")[-_LAST_WORDS:]
+        with log.open("rb") as stream:
+            stream.seek(max(start, log.stat().st_size - _LAST_WORDS))
+            said = [line.strip() for line in stream.read().decode(errors="replace").split("\n") if line.strip()]
     except OSError:
         return f"it left no log at {log}"
-    said = [line.strip() for line in lines if line.strip()]
     ours = [line for line in said if line.startswith("energyalign: error: ")]
     return re.sub("^energyalign: error: ", "", (ours or said or ["it printed nothing"])[-1])

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, TryAgain
 from energyalign.sweep.engine import Outcome
 
 
@@ -45,11 +45,20 @@ class TiedProcess:
             return None
         if self._process.stdin is not None:
             self._process.stdin.close()
+        if code == TryAgain.exit_code:  # a process that shares the run was killed, or another one holds the folder
+            return Outcome(None)
         number = -code if code < 0 else code - 128  # killed outright, or stopped and saved
         if code < 0 or number in (signal.SIGINT, signal.SIGTERM):
-            return Outcome(None, f"its process was ended by {signal.Signals(number).name}")
+            return Outcome(None, f"its process was ended by {_named(number)}")
         return Outcome(code)
 
     def stop(self) -> None:
         """Ask it to save and end."""
         self._process.terminate()
+
+
+def _named(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # those for real-time use have none
+        return f"signal {number}"

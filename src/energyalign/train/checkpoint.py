@@ -91,19 +91,19 @@ class Checkpoint:
             raise EnergyAlignError(f"checkpoint {path} cannot be read: {error}.") from error
         if not isinstance(about, dict) or "format" not in about:
             raise EnergyAlignError(f"{path} is not a checkpoint of energyalign.")
-        if about["format"] not in (1, FORMAT):
+        if about["format"] != FORMAT:
             raise EnergyAlignError(
-                f"checkpoint {path} has format {about['format']}, this version reads up to {FORMAT}: use the version "
-                "of energyalign that wrote it."
+                f"checkpoint {path} has format {about['format']}, this version reads {FORMAT}: use the version of "
+                "energyalign that wrote it."
             )
         if about.pop("sha256", None) != _digest(about, tensors):
             raise EnergyAlignError(f"checkpoint {path} is damaged: its contents do not match their checksum.")
-        if about["format"] > 1 and about.get("config") != config:
+        if about.get("config") != config:
             raise EnergyAlignError(f"checkpoint {path} is of a run with other settings than this one.")
         try:
             self.position = Position.from_json(about["position"])
-            self.processes = int(about.get("processes", 1))  # the first version did not say
-        except (KeyError, TypeError) as error:
+            self.processes = int(about["processes"])
+        except (KeyError, TypeError, ValueError) as error:
             raise EnergyAlignError(f"checkpoint {path} does not say how far it is: {error}.") from error
         self._tensors = tensors
 

@@ -31,7 +31,8 @@ class Curves:
 
         folder.mkdir(parents=True, exist_ok=True)
         # TensorBoard reads the files in the order of their names: numbered, they do not depend on the clock.
-        number = 1 + max((int(path.name.split(".")[3]) for path in folder.glob("events.out.tfevents.*")), default=0)
+        numbers = [path.name.split(".")[3] for path in folder.glob("events.out.tfevents.*")]
+        number = 1 + max((int(name) for name in numbers if name.isdecimal()), default=0)
         self._stream = (folder / f"events.out.tfevents.{number:010d}").open("xb")
         self._writer = RecordWriter(self._stream)
         self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, TryAgain
 
 _held: set[IO[str]] = set()
 
@@ -21,13 +21,15 @@ def locked(path: Path) -> Iterator[None]:
         path.mkdir(parents=True, exist_ok=True)
         lock = (path / ".lock").open("a")
     except OSError as error:
-        raise EnergyAlignError(f"cannot use {path} as a run directory: {error.strerror or error}.") from error
+        raise EnergyAlignError(f"cannot use the folder {path}: {error.strerror or error}.") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            raise TryAgain(f"{path} is in use by another process: wait for it, or give another --out.") from error
+        except OSError as error:
             raise EnergyAlignError(
-                f"{path} is in use by another process: wait for it, or give another --out."
+                f"{path} cannot be locked: {error.strerror or error}. Give an --out on a file system that has locks."
             ) from error
         _held.add(lock)
         try:

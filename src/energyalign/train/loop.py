@@ -159,10 +159,10 @@ class Training:
         values = self._network.state_dict().items()
         broken = [name for name, value in values if value.is_floating_point() and not bool(value.isfinite().all())]
         if self._largest(len(broken)):
-            at = self._position
+            at, what = self._position, some_of(broken) or "of another process"
             raise NotFinite(
-                f"the network is not finite after batch {at.batch - 1} of epoch {at.epoch} ({some_of(broken)}). What "
-                f"is saved in {self._run.checkpoints} is from before it: try a smaller learning rate."
+                f"the network is not finite after batch {at.batch - 1} of epoch {at.epoch} ({what}). What is saved "
+                f"in {self._run.checkpoints} is from before it: try a smaller learning rate."
             )
 
     def _resumed(self) -> Position:
@@ -219,6 +219,6 @@ def other_number(folder: Path, before: int, now: int) -> str:
     """Why a run that began with so many processes does not go on with another number of them."""
     return (
         f"the run in {folder} began with {before} process{'es' * (before > 1)} and cannot go on with {now}: batches "
-        f"that are shared out otherwise give other weights. Start {before} again (--devices times --nodes), or give another "
-        "--out."
+        f"that are shared out otherwise give other weights. Start {before} again (--devices times --nodes), or give "
+        "another --out."
     )

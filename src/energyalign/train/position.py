@@ -35,4 +35,7 @@ class Position:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
         """What `to_json` gave."""
-        return cls(**values)
+        whole = {name: values[name] for name in ("epoch", "batch", "n_samples")}
+        if not all(type(number) is int for number in whole.values()):
+            raise TypeError(f"{whole} are no whole numbers")
+        return cls(**whole, loss_sum=float(values["loss_sum"]))
