@@ -9,6 +9,7 @@ Structure: TypeAlias = dict[int, Any]
 """From the number of a field to its value."""
 
 _TRUE, _FALSE = 1, 2
+_MOST_BITS = 63
 
 
 class Compact:
@@ -70,6 +71,8 @@ class Compact:
         while (byte := self._byte()) > 127:
             value |= (byte & 127) << shift
             shift += 7
+            if shift > _MOST_BITS:
+                raise ValueError("it has a number of more than 64 bits")
         return value | byte << shift
 
     def _byte(self) -> int:
