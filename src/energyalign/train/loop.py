@@ -146,7 +146,7 @@ class Training:
             value, total = float(loss.detach()), n_samples
         if not math.isfinite(value):
             raise NotFinite(
-                f"the loss is {value} in batch {at.batch} of epoch {at.epoch}. The last checkpoint in "
+                f"the loss is {value} in batch {at.batch} of epoch {at.epoch}. What is saved in "
                 f"{self._run.checkpoints} is from before it: try a smaller learning rate, or look at that batch."
             )
         self._optimizer.zero_grad()
