@@ -153,8 +153,8 @@ def _hours(runs: list[PlannedRun]) -> str:
 def _print_table(table: Any, runs: list[PlannedRun]) -> None:
     """Of what there is."""
     from energyalign.cli.table import print_for_people
-    from energyalign.report.runs import find_runs
+    from energyalign.report.runs import measured_runs
 
     there = [run.folder for run in runs if (run.folder / "rows.jsonl").exists()]
     if there:
-        print_for_people(table.make([row for run in find_runs(there) for row in run.rows]))
+        print_for_people(table.make([row for run in measured_runs(there) for row in run.rows]))
