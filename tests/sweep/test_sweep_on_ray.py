@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -86,6 +87,31 @@ def test_a_cluster_of_its_own_which_ends_with_it(tmp_path: Path) -> None:
     again = subprocess.run(short, capture_output=True, text=True, check=False, env=environment)
     assert "1 of 1 runs were done before." in again.stderr
     assert again.stdout == first.stdout
+
+
+def test_stopped_its_runs_save(tmp_path: Path) -> None:
+    with (tmp_path / "stderr.txt").open("w") as stderr:
+        long = [*command(tmp_path / "out", "--engine", "ray", "--jobs", "1"), "--epochs", "5000"]
+        sweep = subprocess.Popen(long, stdout=subprocess.DEVNULL, stderr=stderr)
+    while not list(tmp_path.glob("out/digits-lt-50/*/*/checkpoints/*")):
+        assert sweep.poll() is None, (tmp_path / "stderr.txt").read_text()
+        time.sleep(0.05)
+    sweep.terminate()
+    told = (tmp_path / "stderr.txt").read_text
+    assert sweep.wait() == 128 + signal.SIGTERM, told()
+    assert "Stopped and saved. To go on:" in told()
+    assert sorted(about["state"] for about in runs_of(tmp_path / "out").values()) == ["stopped", "waiting"]
+    (log,) = (tmp_path / "out" / "logs").glob("digits*")
+    assert "Stopped and saved." in log.read_text()
+
+
+def test_resources_that_nobody_has(tmp_path: Path) -> None:
+    """Ray would wait for them for ever."""
+    ended = subprocess.run(
+        command(tmp_path / "out", "--engine", "ray", "--cpus", "4096"), capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert "a run needs 4096 CPUs and 0 GPUs, and no machine of the cluster has both" in ended.stderr
 
 
 def test_no_cluster_at_that_address(tmp_path: Path) -> None:
