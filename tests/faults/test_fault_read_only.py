@@ -22,7 +22,7 @@ def test_runs_on_a_read_only_disk(disk: SmallDisk, tmp_path: Path) -> None:
         code, told = ended([*COMMAND.split(), str(disk.path / name)], tmp_path / "work")
         assert code == 2, told
         assert "Traceback" not in told
-        assert told.splitlines()[-1].startswith(f"energyalign: error: cannot use {disk.path / name}/")
+        assert told.splitlines()[-1].startswith(f"energyalign: error: cannot use the folder {disk.path / name}/")
         assert told.splitlines()[-1].endswith(": Read-only file system.")
     assert files_of(disk.path) == before
     code, told = ended(["report", str(disk.path / "run"), "--out", "report.html"], tmp_path / "work")

@@ -170,5 +170,8 @@ if __name__ == "__main__":
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(EnergyAlignError, match=r"cannot use the folder .*file: File exists"), opened(tmp_path / "file", CONFIG):
+    with (
+        pytest.raises(EnergyAlignError, match=r"cannot use the folder .*file: File exists"),
+        opened(tmp_path / "file", CONFIG),
+    ):
         pass
