@@ -95,7 +95,7 @@ def test_if_one_is_killed_the_other_does_not_wait_for_it(tmp_path: Path, who: st
     process, second = begun(arguments, tmp_path)
     os.kill(process.pid if who == "first" else second, signal.SIGKILL)
     output, told = process.communicate(timeout=60)  # the pipes are closed when both have ended
-    assert process.returncode == (-signal.SIGKILL if who == "first" else 1)
+    assert process.returncode == (-signal.SIGKILL if who == "first" else 75)  # what may succeed when it is tried again
     assert output == ""
     assert told.count("energyalign: error: one of the 2 processes of this run has ended before its time") == 1
 
