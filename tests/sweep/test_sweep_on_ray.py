@@ -18,7 +18,7 @@ pytestmark = pytest.mark.faults
 
 METHODS = ("ce", "ea", "mixup")
 SWEEP = [
-    "sweep", "longtail", "--cell", "digits-lt-50", "--method", *METHODS, "--seed", "0", "--epochs", "40",
+    "sweep", "longtail", "--cell", "digits-lt-50", "--method", *METHODS, "--seed", "0", "--epochs", "150",
     "--accelerator", "cpu", "--workers", "0",
 ]  # fmt: skip
 
@@ -62,7 +62,7 @@ def test_one_of_two_nodes_is_killed_in_mid_run(nodes: tuple[Any, list[Any]], tmp
     with (tmp_path / "stderr.txt").open("w") as stderr:
         on_ray = command(out, "--engine", "ray", "--address", cluster.address)
         sweep = subprocess.Popen(on_ray, stdout=subprocess.PIPE, stderr=stderr, text=True)
-    while len(list(out.glob("digits-lt-50/*/*/checkpoints/epoch-0000[3-9]*"))) < 2:  # both nodes are at work
+    while len(list(out.glob("digits-lt-50/*/*/checkpoints"))) < 2:  # both nodes are at work
         assert sweep.poll() is None, (tmp_path / "stderr.txt").read_text()
         time.sleep(0.05)
     cluster.remove_node(first, allow_graceful=False)
