@@ -60,7 +60,8 @@ def test_an_error_in_a_shard_comes_back_as_it_is(shards: None) -> None:
     process = fit("--engine", "ray", "--jobs", "2")
     _, err = process.communicate()
     assert process.returncode == 2
-    assert err.splitlines()[-1].startswith("energyalign: error: row 0 of shards/150.npy: logits has +inf at sample 15000, class 0")
+    said = "energyalign: error: row 0 of shards/150.npy: logits has +inf at sample 15000, class 0"
+    assert err.splitlines()[-1].startswith(said)
     for _ in range(300):
         if not _session(process.pid):
             break
