@@ -108,22 +108,22 @@ def test_what_was_in_its_way_for_a_while_is_tried_again(tmp_path: Path) -> None:
 
 
 def test_later_tries_wait_before_they_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock is ours: it goes on by ten seconds with every look."""
-    now, began = [0.0], []
+    """The clock is ours: it goes on by a second with every look."""
+    now, began, lost = [0.0], [], []
 
     class Engine(LocalEngine):
         def start(self, *arguments: Any) -> Any:
             began.append(now[0])
             return super().start(*arguments)
 
-    def look(_state: SweepState) -> None:
-        now[0] += 10.0
+    def look(state: SweepState) -> None:
+        lost.extend([now[0]] * (len(state.losses) - len(lost)))
+        now[0] += 1.0
 
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     run = planned(tmp_path, "a", "always-be-killed")
-    Completion(tmp_path, [run], Engine(1), program=PROGRAM, retries=2, watcher=look, delays=(0.0, 5e3)).finish()
-    assert len(began) == 3
-    assert began[1] - began[0] < 5e3 <= began[2] - began[1]
+    Completion(tmp_path, [run], Engine(1), program=PROGRAM, retries=2, watcher=look, delays=(0.0, 10.0)).finish()
+    assert [again - at for again, at in zip(began[1:], lost, strict=True)] == [1.0, 10.0]
 
 
 def test_a_damaged_folder_fails_alone(tmp_path: Path) -> None:
