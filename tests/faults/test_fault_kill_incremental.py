@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from killed_often import Whole, assert_ends_as, killed, random_kills
+from killed_often import Whole, assert_ends_as, assert_survives_random_kills, killed
 
 SMALL = "--epochs 1 --batch-size 64 --evidence-size 2 --out run"
 ALIGNED = f"incremental digits --steps 3 --learner distill --memory herding:20 --corrector ea {SMALL}"
@@ -28,11 +28,7 @@ def test_killed_while_the_training_of_a_finished_step_is_removed(whole: Whole, t
 @pytest.mark.faults
 @pytest.mark.parametrize("seed", range(8))
 def test_killed_three_times_at_random(seed: int, whole: Whole, tmp_path: Path) -> None:
-    faults = random_kills(whole, seed)
-    assert killed(whole, tmp_path / "cut", faults[0])
-    for fault in faults[1:]:
-        killed(whole, tmp_path / "cut", fault)
-    assert_ends_as(whole, tmp_path / "cut")
+    assert_survives_random_kills(whole, tmp_path / "cut", seed)
 
 
 @pytest.mark.faults
@@ -41,8 +37,4 @@ def test_a_method_of_two_stages_killed_at_random(method: str, tmp_path: Path) ->
     """A balanced second training, or images that are held out for a corrector."""
     whole = Whole.of(OF_TWO_STAGES[method].split(), tmp_path / "whole")
     for seed in range(100, 102):
-        cut = tmp_path / f"cut{seed}"
-        faults = random_kills(whole, seed)
-        assert killed(whole, cut, faults[0])
-        killed(whole, cut, faults[1])
-        assert_ends_as(whole, cut)
+        assert_survives_random_kills(whole, tmp_path / f"cut{seed}", seed)

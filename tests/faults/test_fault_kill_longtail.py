@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from killed_often import Whole, assert_ends_as, killed, random_kills
+from killed_often import Whole, assert_ends_as, assert_survives_random_kills, killed
 
 COMMAND = "longtail digits --head linear --corrector raw ea crt --epochs 3 --batch-size 64 --evidence-size 2 --out run"
 
@@ -27,11 +27,7 @@ def test_killed_between_the_write_and_the_rename_of_a_checkpoint(whole: Whole, t
 @pytest.mark.faults
 @pytest.mark.parametrize("seed", range(8))
 def test_killed_three_times_at_random(seed: int, whole: Whole, tmp_path: Path) -> None:
-    faults = random_kills(whole, seed)
-    assert killed(whole, tmp_path / "cut", faults[0])
-    for fault in faults[1:]:
-        killed(whole, tmp_path / "cut", fault)
-    assert_ends_as(whole, tmp_path / "cut")
+    assert_survives_random_kills(whole, tmp_path / "cut", seed)
 
 
 @pytest.mark.faults

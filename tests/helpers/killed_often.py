@@ -70,3 +70,12 @@ def assert_ends_as(whole: Whole, folder: Path) -> None:
     found = files_of(folder)
     assert sorted(found) == sorted(whole.files)
     assert [name for name in found if found[name] != whole.files[name]] == []
+
+
+def assert_survives_random_kills(whole: Whole, folder: Path, seed: int) -> None:
+    """Three in a row, of which the first always strikes; later ones may come after the end."""
+    first, *others = random_kills(whole, seed)
+    assert killed(whole, folder, first)
+    for fault in others:
+        killed(whole, folder, fault)
+    assert_ends_as(whole, folder)
