@@ -11,16 +11,21 @@ from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import Evidence
 from energyalign.core.mean_posterior import MeanPosterior, Moments
+from energyalign.core.remembered_curvature import RememberedCurvature
+from energyalign.core.thinning import thinned
 
-# Up to this many clusters the curvature is kept as a matrix; above, only its products with vectors are formed.
-MOST_DENSE = 1024
+# Up to this many clusters every step has the curvature as a matrix: it costs so much less than the posteriors then.
+MOST_DENSE = 128
 _MOST_STEPS = 500
 _MOST_STALLED = 20
 _SMALLEST_DAMPING = 1e-4
+_UNDAMPABLE = 10.0
 _UNDERFLOW = 1e-200
 _WIDE = 20.0  # a mean spread of logits above this asks for a temperature
 _COOLING = 4.0
 _STAGE_TOLERANCE = 1e-2
+_ROUGH_NUMBERS = 1 << 22  # in the part of the evidence that is gone through first
+_ROUGH_SAMPLES = 16  # of each class
 _ROUNDING = 1e-12  # of a logit, relative: a gap that may remain when no step makes it smaller
 
 
@@ -47,24 +52,51 @@ def balance(evidence: Evidence, clusters: Clusters, goal: Floats, tolerance: flo
 
     Logits so far apart that every posterior is nearly 0 or 1 leave F almost piecewise linear, where Newton's
     method is lost. They are first divided by a temperature that is lowered to 1 in stages, each starting
-    from the biases of the one before.
+    from the biases of the one before. And much evidence is first approached with an even part of it.
     """
-    spread = MeanPosterior(evidence, clusters).spread()
-    temperature = max(1.0, spread / _WIDE)
+    rough = thinned(evidence, evidence.n_samples * evidence.n_classes // _ROUGH_NUMBERS, fewest=_ROUGH_SAMPLES)
+    spread = MeanPosterior(rough, clusters).spread()
+    remembered = RememberedCurvature()
+    try:
+        biases = _approach(rough, clusters, goal, spread, remembered, to_the_end=rough is not evidence)
+    except EnergyAlignError:
+        if rough is evidence:
+            raise
+        # A class that only samples left out can be may have no solution in the part.
+        biases = np.zeros(len(goal))
+    problem = _Problem(MeanPosterior(evidence, clusters), goal, remembered)
+    return problem.minimise(biases, tolerance, _ROUNDING * spread)
+
+
+def _approach(
+    evidence: Evidence,
+    clusters: Clusters,
+    goal: Floats,
+    spread: float,
+    remembered: RememberedCurvature,
+    *,
+    to_the_end: bool,
+) -> Floats:
+    """Biases to start from: through temperatures that are lowered to 1, and at that one too if `to_the_end`."""
     biases = np.zeros(len(goal))
+    tolerance = _STAGE_TOLERANCE * float(goal[goal > 0].min())
+    temperature = max(1.0, spread / _WIDE)
     while temperature > 1.0:
         stage = _Problem(MeanPosterior(evidence, clusters, temperature), goal)
-        biases = stage.minimise(biases, _STAGE_TOLERANCE * float(goal[goal > 0].min())).biases
+        biases = stage.minimise(biases, tolerance).biases
         temperature = max(1.0, temperature / _COOLING)
-    return _Problem(MeanPosterior(evidence, clusters), goal).minimise(biases, tolerance, _ROUNDING * spread)
+    if to_the_end:
+        biases = _Problem(MeanPosterior(evidence, clusters), goal, remembered).minimise(biases, tolerance).biases
+    return biases
 
 
 class _Problem:
     """F and its steps at one temperature; F is divided by the temperature as logits and biases are."""
 
-    def __init__(self, model: MeanPosterior, goal: Floats) -> None:
+    def __init__(self, model: MeanPosterior, goal: Floats, remembered: RememberedCurvature | None = None) -> None:
         self.model, self.goal = model, goal
         self.active = goal > 0
+        self._remembered = remembered or RememberedCurvature()
 
     def minimise(self, biases: Floats, tolerance: float, rounding: float = 0.0) -> Balance:
         """Iterate until the gap is within the tolerance, or within rounding and no longer falling."""
@@ -79,8 +111,10 @@ class _Problem:
             step = self._newton_step(point, damping) if newton else self._majorised_step(point)
             trial = self._at(point.biases + step)
             if newton and not self._descends(point, trial):
-                damping = max(_SMALLEST_DAMPING, 10 * damping)
+                # The curvature that is remembered cannot be damped: the step that cannot fail comes next.
+                damping = max(_SMALLEST_DAMPING, 10 * damping) if point.moments.curvature is not None else _UNDAMPABLE
                 continue
+            self._remembered.add(trial.biases - point.biases, trial.gap - point.gap)
             point = trial
             damping = damping / 10 if newton and damping > _SMALLEST_DAMPING else 0.0
         raise EnergyAlignError(
@@ -105,7 +139,8 @@ class _Problem:
 
     def _majorised_step(self, point: Balance) -> Floats:
         step = np.zeros(len(self.goal))
-        log_mass = self.model.log_mass(point.biases)[self.active]
+        mass = point.moments.mass[self.active]
+        log_mass = np.log(mass) if np.all(mass > _UNDERFLOW) else self.model.log_mass(point.biases)[self.active]
         step[self.active] = np.log(self.goal[self.active]) - log_mass
         return self.model.temperature * step
 
@@ -114,7 +149,7 @@ class _Problem:
         mass, curvature = point.moments.mass, point.moments.curvature
         step = np.zeros(len(self.goal))
         if curvature is None:
-            step = self._conjugate_gradients(point, damping)
+            step = -self._remembered.inverse_times(point.gap, mass)
         else:
             inner = np.ix_(self.active, self.active)
             matrix = hold_constant((curvature + damping * np.diag(mass))[inner])
@@ -123,22 +158,6 @@ class _Problem:
             except np.linalg.LinAlgError:
                 step[self.active] = -np.sign(point.gap[self.active])
         return self.model.temperature * step
-
-    def _conjugate_gradients(self, point: Balance, damping: float) -> Floats:
-        """Newton's step for very many clusters, from products with the curvature alone."""
-        from scipy.sparse.linalg import LinearOperator, cg
-
-        mass = point.moments.mass
-        shape = (len(mass), len(mass))
-        inverse_mass = np.divide(1.0, mass, out=np.zeros(len(mass)), where=mass > 0)
-
-        def product(column: Floats) -> Floats:
-            vector = column.ravel()
-            return self.model.curvature_times(point.biases, mass, vector) + damping * mass * vector
-
-        preconditioner = LinearOperator(shape, matvec=lambda column: inverse_mass * column.ravel())
-        operator = LinearOperator(shape, matvec=product)
-        return np.asarray(cg(operator, -point.gap, rtol=1e-2, maxiter=30, M=preconditioner)[0])
 
 
 def hold_constant(curvature: Floats) -> Floats:

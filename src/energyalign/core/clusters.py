@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from energyalign.core.arrays import Bools, Floats, Ints
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.natural_breaks import natural_breaks
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,6 @@ class Clusters:
     @classmethod
     def jenks(cls, counts: npt.ArrayLike, n_clusters: int) -> Self:
         """Natural breaks of the training counts, as in the paper. The anchor has the smallest counts."""
-        import jenkspy
-
         values = np.asarray(counts, dtype=np.float64)
         distinct = len(np.unique(values))
         if not 1 <= n_clusters <= distinct:
@@ -61,9 +60,8 @@ class Clusters:
                 f"cannot form {n_clusters} clusters: the training counts have {distinct} distinct values. "
                 f"Choose between 1 and {distinct}."
             )
-        breaks = np.asarray(jenkspy.jenks_breaks(values, n_classes=n_clusters), dtype=np.float64)
-        inner = breaks[1:-1]
-        return cls(tuple(np.searchsorted(inner, values, side="left").tolist()), 0, f"jenks-{n_clusters}")
+        breaks = natural_breaks(values, n_clusters)
+        return cls(tuple(np.searchsorted(breaks, values, side="left").tolist()), 0, f"jenks-{n_clusters}")
 
     @classmethod
     def old_new(cls, old: Sequence[int], n_classes: int) -> Self:

@@ -18,13 +18,16 @@ from energyalign.core.arrays import (
     as_logits,
     namespace,
     refuse_bad_value,
+    row_pieces,
     to_numpy,
     working_precision,
 )
 from energyalign.core.checks import check_counts, check_groups, check_labels, per_sample
+from energyalign.core.compiled import ONE_PASS, worthwhile
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.free_energy import FreeEnergy
-from energyalign.core.parts import IN_TURN, Block, Engine, Mergeable, Part, Source, Stretch
+from energyalign.core.free_energy import Counted, FreeEnergy
+from energyalign.core.parts import IN_TURN, NUMBERS_PER_PART, Block, Engine, Mergeable, Part, Rows, Source, Stretch
+from energyalign.core.threads import ThreadsOfEachPass
 
 Total = TypeVar("Total", bound=Mergeable)
 EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
@@ -82,10 +85,16 @@ class Evidence:
     ) -> Self:
         """Evidence that is in memory (NumPy, torch, ...)."""
         block = as_logits(logits)
-
-        return cls.from_blocks(
-            lambda: (block,), block.shape[0], block.shape[1], labels,
-            repeats=repeats, counts=counts, kind=kind, class_names=class_names, groups=groups,
+        parts: list[Part] = [Rows(block)]
+        engine: Engine = IN_TURN
+        # Arrays of other libraries have threads, or a device, of their own.
+        if isinstance(block, np.ndarray) and block.size > NUMBERS_PER_PART:
+            rows = max(1, NUMBERS_PER_PART // block.shape[1])
+            parts = [Rows(piece) for _, piece in row_pieces(block, rows)]
+            engine = ThreadsOfEachPass()
+        return cls.from_parts(
+            parts, block.shape[1], labels,
+            repeats=repeats, counts=counts, kind=kind, class_names=class_names, groups=groups, engine=engine,
         )  # fmt: skip
 
     @classmethod
@@ -261,7 +270,12 @@ class Evidence:
     @cached_property
     def free_energy(self) -> FreeEnergy:
         """Free energies of the balanced evidence: one pass, kept."""
-        return self.accumulated or self.accumulate(partial(_energies, self.n_classes))
+        compiled = self.uses_compiled_loops(ONE_PASS)
+        return self.accumulated or self.accumulate(partial(_energies, self.n_classes, compiled))
+
+    def uses_compiled_loops(self, fewest: int) -> bool:
+        """Whether they are worth it for this evidence, if they are for so many numbers."""
+        return worthwhile(self.n_samples * self.n_classes, fewest)
 
     @cached_property
     def masked(self) -> Bools:
@@ -318,11 +332,11 @@ def _fill(fill: Callable[[Iterable[Block]], Total], most_rows: int, stretch: Str
     return fill(stretch.blocks(most_rows))
 
 
-def _energies(n_classes: int, blocks: Iterable[Block]) -> FreeEnergy:
+def _energies(n_classes: int, compiled: bool, blocks: Iterable[Block]) -> FreeEnergy:
     energy = FreeEnergy(n_classes)
     for block in blocks:
         try:
-            energy.update(block.logits, weights=block.weights, repeats=block.repeats)
+            energy.add(Counted(block.logits, block.weights, block.repeats, first_row=0), compiled=compiled)
         except EnergyAlignError:
             refuse_bad_value(block.logits, block.samples)  # by its number in the evidence, not in the block
             raise

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from energyalign.core.arrays import (
-    Array,
-    Bools,
-    Floats,
-    as_logits,
-    like,
-    namespace,
-    refuse_bad_value,
-    row_pieces,
-    to_numpy,
-    working_precision,
-)
+from energyalign.core.arrays import Array, Bools, Floats, as_logits, row_pieces
 from energyalign.core.checks import per_sample
 from energyalign.core.clusters import Clusters
+from energyalign.core.compiled import ONE_PASS, worthwhile
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.exponential_sums import SumOfExponentials
+from energyalign.core.parts import NUMBERS_PER_PART
+from energyalign.core.threads import Threads
 
-# Rows are reduced in pieces that fit the processor's cache. Within a piece, sums of so few rows that float32 loses
-# nothing that matters are added up in float64, and so are the pieces.
-_PIECE_NUMBERS = 1 << 20
-_PIECE_ROWS = 1024
-_SHORT_SUM = 128
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Logits of some samples, with what each of them stands for and how often it was seen."""
+
+    logits: Array
+    weights: Floats
+    repeats: Floats
+    first_row: int
+
+    def cut(self, most_rows: int) -> Iterator[Counted]:
+        """The same samples, at most so many at a time."""
+        for start, logits in row_pieces(self.logits, most_rows):
+            rows = slice(start, start + logits.shape[0])
+            yield Counted(logits, self.weights[rows], self.repeats[rows], self.first_row + start)
 
 
 class FreeEnergy:
@@ -69,7 +74,7 @@ class FreeEnergy:
         if n_classes < 2:
             raise EnergyAlignError(f"n_classes is {n_classes}; at least 2 are needed.")
         self._n_classes = n_classes
-        self._peak: Floats = np.full(n_classes, -np.inf)  # max f
+        self._peak: Floats = np.full(n_classes, -np.inf)  # max f, or 0
         self._first: Floats = np.zeros(n_classes)  # Σ w e^(f - peak)
         self._cross: Floats = np.zeros(n_classes)  # Σ w² e^(f - peak)
         self._second: Floats = np.zeros(n_classes)  # Σ w² e^2(f - peak)
@@ -97,40 +102,26 @@ class FreeEnergy:
         block = as_logits(logits, self._n_classes)
         weight = per_sample("weights", weights, block.shape[0])
         repeat = per_sample("repeats", repeats, block.shape[0])
-        added = FreeEnergy(block.shape[1])
-        rows = min(_PIECE_ROWS, max(1, _PIECE_NUMBERS // block.shape[1]))
-        for start, piece in row_pieces(block, rows):
-            stop = start + piece.shape[0]
-            added._add_piece(piece, weight[start:stop], repeat[start:stop], first_row=start)
+        whole = Counted(block, weight, repeat, first_row=0)
+        compiled = worthwhile(block.shape[0] * block.shape[1], ONE_PASS)
         # Nothing of a block with a bad value is kept: it is merged only once all of it was read.
-        return self.merge(added)
+        return self.merge(_energy_of(whole, compiled))
 
-    def _add_piece(self, block: Array, weights: Floats, repeats: Floats, *, first_row: int) -> None:
-        xp = namespace(block)
-        block = working_precision(block)
-        largest = xp.max(block, axis=0)
-        piece_peak = to_numpy(largest).astype(np.float64)
-        if not np.all(piece_peak < np.inf):  # also false for NaN
-            refuse_bad_value(block, range(first_row, first_row + block.shape[0]))
-        counted = weights * repeats > 0
-        if not counted.all():
-            # A sample that does not count must not set the peak: all that do could vanish beside it.
-            block = xp.where(like(counted, block)[:, None] > 0, block, xp.full_like(block, -xp.inf))
-            largest = xp.max(block, axis=0)
-            piece_peak = to_numpy(largest).astype(np.float64)
-        scaled = xp.exp(block - xp.where(largest == -xp.inf, xp.zeros_like(largest), largest))
-        piece = FreeEnergy(self.n_classes)
-        once = np.all(weights == 1.0)
-        by_weight = like(weights * repeats, scaled)
-        by_square = by_weight if once else like(weights**2 * repeats, scaled)
-        piece._peak = piece_peak
-        piece._first = _weighted_sum(by_weight, scaled)
-        piece._cross = piece._first if once else _weighted_sum(by_square, scaled)
-        piece._second = _weighted_sum(by_square, scaled * scaled)
-        piece.n_samples = float(repeats.sum())
-        piece._weight = float(weights @ repeats)
-        piece._weight_square = float(weights**2 @ repeats)
-        self.merge(piece)
+    def add(self, rows: Counted, *, compiled: bool) -> None:
+        """Add checked samples, those of NumPy by compiled loops if told so."""
+        sum_of = SumOfExponentials(compiled=compiled and isinstance(rows.logits, np.ndarray))
+        for piece in rows.cut(sum_of.rows(rows.logits)):
+            weights = piece.weights * piece.repeats
+            once = np.all(piece.weights == 1.0)
+            squares = weights if once else piece.weights * weights
+            found = FreeEnergy(self.n_classes)
+            found._peak, found._first, found._cross, found._second = sum_of(
+                piece.logits, weights, squares, first_row=piece.first_row
+            )
+            found.n_samples = float(piece.repeats.sum())
+            found._weight = float(weights.sum())
+            found._weight_square = float(squares.sum())
+            self.merge(found)
 
     def merge(self, other: FreeEnergy) -> Self:
         """Add all that `other` has seen. Exact: the order of updates and merges does not matter."""
@@ -209,18 +200,21 @@ class FreeEnergy:
             )
 
 
-def _weighted_sum(weights: Array, rows: Array) -> Floats:
-    """Weighted sum of the rows, in float64 over float32 sums of a few rows each."""
-    xp = namespace(rows)
-    n_rows, n_classes = rows.shape
-    whole = n_rows - n_rows % _SHORT_SUM
-    total = np.zeros(n_classes)
-    if whole:
-        parts = xp.reshape(rows[:whole, :], (-1, _SHORT_SUM, n_classes))
-        sums = xp.reshape(weights[:whole], (-1, 1, _SHORT_SUM)) @ parts
-        total += to_numpy(sums)[:, 0, :].sum(axis=0, dtype=np.float64)
-    if whole < n_rows:
-        total += to_numpy(weights[whole:] @ rows[whole:, :])
+def _energy_of(rows: Counted, compiled: bool) -> FreeEnergy:
+    """Of all rows, in threads if they are many."""
+    n_classes = rows.logits.shape[1]
+
+    def energy(part: Counted) -> FreeEnergy:
+        found = FreeEnergy(n_classes)
+        found.add(part, compiled=compiled)
+        return found
+
+    if not isinstance(rows.logits, np.ndarray) or rows.logits.size <= NUMBERS_PER_PART:
+        return energy(rows)
+    total = FreeEnergy(n_classes)
+    with Threads() as threads:
+        for found in threads.map_all(energy, list(rows.cut(max(1, NUMBERS_PER_PART // n_classes)))):
+            total.merge(found)
     return total
 
 

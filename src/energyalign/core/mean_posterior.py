@@ -12,6 +12,7 @@ import numpy as np
 from energyalign.core.arrays import Floats
 from energyalign.core.biased_model import BiasedModel
 from energyalign.core.clusters import Clusters
+from energyalign.core.compiled import MANY_PASSES
 from energyalign.core.evidence import Evidence
 from energyalign.core.parts import Block, Mergeable
 
@@ -50,10 +51,11 @@ class MeanPosterior:
         self.clusters = clusters
         self.temperature = temperature
         self._total = evidence.total_weight
+        self._compiled = evidence.uses_compiled_loops(MANY_PASSES)
 
     def at(self, biases: Floats) -> BiasedModel:
         """The model with these biases, one per cluster."""
-        return BiasedModel(biases, self.clusters.indices, self.temperature, self._total)
+        return BiasedModel(biases, self.clusters.indices, self.temperature, self._total, self._compiled)
 
     def accumulate(self, fill: Callable[[Iterable[Block]], Total]) -> Total:
         """One pass over the evidence in blocks that fit the processor's cache, also in float64."""
@@ -63,11 +65,6 @@ class MeanPosterior:
         """Mass and, if asked for, its derivative, in one pass."""
         log_partition, mass, *products = self.accumulate(partial(self.at(biases).moments, curvature=curvature)).values
         return Moments(float(log_partition), mass, np.diag(mass) - products[0] if curvature else None)
-
-    def curvature_times(self, biases: Floats, mass: Floats, vector: Floats) -> Floats:
-        """The curvature at `biases` times a vector, without the matrix, in one pass."""
-        (products,) = self.accumulate(partial(self.at(biases).products_times, vector=vector)).values
-        return mass * vector - products
 
     def spread(self) -> float:
         """Mean distance of a logit from the log-partition of its sample, over samples and classes in play."""

@@ -13,6 +13,9 @@ from energyalign.core.errors import EnergyAlignError
 
 Result = TypeVar("Result")
 
+# Of an array in memory, in a part: enough to be worth a thread, and enough parts for all of them.
+NUMBERS_PER_PART = 1 << 22
+
 
 class Part(Protocol):
     """Rows of logits that follow one another."""
@@ -60,6 +63,22 @@ class Source:
     def blocks(self) -> Iterable[Array]:
         """What the function gives."""
         return self.read()
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows of logits in memory."""
+
+    logits: Array
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return int(self.logits.shape[0])
+
+    def blocks(self) -> Iterable[Array]:
+        """All of them."""
+        return (self.logits,)
 
 
 @dataclass(frozen=True, eq=False)

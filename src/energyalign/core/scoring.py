@@ -16,6 +16,7 @@ from energyalign.core.estimators import Estimator
 from energyalign.core.evidence import Evidence
 from energyalign.core.parts import Block
 from energyalign.core.sharing import Sharing
+from energyalign.core.thinning import rank_in_class
 
 N_FOLDS = 5
 _FARTHEST = 99.0  # a difference without any noise is this many standard errors
@@ -99,15 +100,6 @@ def assign_folds(evidence: Evidence, labels: Ints) -> Ints:
     folds = np.full(evidence.n_samples, -1)
     folds[present] = np.where(first[known] == last[known], -1, dealt)
     return folds
-
-
-def rank_in_class(labels: Ints, n_classes: int) -> tuple[Ints, Ints]:
-    """How many earlier samples have the same label, per sample; and the number of samples, per class."""
-    sizes = np.bincount(labels, minlength=n_classes)
-    order = np.argsort(labels, kind="stable")
-    rank = np.empty(len(labels), dtype=np.int64)
-    rank[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return rank, sizes
 
 
 class _Right:

@@ -11,9 +11,10 @@ from energyalign.core.errors import CannotGoOn, EnergyAlignError
 from energyalign.core.estimate import Estimate, estimate
 from energyalign.core.estimators import Estimator, make_estimator
 from energyalign.core.evidence import Evidence
-from energyalign.core.scoring import N_FOLDS, cross_fitted_scores, rank_in_class, scores_every_class
+from energyalign.core.scoring import N_FOLDS, cross_fitted_scores, scores_every_class
 from energyalign.core.selection_record import Candidate, Selection
 from energyalign.core.sharing import Sharing, SharingChoice, jenks_to_try, make_sharing, sharings_to_try
+from energyalign.core.thinning import thinned
 from energyalign.core.trust import (
     FEWEST_EFFECTIVE_SAMPLES,
     LARGEST_STANDARD_ERROR,
@@ -218,13 +219,5 @@ def _name(sharing: Sharing) -> str:
 def _thinned(evidence: Evidence) -> Evidence:
     """The evidence, or an even part of each class of it that is large enough to compare candidates on."""
     keep_every = -(-evidence.n_samples * evidence.n_classes // MOST_NUMBERS)
-    if keep_every <= 1 or evidence.accumulated is not None:
-        return evidence
-    if evidence.labels is None:
-        keep = np.zeros(evidence.n_samples, dtype=bool)
-        keep[::keep_every] = True
-        return evidence.subset(keep)
-    rank, sizes = rank_in_class(evidence.labels, evidence.n_classes)
     # A class is thinned only as far as all folds still find a sample of it.
-    spacing = np.clip(sizes // N_FOLDS, 1, keep_every)
-    return evidence.subset(rank % spacing[evidence.labels] == 0)
+    return thinned(evidence, keep_every, fewest=N_FOLDS)

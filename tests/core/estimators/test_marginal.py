@@ -224,7 +224,7 @@ class TestStandardErrorsAgainstSimulation:
     ) -> None:
         logits, labels = simulate(np.ones(60), 20, seed=0, separation=4.0)
         joint = fit(logits, labels)
-        monkeypatch.setattr("energyalign.core.balancing.MOST_DENSE", 10)
+        monkeypatch.setattr("energyalign.core.estimators.marginal._MOST_JOINT", 10)
         separate = fit(logits, labels)
         np.testing.assert_allclose(separate.shifts, joint.shifts, atol=1e-7)
         np.testing.assert_allclose(separate.standard_errors[1:], joint.standard_errors[1:], rtol=0.15)

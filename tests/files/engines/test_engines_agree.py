@@ -20,7 +20,7 @@ from energyalign.core.shifts_json import dump
 from energyalign.core.target_estimation import estimate_target_prior
 from energyalign.files import open_shards
 from energyalign.files.engines import open_engine
-from energyalign.files.engines.threads import Threads
+from energyalign.core.threads import Threads
 
 pytestmark = pytest.mark.filterwarnings("ignore::energyalign.core.errors.UntrustedEstimateWarning")
 
@@ -138,7 +138,7 @@ def test_the_first_bad_value_is_named_by_its_place_in_the_whole(
     logits[250, 1], logits[133, 2] = np.inf, np.nan
     paths = write_shards(tmp_path, logits, [100, 200])
     monkeypatch.setattr("energyalign.files.shards.MOST_SHARDS", 1)
-    monkeypatch.setattr("energyalign.files.engines.threads.FEWEST_NUMBERS", 1)
+    monkeypatch.setattr("energyalign.core.threads.FEWEST_NUMBERS", 1)
     shards = open_shards(paths)
     with threadpool_limits(2, user_api="blas"), Threads() as threads:
         evidence = Evidence.from_parts(shards.parts(), 3, engine=threads if how == "threads" else pools[2])

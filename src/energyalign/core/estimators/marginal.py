@@ -18,10 +18,17 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.mean_posterior import MeanPosterior
 from energyalign.core.parts import Block
 from energyalign.core.sums import Sums
+from energyalign.core.thinning import thinned_in_place_of_all
 
 _FLAT = 1e-12  # curvature relative to the largest, and
 _ROUNDING = 1e-15  # in itself (it is a difference of masses), below which there is none
 _APART = 1e-6
+
+# Above this many clusters only the diagonal of their curvature is looked at.
+_MOST_JOINT = 1024
+# Samples times clusters² that are gone through for standard errors, and what is left of each class at the least.
+_MOST_PRODUCTS = 1 << 34
+_FEWEST_FOR_ERRORS = 16
 
 
 @dataclass(frozen=True)
@@ -50,22 +57,29 @@ class Marginal:
         refuse_clusters_without_evidence(evidence, clusters)
         members = clusters.sizes(evidence.usable)
         solution = balance(evidence, clusters, members / members.sum(), self.tolerance)
-        model = MeanPosterior(evidence, clusters)
-        if solution.moments.curvature is None:
-            errors, shift_errors = _separate_errors(model, solution, clusters.anchor)
+        if clusters.n_clusters <= _MOST_JOINT:
+            errors, shift_errors = _joint_errors(evidence, clusters, solution)
         else:
-            errors, shift_errors = _joint_errors(model, solution, solution.moments.curvature, clusters.anchor)
+            errors, shift_errors = _separate_errors(MeanPosterior(evidence, clusters), solution, clusters.anchor)
         # A masked cluster follows the anchor, so that its shift is 0.
         in_play = members > 0
         biases = np.where(in_play, solution.biases, solution.biases[clusters.anchor])
         return Energies(-biases, np.where(in_play, errors, 0.0), np.where(in_play, shift_errors, 0.0))
 
 
-def _joint_errors(model: MeanPosterior, solution: Balance, curvature: Floats, anchor: int) -> tuple[Floats, Floats]:
+def _joint_errors(evidence: Evidence, clusters: Clusters, solution: Balance) -> tuple[Floats, Floats]:
     """Sandwich standard errors: curvature⁻¹ · covariance of the mass · curvature⁻¹."""
-    inverse, flat = _invert(curvature)
-    biased, mass = model.at(solution.biases), solution.moments.mass
-    variance, against_anchor = model.accumulate(partial(_variances, biased, mass, inverse, anchor)).values
+    # The work grows with the square of the clusters, and nobody needs four digits of a standard error.
+    keep_every = -(-evidence.n_samples * clusters.n_clusters**2 // _MOST_PRODUCTS)
+    model = MeanPosterior(thinned_in_place_of_all(evidence, keep_every, fewest=_FEWEST_FOR_ERRORS), clusters)
+    biases, moments, anchor = solution.biases, solution.moments, clusters.anchor
+    if keep_every > 1 or moments.curvature is None:
+        moments = model.moments(biases, curvature=True)
+    assert moments.curvature is not None
+    inverse, flat = _invert(moments.curvature)
+    variance, against_anchor = model.accumulate(
+        partial(_variances, model.at(biases), moments.mass, inverse, anchor)
+    ).values
     # Along a flat direction the evidence says nothing: classes that lie apart in it have unknown shifts.
     variance[np.any(np.abs(flat) > _APART, axis=1)] = np.inf
     against_anchor[np.any(np.abs(flat - flat[anchor]) > _APART, axis=1)] = np.inf
@@ -74,15 +88,12 @@ def _joint_errors(model: MeanPosterior, solution: Balance, curvature: Floats, an
 
 def _variances(model: BiasedModel, mass: Floats, inverse: Floats, anchor: int, blocks: Iterable[Block]) -> Sums:
     """Of each bias, and of its difference to the anchor's."""
-    contrasts = inverse - inverse[anchor]
     sums = Sums(mass.shape, mass.shape)
     # Sample by sample and not from a covariance matrix: what cancels does so before it is squared.
     for residual, squares in model.residuals(blocks, mass):
         weights = like(squares, residual)
-        sums.add(
-            to_numpy(weights @ (residual @ like(inverse, residual)) ** 2),
-            to_numpy(weights @ (residual @ like(contrasts.T, residual)) ** 2),
-        )
+        moved = residual @ like(inverse, residual)
+        sums.add(to_numpy(weights @ moved**2), to_numpy(weights @ (moved - moved[:, anchor : anchor + 1]) ** 2))
     return sums
 
 

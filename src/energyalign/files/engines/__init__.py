@@ -36,7 +36,7 @@ def open_engine(name: str, *, jobs: int | None, address: str | None = None) -> A
     if address is not None:
         raise EnergyAlignError("--address is that of a Ray cluster: add --engine ray, or leave it out.")
     if jobs is None or jobs == 1:
-        from energyalign.files.engines.threads import Threads
+        from energyalign.core.threads import Threads
 
         return Threads()
     from energyalign.files.engines.processes import Processes

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from energyalign.core.errors import CannotGoOn
 from energyalign.core.parts import Stretch
-from energyalign.files.engines.in_order import in_order
+from energyalign.core.in_order import in_order
 
 Result = TypeVar("Result")
 

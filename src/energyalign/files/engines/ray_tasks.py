@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from energyalign.core.errors import CannotGoOn, EnergyAlignError
 from energyalign.core.parts import Stretch
-from energyalign.files.engines.in_order import in_order
+from energyalign.core.in_order import in_order
 from energyalign.files.engines.ray_cluster import join_cluster
 
 Result = TypeVar("Result")

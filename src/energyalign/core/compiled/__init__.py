@@ -1,0 +1,37 @@
+"""The two inner loops of the method as machine code, for logits so many that loading a compiler pays.
+
+They need Numba (``pip install 'energyalign[fast]'``). Without it, and for less work than that, NumPy does the same.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+
+from energyalign.core.errors import EnergyAlignError
+
+# What NumPy needs longer for than Numba takes to load: one pass over so many numbers, or many passes over fewer.
+ONE_PASS = 1 << 27
+MANY_PASSES = 1 << 23
+
+
+def worthwhile(numbers: int, fewest: int) -> bool:
+    """Whether so many numbers are to go through compiled loops.
+
+    It depends on the work and on what is installed, never on what was done before: the same input, the same bits.
+    """
+    return numbers >= fewest and _installed()
+
+
+@cache
+def _installed() -> bool:
+    return find_spec("numba") is not None
+
+
+def require_installed() -> None:
+    """Refuse to go on where Numba is missing although the work was planned for it."""
+    if not _installed():
+        raise EnergyAlignError(
+            "Numba is installed where this was started, but not here: install energyalign with the same extras on "
+            "all machines, for example pip install 'energyalign[fast]'."
+        )

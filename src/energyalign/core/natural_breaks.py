@@ -1,0 +1,80 @@
+"""Natural breaks of numbers (Jenks): groups of neighbours whose squared distances to their means are the least."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from energyalign.core.arrays import Floats, Ints
+
+
+class _Groups:
+    """Sums over sorted distinct values, from which the squared distances within any group are found at once."""
+
+    def __init__(self, values: Floats, counts: Ints) -> None:
+        centred = values - np.average(values, weights=counts)  # so that little cancels below
+        self._weight, self._first, self._second = (
+            np.concatenate([[0.0], np.cumsum(counts * centred**power)]) for power in range(3)
+        )
+
+    def distances(self, start: Ints, stop: Ints) -> Floats:
+        """Squared distances to their mean of the values from `start` to before `stop`."""
+        weight, first, second = (s[stop] - s[start] for s in (self._weight, self._first, self._second))
+        return np.asarray(np.maximum(second - first**2 / weight, 0.0))
+
+
+class _Layer(NamedTuple):
+    """The least sum of distances of the first values in some number of groups, and where the last of these begins."""
+
+    least: Floats
+    begin: Ints
+
+
+def natural_breaks(values: Floats, n_groups: int) -> Floats:
+    """The largest value of each group but the last.
+
+    Equal values stay together. By dynamic programming over the distinct ones, group after group; where the last group
+    begins grows with where it ends, so that each search is confined by its neighbours': n log n steps for a group.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    groups, size = _Groups(distinct, counts), len(distinct)
+    ends = np.arange(1, size + 1)
+    layers = [_Layer(groups.distances(np.zeros_like(ends), ends), np.zeros_like(ends))]
+    for number in range(1, n_groups):
+        layers.append(_next_layer(groups, layers[-1].least, number))
+    breaks = []
+    last = size - 1
+    for layer in reversed(layers[1:]):
+        last = int(layer.begin[last]) - 1
+        breaks.append(distinct[last])
+    return np.array(breaks[::-1], dtype=np.float64)
+
+
+def _next_layer(groups: _Groups, before: Floats, number: int) -> _Layer:
+    """One group more than `number`: for the values up to each, in halves of halves, all of one depth at once."""
+    size = len(before)
+    least, begin = np.full(size, np.inf), np.zeros(size, dtype=np.int64)
+    # Spans of ends still to be done, with the first and last place where their last group may begin.
+    low, high = np.array([number]), np.array([size - 1])
+    from_, to = np.array([number]), np.array([size - 1])
+    while len(low):
+        middle = (low + high) // 2
+        last = np.minimum(to, middle)
+        lengths = last - from_ + 1
+        offsets = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        starts = np.arange(lengths.sum()) - np.repeat(offsets - from_, lengths)
+        costs = before[starts - 1] + groups.distances(starts, np.repeat(middle + 1, lengths))
+        best = np.minimum.reduceat(costs, offsets)
+        # The first of those that are equally good.
+        is_best = np.flatnonzero(costs == np.repeat(best, lengths))
+        chosen = starts[is_best[np.searchsorted(is_best, offsets)]]
+        least[middle], begin[middle] = best, chosen
+        left, right = low < middle, middle < high
+        low, high, from_, to = (
+            np.concatenate([low[left], middle[right] + 1]),
+            np.concatenate([middle[left] - 1, high[right]]),
+            np.concatenate([from_[left], chosen[right]]),
+            np.concatenate([chosen[left], to[right]]),
+        )
+    return _Layer(least, begin)

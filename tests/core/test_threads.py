@@ -1,0 +1,43 @@
+"""Work in threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from threadpoolctl import threadpool_limits
+
+from energyalign.core.threads import Threads
+
+
+def slow_square(number: int) -> int:
+    time.sleep(0.02 if number == 0 else 0.0)
+    return number**2
+
+
+def test_results_come_in_the_order_of_the_work() -> None:
+    with threadpool_limits(3, user_api="blas"), Threads() as threads:
+        assert list(threads.map_all(slow_square, list(range(20)))) == [number**2 for number in range(20)]
+
+
+def test_as_many_threads_as_linear_algebra_has_and_no_more_within_them() -> None:
+    both = threading.Barrier(2)
+
+    def within(_: int) -> tuple[int, int]:
+        both.wait(timeout=30)  # two at once, or it breaks
+        with Threads() as inner:
+            return threading.get_ident(), inner._jobs
+
+    with threadpool_limits(2, user_api="blas"), Threads() as threads:
+        found = list(threads.map_all(within, [0, 1]))
+    assert len({thread for thread, _ in found}) == 2
+    assert [jobs for _, jobs in found] == [1, 1]
+
+
+def test_an_error_in_a_thread_is_raised_here() -> None:
+    def fail(number: int) -> int:
+        raise ValueError(f"number {number}")
+
+    with threadpool_limits(2, user_api="blas"), Threads() as threads, pytest.raises(ValueError, match="number 0"):
+        list(threads.map_all(fail, [0, 1, 2]))
