@@ -1,0 +1,103 @@
+"""`python -m bench`: measure the lines, print them as they come, store the table, say what became slower."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import shlex
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.line import Line
+from bench.table import Table, amount
+
+_HERE = Path(__file__).parent
+BASELINE = _HERE / "baseline.json"
+FULL_BASELINE = _HERE / "baseline-full.json"
+PAGES = {BASELINE: "performance-table.md", FULL_BASELINE: "performance-table-full.md"}
+
+# In the order of the table; those of the machine's own limits first.
+SUBJECTS = (
+    "energies", "streamed", "marginal", "jenks", "inference", "sklearn_wrapper", "training", "teacher", "evidence",
+    "cold_start", "resume",
+)  # fmt: skip
+FULL_SUBJECTS = ("incremental_step", "incremental_memory", "fit_memory", "growth")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="add what takes longer: growth, memory, peers of their own")
+    parser.add_argument("--only", nargs="+", metavar="SUBJECT", choices=SUBJECTS + FULL_SUBJECTS, default=[])
+    parser.add_argument("--out", type=Path, default=Path("bench-results.json"), help="where the table is stored")
+    parser.add_argument("--record", action="store_true", help="also make it the baseline, and the table of the docs")
+    options = parser.parse_args()
+    if options.record and options.only:
+        parser.error("--record needs a whole table: leave out --only.")
+    subjects = options.only or SUBJECTS + (FULL_SUBJECTS if options.full else ())
+    start = time.monotonic()
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    lines, broken = [], []
+    for subject in subjects:
+        try:
+            for line in _measure(subject):
+                _tell(console, line)
+                lines.append(line)
+        except Exception:  # the other lines are still worth having
+            traceback.print_exc()
+            broken.append(subject)
+    command = "make bench-full" if options.full else "make bench"
+    if options.only:
+        command = shlex.join(["python", "-m", "bench", *sys.argv[1:]])
+    table = Table(tuple(lines), command=command, minutes=(time.monotonic() - start) / 60)
+    table.write(options.out)
+    console.print(f"{len(lines)} lines in {table.minutes:.1f} minutes, stored in {options.out}.")
+    baseline = FULL_BASELINE if options.full else BASELINE
+    _tell_what_is_slower(console, table, baseline)
+    failed = [line for line in lines if line.verdict == "FAIL"]
+    if options.record and not broken:
+        table.write(baseline)
+        (_HERE.parent / "docs" / PAGES[baseline]).write_text(table.markdown())
+        console.print(f"Recorded in bench/{baseline.name} and docs/{PAGES[baseline]}.")
+    for line in failed:
+        console.print(f"[red]Missed:[/] {line.name}, {line.workload}, against {line.against}")
+    for subject in broken:
+        console.print(f"[red]Could not be measured:[/] {subject}")
+    return 1 if failed or broken else 0
+
+
+def _measure(subject: str) -> Iterator[Line]:
+    module = importlib.import_module(f"bench.lines.{subject}")
+    return module.full_lines() if subject in FULL_SUBJECTS else module.lines()
+
+
+def _tell(console: Console, line: Line) -> None:
+    colour = "green" if line.passed else "yellow" if line.limit else "red"
+    spread = f" ({line.low:.3g} to {line.high:.3g})" if line.runs > 1 else ""
+    console.print(
+        f"[bold]{line.name}[/], {line.workload}, against {line.against}: [bold]{line.ratio:.3g}×[/]{spread}, "
+        f"goal {line.goal}: [{colour}]{line.verdict}[/]   "
+        f"[dim]{amount(line.ours, line.unit)} to {amount(line.theirs, line.unit)}[/]"
+    )
+
+
+def _tell_what_is_slower(console: Console, table: Table, baseline: Path) -> None:
+    if not baseline.exists():
+        return
+    before = Table.read(baseline)
+    if before.machine != table.machine:
+        console.print("The recorded table is of another machine: no comparison. Record one here with --record.")
+        return
+    slower = table.slower_than(before)
+    if not slower:
+        console.print(f"Nothing is more than 10 % slower than the table recorded on {before.date}.")
+    for sentence in slower:
+        console.print(f"[yellow]More than 10 % slower than on {before.date}:[/] {sentence}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

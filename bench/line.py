@@ -1,0 +1,125 @@
+"""One line of the table: ours beside something else, with the goal it has to reach."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a ratio has to be.
+
+    `faster` ratios are the other's seconds over ours and have to be at least `bound`; the others are ours over the
+    other's and may be at most `bound`.
+    """
+
+    bound: float
+    faster: bool
+
+    def __str__(self) -> str:
+        return f"≥ {self.bound:g}×" if self.faster else f"≤ {self.bound:g}×"
+
+    def holds(self, ratio: float) -> bool:
+        """Whether it is reached."""
+        return ratio >= self.bound if self.faster else ratio <= self.bound
+
+
+def at_least(bound: float) -> Goal:
+    """So many times faster than the other."""
+    return Goal(bound, faster=True)
+
+
+def at_most(bound: float) -> Goal:
+    """So many times the other's time, and no more."""
+    return Goal(bound, faster=False)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A comparison.
+
+    Attributes
+    ----------
+    name, workload, against : str
+        What was measured, on what, and beside what. Name, workload and against together identify a line.
+    ratio, low, high : float
+        The median of the ratios of neighbouring runs, and their quartiles.
+    runs : int
+    ours, theirs : float
+        Median seconds (or bytes, or whatever `unit` says).
+    goal : Goal
+    limit : str
+        Where the goal is out of reach, the heading in docs/performance.md that shows why.
+    """
+
+    name: str
+    workload: str
+    against: str
+    ratio: float
+    low: float
+    high: float
+    runs: int
+    ours: float
+    theirs: float
+    goal: Goal
+    unit: str = "s"
+    limit: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        workload: str,
+        against: str,
+        goal: Goal,
+        *,
+        ours: Sequence[float],
+        theirs: Sequence[float],
+        limit: str = "",
+    ) -> Self:
+        """From seconds measured in turns."""
+        pairs = zip(ours, theirs, strict=True)
+        ratios = [other / own if goal.faster else own / other for own, other in pairs]
+        low, median, high = statistics.quantiles(ratios, n=4, method="inclusive")
+        own, other = statistics.median(ours), statistics.median(theirs)
+        return cls(name, workload, against, median, low, high, len(ratios), own, other, goal, limit=limit)
+
+    @classmethod
+    def single(
+        cls, name: str, workload: str, against: str, value: float, bound: float, *, unit: str, limit: str = ""
+    ) -> Self:
+        """A figure that is the same however often it is taken, and may be at most so much."""
+        return cls(
+            name, workload, against, value / bound, value / bound, value / bound, 1, value, bound, at_most(1.0),
+            unit=unit, limit=limit,
+        )  # fmt: skip
+
+    @property
+    def key(self) -> str:
+        """What identifies the line in another table."""
+        return " | ".join((self.name, self.workload, self.against))
+
+    @property
+    def passed(self) -> bool:
+        """Whether the goal is reached."""
+        return self.goal.holds(self.ratio)
+
+    @property
+    def verdict(self) -> str:
+        """In a word, and the place that shows the limit."""
+        if self.passed:
+            return "pass"
+        return f"limit: {self.limit}" if self.limit else "FAIL"
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, and what follows from it."""
+        return {**asdict(self), "passed": self.passed, "verdict": self.verdict}
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Self:
+        """What `to_json` gave."""
+        fields = {key: value for key, value in stored.items() if key not in ("passed", "verdict")}
+        return cls(**{**fields, "goal": Goal(**fields["goal"])})

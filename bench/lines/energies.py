@@ -1,0 +1,42 @@
+"""Free energies of logits in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from scipy.special import logsumexp
+
+from bench.line import Line, at_least, at_most
+from bench.measure import Work, alternate
+from energyalign import FreeEnergy
+
+
+def lines() -> Iterator[Line]:
+    """Beside the log-sum-exp of torch and SciPy, and beside the exponentials alone."""
+    logits = np.random.default_rng(0).standard_normal((20_000, 8_142), dtype=np.float32)
+    tensor, spare = torch.from_numpy(logits), torch.empty(logits.shape)
+    workload = f"float32 logits 20,000 × 8,142, {torch.get_num_threads()} threads"
+    seconds = alternate(
+        {
+            "ours": lambda: FreeEnergy().update(logits).values,
+            "torch": lambda: torch.logsumexp(tensor, 0),
+            "scipy": lambda: logsumexp(logits, axis=0),
+            "exp by torch": Work(spare.exp_, prepare=lambda: spare.copy_(tensor)),
+            "exp by numpy": Work(lambda: np.exp(spare.numpy(), out=spare.numpy()), prepare=lambda: spare.copy_(tensor)),
+        }
+    )
+    ours = seconds["ours"]
+    yield Line.of(
+        "energies, in memory", workload, "torch.logsumexp(x, 0)", at_least(2.5), ours=ours, theirs=seconds["torch"]
+    )
+    yield Line.of(
+        "energies, in memory", workload, "scipy.special.logsumexp(axis=0)", at_least(10), ours=ours,
+        theirs=seconds["scipy"],
+    )  # fmt: skip
+    faster = min("torch", "numpy", key=lambda name: sorted(seconds[f"exp by {name}"])[len(ours) // 2])
+    yield Line.of(
+        "energies, in memory", workload, f"exp in place by {faster}, the faster of torch and numpy", at_most(1.3),
+        ours=ours, theirs=seconds[f"exp by {faster}"],
+    )  # fmt: skip

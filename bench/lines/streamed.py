@@ -1,0 +1,67 @@
+"""Free energies of logits in a file that is larger than what may be in memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from bench.line import Line, at_most
+from bench.measure import ROUNDS
+
+_ROWS, _CLASSES = 1 << 20, 1000
+_MOST_GROWTH = 200e6
+
+
+def lines() -> Iterator[Line]:
+    """Beside one pass of np.sum over the same file, in processes of their own that are asked in turns."""
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        path = Path(folder) / "logits.npy"
+        _write(path)
+        size = f".npy of {path.stat().st_size / 1e9:.1f} GB, in the page cache"
+        ours, theirs = _Reader("ours", path), _Reader("sum", path)
+        first, _ = ours.ask(), theirs.ask()  # does not count, but for the memory that loading compiled loops takes
+        pairs = [(ours.ask(), theirs.ask()) for _ in range(ROUNDS)]
+        ours.close(), theirs.close()
+    yield Line.of(
+        "energies, streamed", size, "np.sum over the memmap", at_most(2.5),
+        ours=[own["seconds"] for own, _ in pairs], theirs=[other["seconds"] for _, other in pairs],
+    )  # fmt: skip
+    growth = max(first["growth"], *(own["growth"] for own, _ in pairs))
+    yield Line.single("energies, streamed", size, "200 MB of resident growth", growth, _MOST_GROWTH, unit="bytes")
+
+
+def _write(path: Path) -> None:
+    out = np.lib.format.open_memmap(path, "w+", np.float32, (_ROWS, _CLASSES))
+    block = np.random.default_rng(0).standard_normal((1 << 16, _CLASSES), dtype=np.float32)
+    for start in range(0, _ROWS, len(block)):
+        out[start : start + len(block)] = block
+    out.flush()
+
+
+class _Reader:
+    """A process that reads the file whenever it is asked."""
+
+    def __init__(self, how: str, path: Path) -> None:
+        command = [sys.executable, "-m", "bench.reader", how, str(path)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self) -> dict[str, float]:
+        """How long it took, and by how much the process had grown at its largest."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        answer: dict[str, float] = json.loads(self._process.stdout.readline())
+        return answer
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
