@@ -97,6 +97,13 @@ class Line:
             unit=unit, limit=limit,
         )  # fmt: skip
 
+    @classmethod
+    def exponent(cls, name: str, workload: str, of: str, slopes: Sequence[float], bound: float) -> Self:
+        """By which power something grows, measured once or in some rounds."""
+        low, median, high = statistics.quantiles(slopes, n=4, method="inclusive") if len(slopes) > 1 else slopes * 3
+        goal = at_most(bound)
+        return cls(name, workload, f"{of} = size ^ ratio", median, low, high, len(slopes), median, bound, goal, unit="")
+
     @property
     def key(self) -> str:
         """What identifies the line in another table."""

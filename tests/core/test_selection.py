@@ -282,7 +282,7 @@ class TestThinning:
         labels = np.random.default_rng(0).permutation(np.repeat(np.arange(4), [5000, 400, 30, 1]))
         evidence = Evidence.from_arrays(np.zeros((5431, 4)), labels, counts=[9, 8, 7, 6])
         assert _thinned(evidence) is evidence
-        monkeypatch.setattr(selection_module, "MOST_NUMBERS", 5431)  # a quarter of the 5431 x 4 numbers
+        monkeypatch.setattr(selection_module, "MOST_NUMBERS", 5432)  # a quarter of the 5431 x 4 numbers
         thin = _thinned(evidence)
         assert thin.label_counts.tolist() == [1250, 100, 8, 1]
 

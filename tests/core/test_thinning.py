@@ -12,7 +12,7 @@ from energyalign.core.thinning import thinned, thinned_in_place_of_all
 
 def test_classes_that_come_in_turn_are_all_seen() -> None:
     logits = np.eye(10)[np.arange(1000) % 10]
-    kept = thinned(Evidence.from_arrays(logits), 10).keep
+    kept = thinned(Evidence.from_arrays(logits), 100).keep
     assert kept is not None
     assert kept.sum() == 100
     assert set(np.flatnonzero(kept) % 10) == set(range(10))
@@ -20,7 +20,7 @@ def test_classes_that_come_in_turn_are_all_seen() -> None:
 
 def test_what_is_left_of_small_classes() -> None:
     labels = np.repeat([0, 1], [100, 5])
-    kept = thinned(Evidence.from_arrays(np.zeros((105, 2)), labels), 10, fewest=4).keep
+    kept = thinned(Evidence.from_arrays(np.zeros((105, 2)), labels), 11, fewest=4).keep
     assert kept is not None
     assert np.bincount(labels[kept]).tolist() == [10, 5]
 
@@ -28,7 +28,7 @@ def test_what_is_left_of_small_classes() -> None:
 def test_a_part_in_place_of_all_weighs_as_much() -> None:
     labels = np.repeat([0, 1], [100, 6])
     evidence = Evidence.from_arrays(np.zeros((106, 2)), labels)
-    thin = thinned_in_place_of_all(evidence, 10, fewest=3)
+    thin = thinned_in_place_of_all(evidence, 11, fewest=3)
     assert thin.label_counts is not None
     assert thin.label_counts.tolist() == [100, 6]
     assert thin.total_weight == evidence.total_weight
@@ -40,9 +40,21 @@ def test_standard_errors_of_a_part_are_close_to_those_of_all(monkeypatch: pytest
     logits = rng.normal(size=(6000, 6)) + 2 * np.eye(6)[labels]
     clusters = Clusters.per_class(6)
     for known in (labels, None):
-        monkeypatch.setattr("energyalign.core.estimators.marginal._MOST_PRODUCTS", 6000 * 36 // 10)
+        monkeypatch.setattr("energyalign.core.estimators.marginal._MOST_PRODUCTS", 600 * 36)
         part = Marginal().energies(Evidence.from_arrays(logits, known), clusters)
         monkeypatch.undo()
         whole = Marginal().energies(Evidence.from_arrays(logits, known), clusters)
         np.testing.assert_array_equal(part.values, whole.values)
         np.testing.assert_allclose(part.shift_standard_errors[1:], whole.shift_standard_errors[1:], rtol=0.15)
+
+
+def test_a_part_of_a_part_is_not_empty() -> None:
+    labels = np.arange(1000) % 10
+    for known in (labels, None):
+        half = Evidence.from_arrays(np.zeros((1000, 10)), known).subset((np.arange(1000) // 10) % 2 == 1)
+        kept = thinned(half, 100).keep
+        assert kept is not None
+        assert half.keep is not None
+        assert kept.sum() == 100
+        assert np.all(half.keep[kept])
+        assert set(labels[kept]) == set(range(10))

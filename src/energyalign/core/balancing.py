@@ -54,7 +54,7 @@ def balance(evidence: Evidence, clusters: Clusters, goal: Floats, tolerance: flo
     method is lost. They are first divided by a temperature that is lowered to 1 in stages, each starting
     from the biases of the one before. And much evidence is first approached with an even part of it.
     """
-    rough = thinned(evidence, evidence.n_samples * evidence.n_classes // _ROUGH_NUMBERS, fewest=_ROUGH_SAMPLES)
+    rough = thinned(evidence, max(1, _ROUGH_NUMBERS // evidence.n_classes), fewest=_ROUGH_SAMPLES)
     spread = MeanPosterior(rough, clusters).spread()
     remembered = RememberedCurvature()
     try:

@@ -59,11 +59,12 @@ def _estimate_monotone(evidence: Evidence, estimator: Estimator) -> Estimate:
     for k in np.flatnonzero(evidence.unseen):
         stand_in[k] = usable[np.argmin(np.abs(evidence.counts[usable] - evidence.counts[k]))]
     assignment = np.unique(stand_in, return_inverse=True)[1]
-    alone = Clusters(tuple(assignment.tolist()), int(assignment[usable[0]]))
+    rarest = usable[np.argmin(evidence.counts[usable])]
+    # Where all classes are in play these are the clusters of `per-class`, whose energies need not be estimated again.
+    alone = Clusters(tuple(assignment.tolist()), int(assignment[rarest]), "per-class")
     energies = _energies(evidence, estimator, alone)
     own, own_errors = energies.values[alone.indices], energies.standard_errors[alone.indices]
     values, errors = smooth(own, own_errors, evidence.counts, evidence.usable)
-    rarest = usable[np.argmin(evidence.counts[usable])]
     pools = np.unique(values, return_inverse=True)[1]
     return Estimate(
         estimator.name,

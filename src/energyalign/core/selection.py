@@ -218,6 +218,5 @@ def _name(sharing: Sharing) -> str:
 
 def _thinned(evidence: Evidence) -> Evidence:
     """The evidence, or an even part of each class of it that is large enough to compare candidates on."""
-    keep_every = -(-evidence.n_samples * evidence.n_classes // MOST_NUMBERS)
     # A class is thinned only as far as all folds still find a sample of it.
-    return thinned(evidence, keep_every, fewest=N_FOLDS)
+    return thinned(evidence, max(1, MOST_NUMBERS // evidence.n_classes), fewest=N_FOLDS)

@@ -59,7 +59,7 @@ class Threads:
         pool = self._pool = self._pool or ThreadPool(self._jobs)
         return in_order(
             items,
-            2 * self._jobs,
+            self._jobs + 1,  # the next is ready when one is done; more would only hold their results in memory
             submit=lambda item: pool.apply_async(work, (item,)),
             collect=lambda result: result.get(),
             cancel=lambda _result: None,

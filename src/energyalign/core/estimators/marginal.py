@@ -23,6 +23,7 @@ from energyalign.core.thinning import thinned_in_place_of_all
 _FLAT = 1e-12  # curvature relative to the largest, and
 _ROUNDING = 1e-15  # in itself (it is a difference of masses), below which there is none
 _APART = 1e-6
+_WELL_CONDITIONED = 1e8  # far from the bounds above
 
 # Above this many clusters only the diagonal of their curvature is looked at.
 _MOST_JOINT = 1024
@@ -70,10 +71,11 @@ class Marginal:
 def _joint_errors(evidence: Evidence, clusters: Clusters, solution: Balance) -> tuple[Floats, Floats]:
     """Sandwich standard errors: curvature⁻¹ · covariance of the mass · curvature⁻¹."""
     # The work grows with the square of the clusters, and nobody needs four digits of a standard error.
-    keep_every = -(-evidence.n_samples * clusters.n_clusters**2 // _MOST_PRODUCTS)
-    model = MeanPosterior(thinned_in_place_of_all(evidence, keep_every, fewest=_FEWEST_FOR_ERRORS), clusters)
+    most = max(1, _MOST_PRODUCTS // clusters.n_clusters**2)
+    part = thinned_in_place_of_all(evidence, most, fewest=_FEWEST_FOR_ERRORS)
+    model = MeanPosterior(part, clusters)
     biases, moments, anchor = solution.biases, solution.moments, clusters.anchor
-    if keep_every > 1 or moments.curvature is None:
+    if part is not evidence or moments.curvature is None:
         moments = model.moments(biases, curvature=True)
     assert moments.curvature is not None
     inverse, flat = _invert(moments.curvature)
@@ -104,13 +106,31 @@ def _invert(curvature: Floats) -> tuple[Floats, Floats]:
     if not active.any():
         return inverse, flat
     inner = np.ix_(active, active)
-    sizes, directions = np.linalg.eigh(hold_constant(curvature[inner]))
+    held = hold_constant(curvature[inner])
+    found = _well_conditioned_inverse(held)
+    if found is not None:
+        inverse[inner] = found - found.mean()  # less what `hold_constant` added
+        return inverse, flat
+    sizes, directions = np.linalg.eigh(held)
     measured = sizes > max(_FLAT * sizes[-1], _ROUNDING)
-    found = (directions[:, measured] / sizes[measured]) @ directions[:, measured].T
-    inverse[inner] = found - found.mean()  # less what `hold_constant` added
+    halves = directions[:, measured] / np.sqrt(sizes[measured])
+    found = halves @ halves.T
+    inverse[inner] = found - found.mean()
     more = np.zeros((len(curvature), np.count_nonzero(~measured)))
     more[active] = directions[:, ~measured]
     return inverse, np.hstack([flat, more])
+
+
+def _well_conditioned_inverse(matrix: Floats) -> Floats | None:
+    """The inverse of a symmetric matrix that has no direction anywhere near to flat, or None."""
+    try:
+        inverse = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    size, inverse_size = (float(np.linalg.norm(m, 1)) for m in (matrix, inverse))
+    if not (size * inverse_size < _WELL_CONDITIONED and inverse_size < _WELL_CONDITIONED):
+        return None
+    return np.asarray((inverse + inverse.T) / 2)
 
 
 def _separate_errors(model: MeanPosterior, solution: Balance, anchor: int) -> tuple[Floats, Floats]:

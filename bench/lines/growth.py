@@ -1,0 +1,115 @@
+"""How time and memory grow with samples, classes and clusters: slopes of logarithms over at least three sizes."""
+
+from __future__ import annotations
+
+import tempfile
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from bench.line import Line
+from bench.lines.marginal import biased_logits
+from bench.measure import alternate
+from energyalign import Clusters, Evidence, FreeEnergy
+from energyalign.core.before_after import scores_with
+from energyalign.core.estimators.marginal import Marginal
+from energyalign.core.fitting import fit_shifts
+from energyalign.core.natural_breaks import natural_breaks
+from energyalign.pytorch.collect import collect_evidence
+from energyalign.report.page.fit_page import write_fit_page
+
+# No worse than linear, and n log n, with room for the noise of a fit to few points.
+_LINEAR = 1.1
+_NEARLY_LINEAR = 1.25
+_CONSTANT = 0.2
+
+Make = Callable[[int], Callable[[], object]]
+
+
+def full_lines() -> Iterator[Line]:
+    """Of everything whose sizes users choose."""
+    many_samples, many_classes = (10_000, 20_000, 40_000), (500, 1_000, 2_000)
+    yield from _lines("energies", "samples", many_samples, lambda n: _energies(n, 1_000), memory=_CONSTANT)
+    yield from _lines("energies", "classes", many_classes, lambda k: _energies(10_000, k), memory=_LINEAR)
+    yield from _lines("marginal", "samples", (20_000, 40_000, 80_000), lambda n: _marginal(n, 500), memory=_CONSTANT)
+    yield from _lines("marginal", "classes", (1_100, 2_200, 4_400), lambda k: _marginal(4_000, k), memory=_LINEAR)
+    yield from _lines("marginal", "clusters", (10, 40, 160), _marginal_in_clusters)
+    yield from _lines("Jenks", "counts", (4_000, 16_000, 64_000), lambda n: _jenks(n, 8), time=_NEARLY_LINEAR)
+    yield from _lines("Jenks", "clusters", (10, 20, 40), lambda m: _jenks(8_142, m))
+    yield from _lines("evidence", "samples", (5_000, 10_000, 20_000), lambda n: _collected(n, 100))
+    yield from _lines("evidence", "classes", (100, 200, 400), lambda k: _collected(5_000, k))
+    yield from _lines("report", "samples", many_samples, lambda n: _report(n, 200))
+    yield from _lines("report", "classes", (200, 400, 800), lambda k: _report(8_000, k))
+
+
+def _lines(
+    subject: str, of: str, sizes: Sequence[int], make: Make, *, time: float = _LINEAR, memory: float | None = None
+) -> Iterator[Line]:
+    works = {str(size): make(size) for size in sizes}
+    workload = f"{of} {', '.join(f'{size:,}' for size in sizes)}"
+    seconds = alternate(works)
+    slopes = [_slope(sizes, taken) for taken in zip(*seconds.values(), strict=True)]
+    yield Line.exponent(f"growth of {subject}", workload, "time", slopes, time)
+    if memory is not None:
+        slope = _slope(sizes, [_largest_allocated(work) for work in works.values()])
+        yield Line.exponent(f"growth of {subject}", workload, "memory", [slope], memory)
+
+
+def _slope(sizes: Sequence[int], values: Sequence[float]) -> float:
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def _largest_allocated(work: Callable[[], object]) -> float:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def _energies(n_samples: int, n_classes: int) -> Callable[[], object]:
+    logits = biased_logits(n_samples, n_classes)
+    return lambda: FreeEnergy().update(logits).values
+
+
+def _marginal(n_samples: int, n_classes: int) -> Callable[[], object]:
+    logits = biased_logits(n_samples, n_classes)
+    return lambda: Marginal().energies(Evidence.from_arrays(logits), Clusters.per_class(n_classes))
+
+
+def _marginal_in_clusters(n_clusters: int) -> Callable[[], object]:
+    logits = biased_logits(10_000, 640)
+    clusters = Clusters.given([number * n_clusters // 640 for number in range(640)])
+    return lambda: Marginal().energies(Evidence.from_arrays(logits), clusters)
+
+
+def _jenks(n_counts: int, n_clusters: int) -> Callable[[], object]:
+    counts = np.sort(np.random.default_rng(0).pareto(1.0, n_counts))
+    return lambda: natural_breaks(counts, n_clusters)
+
+
+def _collected(n_samples: int, n_classes: int) -> Callable[[], object]:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, n_classes)).eval()
+    samples = TensorDataset(torch.randn(n_samples, 256), torch.arange(n_samples) % n_classes)
+    return lambda: collect_evidence(model, DataLoader(samples, batch_size=256))
+
+
+def _report(n_samples: int, n_classes: int) -> Callable[[], object]:
+    logits, labels = biased_logits(n_samples, n_classes), np.arange(n_samples) % n_classes
+
+    def write() -> None:
+        evidence = Evidence.from_arrays(logits, labels, counts=np.arange(n_classes, 0, -1))
+        shifts = fit_shifts(evidence, estimator="prior", clusters="per-class")
+        with tempfile.TemporaryDirectory() as folder:
+            write_fit_page(
+                Path(folder) / "page.html", name="bench", command="make bench-full", blocks=lambda: (logits,),
+                labels=labels, evidence=evidence, shifts=shifts, scores=scores_with(evidence, shifts.values),
+            )  # fmt: skip
+
+    return write
