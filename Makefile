@@ -3,9 +3,10 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PEER   := .venv-avalanche
 JOBS   ?= auto
 
-.PHONY: demo test test-faults bench docs lint types clean
+.PHONY: demo test test-faults bench bench-full docs lint types clean
 
 demo: $(VENV)/.installed-experiments,report
 	$(BIN)/energyalign demo
@@ -18,7 +19,11 @@ test-faults: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(JOBS) -m "faults or fuzz"
 
 bench: $(VENV)/.installed-test
-	$(BIN)/python bench/run.py
+	$(BIN)/python -m bench
+
+# What takes longer: growth, memory, and a peer that has a virtual environment of its own.
+bench-full: $(VENV)/.installed-test $(PEER)/.installed
+	$(BIN)/python -m bench --full
 
 # Warnings are errors, broken references too; nothing is fetched while building, nor when the pages are read.
 docs: $(VENV)/.installed-docs
@@ -35,7 +40,7 @@ types: $(VENV)/.installed-test $(VENV)/.installed-lint
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) docs/_build docs/api docs/auto_examples
+	rm -rf $(VENV) $(PEER) docs/_build docs/api docs/auto_examples
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "energyalign needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
@@ -44,4 +49,11 @@ $(VENV)/bin/python:
 # The pattern is the name of one or more extras of pyproject.toml.
 $(VENV)/.installed-%: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+# With the same torch as ours, so that nothing but the libraries differs.
+$(PEER)/.installed: | $(VENV)/.installed-test
+	$(PYTHON) -m venv --clear $(PEER)
+	$(PEER)/bin/python -m pip install --quiet --disable-pip-version-check avalanche-lib==0.6.0 \
+		"torch==$$($(BIN)/python -c 'import torch; print(torch.__version__.partition("+")[0])')"
 	@touch $@

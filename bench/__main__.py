@@ -17,9 +17,7 @@ from bench.line import Line
 from bench.table import Table, amount
 
 _HERE = Path(__file__).parent
-BASELINE = _HERE / "baseline.json"
-FULL_BASELINE = _HERE / "baseline-full.json"
-PAGES = {BASELINE: "performance-table.md", FULL_BASELINE: "performance-table-full.md"}
+_DOCS = _HERE.parent / "docs"
 
 # In the order of the table; those of the machine's own limits first.
 SUBJECTS = (
@@ -39,35 +37,39 @@ def main() -> int:
     if options.record and options.only:
         parser.error("--record needs a whole table: leave out --only.")
     subjects = options.only or SUBJECTS + (FULL_SUBJECTS if options.full else ())
-    start = time.monotonic()
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    lines, broken = [], []
+    command = "make bench-full" if options.full else "make bench"
+    if options.only:
+        command = shlex.join(["python", "-m", "bench", *sys.argv[1:]])
+    start, broken = time.monotonic(), []
+    measured: dict[str, list[Line]] = {"": [], "-full": []}
     for subject in subjects:
         try:
             for line in _measure(subject):
                 _tell(console, line)
-                lines.append(line)
+                measured["-full" if subject in FULL_SUBJECTS else ""].append(line)
         except Exception:  # the other lines are still worth having
             traceback.print_exc()
             broken.append(subject)
-    command = "make bench-full" if options.full else "make bench"
-    if options.only:
-        command = shlex.join(["python", "-m", "bench", *sys.argv[1:]])
-    table = Table(tuple(lines), command=command, minutes=(time.monotonic() - start) / 60)
-    table.write(options.out)
-    console.print(f"{len(lines)} lines in {table.minutes:.1f} minutes, stored in {options.out}.")
-    baseline = FULL_BASELINE if options.full else BASELINE
-    _tell_what_is_slower(console, table, baseline)
-    failed = [line for line in lines if line.verdict == "FAIL"]
-    if options.record and not broken:
-        table.write(baseline)
-        (_HERE.parent / "docs" / PAGES[baseline]).write_text(table.markdown())
-        console.print(f"Recorded in bench/{baseline.name} and docs/{PAGES[baseline]}.")
-    for line in failed:
-        console.print(f"[red]Missed:[/] {line.name}, {line.workload}, against {line.against}")
+    minutes = (time.monotonic() - start) / 60
+    tables = {part: Table(tuple(lines), command=command, minutes=minutes) for part, lines in measured.items() if lines}
+    lines = [line for part in measured.values() for line in part]
+    Table(tuple(lines), command=command, minutes=minutes).write(options.out)
+    console.print(f"{len(lines)} lines in {minutes:.1f} minutes, stored in {options.out}.")
+    for part, table in tables.items():
+        baseline = _HERE / f"baseline{part}.json"
+        _tell_what_is_slower(console, table, baseline)
+        if options.record and not broken:
+            page = _DOCS / f"performance-table{part}.md"
+            table.write(baseline)
+            page.write_text(table.markdown())
+            console.print(f"Recorded in bench/{baseline.name} and docs/{page.name}.")
+    for line in lines:
+        if line.verdict == "FAIL":
+            console.print(f"[red]Missed:[/] {line.name}, {line.workload}, against {line.against}")
     for subject in broken:
         console.print(f"[red]Could not be measured:[/] {subject}")
-    return 1 if failed or broken else 0
+    return 1 if broken or any(line.verdict == "FAIL" for line in lines) else 0
 
 
 def _measure(subject: str) -> Iterator[Line]:

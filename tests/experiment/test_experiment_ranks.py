@@ -18,7 +18,8 @@ from energyalign.longtail.correctors.tau_norm import TauNorm
 def work(fabric, folder):
     trained = untrained_run(folder / "run", head="cosine")
     shown = []
-    trained.network.register_forward_hook(lambda _network, images, _logits: shown.append(len(images[0])))
+    first = next(part for part in trained.network.modules() if isinstance(part, torch.nn.Conv2d))
+    first.register_forward_hook(lambda _first, images, _maps: shown.append(len(images[0])))
     plan, few = EvidencePlan(60, "one"), trained.data.test.subset(range(7))
     evidence = trained.evidence(plan)
     values = {

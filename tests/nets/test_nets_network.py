@@ -27,6 +27,16 @@ def logits_of(network: Network, images: torch.Tensor) -> torch.Tensor:
         return copy.deepcopy(network).eval()(images)
 
 
+@pytest.mark.parametrize("backbone", QUICK)
+def test_weights_from_elsewhere_do_not_change_the_layout(backbone: str) -> None:
+    """It decides the last bits, which must not depend on whether the weights were trained here or come from a file."""
+    network = make_network(backbone, N_CLASSES)
+    network.load_state_dict({name: value.contiguous() for name, value in network.state_dict().items()})
+    convolutions = [module for module in copy.deepcopy(network).modules() if isinstance(module, torch.nn.Conv2d)]
+    assert convolutions
+    assert all(module.weight.is_contiguous(memory_format=torch.channels_last) for module in convolutions)
+
+
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_every_backbone_by_its_name(backbone: str, images: torch.Tensor) -> None:
     network = make_network(backbone, N_CLASSES).eval()

@@ -93,6 +93,14 @@ def test_half_precision_inside_is_allowed_its_rounding(batches: Batches, shifts:
     assert fold_shifts(network, shifts, batches[0]) == "head"
 
 
+def test_many_features_are_allowed_their_rounding() -> None:
+    """Logits near zero that are sums of many large numbers, as ResNet-50 has them."""
+    torch.manual_seed(0)
+    head, features = nn.Linear(2048, 1000), (100.0 + 50.0 * torch.randn(8, 2048)).clamp(min=0.0)
+    many = fit_shifts(Evidence.from_arrays(np.zeros((8, 1000)), counts=np.arange(1000, 0, -1)), estimator="prior")
+    assert fold_shifts(head, many, features) == ""
+
+
 class TwoHeads(nn.Module):
     """A first head whose output happens to be that of the second, which alone counts."""
 

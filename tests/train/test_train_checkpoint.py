@@ -49,6 +49,21 @@ def test_everything_comes_back(saved: Path) -> None:
         assert torch.equal(a["momentum_buffer"], b["momentum_buffer"])
 
 
+def test_momentum_has_the_layout_of_its_weights_again(tmp_path: Path) -> None:
+    """Sums of numbers in two layouts are rounded otherwise than sums in one."""
+    network = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9)
+    network(torch.randn(2, 3, 5, 5)).square().sum().backward()
+    optimizer.step()
+    path = save_checkpoint(tmp_path, Position(), network, optimizer, config=OWN)
+    before = optimizer.state[network.weight]["momentum_buffer"]
+    Checkpoint(path, OWN).restore(network, optimizer)
+    after = optimizer.state[network.weight]["momentum_buffer"]
+    assert after is not before
+    assert torch.equal(after, before)
+    assert after.stride() == before.stride() == network.weight.stride() != torch.empty(4, 3, 3, 3).stride()
+
+
 def test_the_same_state_gives_the_same_bytes(saved: Path, tmp_path: Path) -> None:
     again = save_checkpoint(tmp_path / "again", Position(3, 2, 1.25, 20), *trained(), config=OWN)
     assert again.read_bytes() == saved.read_bytes()

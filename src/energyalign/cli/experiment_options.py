@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from energyalign.train.recipe import Recipe
 
 # Options that make another training. The head has a folder of its own, since methods bring theirs.
-OF_ANY_TRAINING = ("quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "batch_size", "precision")
+OF_ANY_TRAINING = (
+    "quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "batch_size", "precision", "compile",
+)  # fmt: skip
 # Options that say where and how it runs.
 OF_THE_MACHINE = ("accelerator", "workers")
 
@@ -67,6 +69,7 @@ def add_machine_options(parser: argparse.ArgumentParser) -> Any:
     add = group.add_argument
     add("--accelerator", default="auto", metavar="NAME", help="auto, cpu, cuda, mps")
     add("--precision", metavar="NAME", help="32-true, bf16-mixed, ... (default: 32-true)")
+    add("--compile", action="store_true", help="compile the network (torch.compile): pays off in trainings of hours")
     add("--workers", type=int, default=2, metavar="N", help="processes that read image files (default: 2)")
     return group
 

@@ -88,7 +88,8 @@ def _config(arguments: argparse.Namespace, preset: Preset, method: Method, defau
     return config_of(
         method._replace(head=arguments.head or method.head), preset, seed=arguments.seed[0],
         memory=_memory(arguments.memory, method, default_memory), fed_back=arguments.fed_back,
-        evidence=evidence_plans(arguments)[0], **given_options(arguments, "scale", "learned_scale", "precision"),
+        evidence=evidence_plans(arguments)[0],
+        **given_options(arguments, "scale", "learned_scale", "precision", "compile"),
     )  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def chosen_preset(arguments: argparse.Namespace) -> Preset:
 
 def make_config(arguments: argparse.Namespace, preset: Preset, training: PlannedTraining, seed: int) -> LongTailConfig:
     """What fixes one training with one seed."""
-    given = given_options(arguments, "split_seed", "scale", "learned_scale", "precision")
+    given = given_options(arguments, "split_seed", "scale", "learned_scale", "precision", "compile")
     if arguments.profile is not None:
         given["profile"] = _profile(arguments.profile)
     return LongTailConfig.from_preset(replace(preset, head=training.head), training.learner, seed=seed, **given)

@@ -17,8 +17,9 @@ from energyalign.data.images import ImageSet, MemoryImages
 from energyalign.data.readers import leave_signals_to_the_parent, plain_errors
 from energyalign.pytorch.augment import POLICIES
 from energyalign.pytorch.balanced import balanced_evidence
-from energyalign.pytorch.collect import collect_shared_evidence
-from energyalign.pytorch.ranks import own_part
+from energyalign.pytorch.batches import device_of
+from energyalign.pytorch.ranks import failing_together, from_all_ranks, own_part
+from energyalign.pytorch.store import LogitStore
 from energyalign.train.randomness import derived_seed
 
 AS_IN_TRAINING = "training"
@@ -51,10 +52,25 @@ class EvidencePlan:
 def draw_evidence(
     network: torch.nn.Module, train: ImageSet, plan: EvidencePlan, seed: int, *, workers: int = 0
 ) -> Evidence:
-    """Logits of the network on so many training images of every class, each draw augmented anew.
+    """Logits of the network on so many training images of every class, each draw augmented anew."""
+    return as_evidence(drawn_outputs(network, train, plan, seed, workers=workers), train)
 
-    The training counts, which the evidence carries along, are those of the images. The ranks of a process group share
-    the batches, and each ends with all of the evidence, in the order in which one process would have it.
+
+def as_evidence(logits: LogitStore, train: ImageSet) -> Evidence:
+    """Logits of drawn images as evidence, which carries along the training counts of all images."""
+    return Evidence.from_blocks(
+        logits.read, logits.n_samples, train.n_classes, logits.all_labels(), kind="training",
+        counts=np.bincount(train.labels, minlength=train.n_classes), class_names=list(train.class_names),
+    )  # fmt: skip
+
+
+def drawn_outputs(
+    network: torch.nn.Module, train: ImageSet, plan: EvidencePlan, seed: int, *, workers: int = 0
+) -> LogitStore:
+    """What a network in evaluation mode, or a part of one, says of the drawn images, and their labels.
+
+    The ranks of a process group share the batches, and each ends with all outputs, in the order in which one process
+    would have them.
     """
     as_in_training = plan.policy == AS_IN_TRAINING
     loader = balanced_evidence(
@@ -62,11 +78,11 @@ def draw_evidence(
         augment="none" if as_in_training else plan.policy, normalize=_from_unit_range(train),
         seed=derived_seed(seed, "evidence"), num_workers=workers if isinstance(train, FileImages) else 0,
     )  # fmt: skip
-    counts = np.bincount(train.labels, minlength=train.n_classes)
-    with plain_errors():
-        return collect_shared_evidence(
-            network, _own_part(loader), counts=counts, kind="training", class_names=list(train.class_names)
-        )
+    said, device = LogitStore(), device_of(network)
+    with plain_errors(), failing_together(), torch.inference_mode():
+        for images, labels in _own_part(loader):
+            said.append(network(images.to(device)), labels)
+    return from_all_ranks(said)
 
 
 def _own_part(loader: DataLoader[Any]) -> DataLoader[Any]:

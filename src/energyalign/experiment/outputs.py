@@ -17,11 +17,10 @@ Floats32 = npt.NDArray[np.float32]
 def outputs(
     network: torch.nn.Module, images: ImageSet, *, workers: int = 0, device: torch.device | str = "cpu"
 ) -> Floats32:
-    """Of all images, in their order and without augmentation; the network is in evaluation mode afterwards.
+    """Of all images, in their order and without augmentation; the network, or part of one, is in evaluation mode.
 
     The ranks of a process group share the batches, and each ends with what all of them said.
     """
-    network.eval()
     said = LogitStore()
     with failing_together(), torch.inference_mode():
         for batch in evaluation_batches(images, batch_size=500, workers=workers, device=device, shared=True):

@@ -11,6 +11,7 @@ import torch
 from energyalign.core.evidence import Evidence
 from energyalign.data.images import ImageSet
 from energyalign.experiment.evidence import EvidencePlan, draw_evidence
+from energyalign.experiment.for_inference import for_inference
 from energyalign.experiment.outputs import Floats32, outputs, scores
 from energyalign.incremental.record import StepRecord
 from energyalign.incremental.step import Step
@@ -40,6 +41,11 @@ class AfterStep:
         self.network_sha256 = network_sha256
         self._evidence: dict[EvidencePlan, Evidence] = {}
 
+    @cached_property
+    def for_inference(self) -> Network:
+        """The network as trained, faster."""
+        return for_inference(self.network)
+
     def copied_head(self) -> torch.nn.Module:
         """The head as trained, in a copy that may be changed."""
         return copy.deepcopy(self.network.head)
@@ -48,7 +54,7 @@ class AfterStep:
         """Balanced evidence from new images and memory; the same whenever it is asked for."""
         if plan not in self._evidence:
             self._evidence[plan] = draw_evidence(
-                self.network, self.step.train, plan, self.step.seed("evidence"), workers=self.step.workers
+                self.for_inference, self.step.train, plan, self.step.seed("evidence"), workers=self.step.workers
             )
         return self._evidence[plan]
 
@@ -64,7 +70,7 @@ class AfterStep:
 
     def features(self, images: ImageSet) -> Floats32:
         """What the head sees of some images."""
-        return outputs(self.network.backbone, images, workers=self.step.workers, device=self.step.fabric.device)
+        return outputs(self.for_inference.backbone, images, workers=self.step.workers, device=self.step.fabric.device)
 
     def scores(self, head: torch.nn.Module, features: Floats32) -> Floats32:
         """What a head says of some features."""

@@ -59,6 +59,7 @@ class IncrementalConfig:
     evidence: EvidencePlan | None
     seed: int
     precision: str = "32-true"
+    compile: bool = False
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -72,7 +73,7 @@ class IncrementalConfig:
     def from_preset(
         cls, preset: Preset, learner: Learner, *, seed: int, memory: MemoryPlan, corrector: str = "raw",
         fed_back: str | None = None, evidence: EvidencePlan | None = None, scale: float = DEFAULT_SCALE,
-        learned_scale: bool = False, precision: str = "32-true",
+        learned_scale: bool = False, precision: str = "32-true", compile: bool = False,
     ) -> IncrementalConfig:  # fmt: skip
         """The cell with this seed, as learner and corrector change it.
 
@@ -97,6 +98,7 @@ class IncrementalConfig:
             recipe=learner.recipe(preset.recipe), lambda_base=preset.lambda_base,
             weight_decay_factor=preset.weight_decay_factor,
             evidence=(evidence or EvidencePlan()) if teaching.reads_evidence else None, seed=seed, precision=precision,
+            compile=compile,
         )  # fmt: skip
 
     @classmethod

@@ -12,13 +12,13 @@ from lightning.fabric import Fabric
 from energyalign.core.errors import EnergyAlignError
 from energyalign.data.manifest import Manifest
 from energyalign.experiment.evidence import EvidencePlan
+from energyalign.experiment.for_inference import for_inference
 from energyalign.experiment.rows import Row, store_row
 from energyalign.incremental.after_step import AfterStep
 from energyalign.incremental.config import IncrementalConfig
 from energyalign.incremental.correctors import Corrected, Corrector, find_corrector
 from energyalign.incremental.finished_step import (
     FinishedStep,
-    frozen,
     is_finished,
     load_step,
     refuse_gap,
@@ -177,7 +177,7 @@ class IncrementalExperiment:
             student.head = copy.deepcopy(head)
         if not self.config.learner.has_teacher:
             return student, None
-        return student, frozen(Network(copy.deepcopy(after.network.backbone), head))
+        return student, for_inference(Network(after.network.backbone, head))
 
     def _measure(
         self, after: AfterStep, correctors: Mapping[str, Corrector], plans: Sequence[EvidencePlan], manifest: Manifest

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
@@ -97,11 +96,6 @@ def _drop_stages(folder: Path) -> None:
     """The run directories of the trainings of a finished step, with their checkpoints: nobody will need them."""
     for config in folder.glob("*/config.json"):
         remove_folder(config.parent)
-
-
-def frozen(network: torch.nn.Module) -> torch.nn.Module:
-    """In evaluation mode and without gradients: a teacher."""
-    return network.eval().requires_grad_(False)
 
 
 def _checksum(state: dict[str, Any], run: RunDirectory) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from energyalign.experiment.for_inference import for_inference
 from energyalign.experiment.outputs import outputs, scores
 from energyalign.incremental.memory import Memory
 from energyalign.incremental.record import StepRecord
@@ -17,7 +18,8 @@ def finish_step(step: Step, network: Network, memory: Memory) -> tuple[Memory, S
     config, classes = step.config, range(step.n_old, step.n_seen)
     places = np.flatnonzero(step.is_new)
     images, indices, labels = step.train.subset(places), step.indices[places], step.train.labels[places]
-    features = outputs(network.backbone, images, workers=step.workers, device=step.fabric.device)
+    backbone = for_inference(network).backbone
+    features = outputs(backbone, images, workers=step.workers, device=step.fabric.device)
     logits = scores(network.head, features, device=step.fabric.device)
     if config.memory.selection == "herding":
         most = config.memory.quotas(step.counts)[step.n_old :]

@@ -140,6 +140,7 @@ class Step:
             training = Training(
                 self.fabric, network, parameters=parameters, batches=batches or self.loader(purpose=stage), loss=loss,
                 recipe=recipe, run=run, seed=self.seed(stage), reporter=self.reporter.stage(name),
+                compile=self.config.compile,
             )  # fmt: skip
             training.finish()
         network.float().eval()

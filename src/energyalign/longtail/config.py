@@ -42,6 +42,7 @@ class LongTailConfig:
     recipe: Recipe
     seed: int
     precision: str = "32-true"
+    compile: bool = False
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -55,7 +56,7 @@ class LongTailConfig:
     def from_preset(
         cls, preset: Preset, learner: Learner | None = None, *, seed: int,
         profile: str | Mapping[str, int] = "exponential", split_seed: int = 0, scale: float = DEFAULT_SCALE,
-        learned_scale: bool = False, precision: str = "32-true",
+        learned_scale: bool = False, precision: str = "32-true", compile: bool = False,
     ) -> LongTailConfig:  # fmt: skip
         """The cell with this seed, as the learner changes it; plain cross-entropy unless another one is given."""
         learner = learner or CrossEntropy()
@@ -68,7 +69,7 @@ class LongTailConfig:
             split_seed=split_seed, backbone=learner.backbone(preset.backbone), head=learner.head or preset.head,
             scale=learner.scale or scale,
             learned_scale=learned_scale and learner.scale is None, recipe=learner.recipe(preset.recipe), seed=seed,
-            precision=precision,
+            precision=precision, compile=compile,
         )  # fmt: skip
 
     @classmethod

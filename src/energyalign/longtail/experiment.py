@@ -115,7 +115,7 @@ class LongTailExperiment:
         training = Training(
             self.fabric, network, parameters=learner.parameters(network), batches=learner.batches(setting),
             loss=learner.loss(setting), recipe=self.config.recipe, run=run, seed=self.config.seed,
-            reporter=self.reporter,
+            reporter=self.reporter, compile=self.config.compile,
         )  # fmt: skip
         training.finish()
         network.float().eval()  # whatever the precision of the training

@@ -51,6 +51,7 @@ def train_second_stage(
         training = Training(
             trained.fabric, network, parameters=parameters, batches=setting.loader(order=order, purpose=name),
             loss=loss, recipe=recipe, run=run, seed=setting.seed(name), reporter=trained.reporter.stage(name),
+            compile=setting.config.compile,
         )  # fmt: skip
         training.finish()
     network.float().eval()  # whatever the precision of the training

@@ -39,8 +39,8 @@ class BasicBlock(nn.Module):  # type: ignore[misc]
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Not negative, as the activation comes last."""
-        inner = F.relu(self.bn1(self.conv1(images)))
-        return F.relu(self.bn2(self.conv2(inner)) + self.shortcut(images))
+        inner = F.relu_(self.bn1(self.conv1(images)))  # in place: nobody else sees what it works on
+        return F.relu_(self.bn2(self.conv2(inner)) + self.shortcut(images))
 
 
 class Trunk(nn.Module):  # type: ignore[misc]
@@ -63,7 +63,7 @@ class Trunk(nn.Module):  # type: ignore[misc]
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """64 maps, of a quarter of the height and width of the images."""
-        maps = F.relu(self.bn(self.conv(images)))
+        maps = F.relu_(self.bn(self.conv(images)))
         return self.stage3(self.stage2(self.stage1(maps)))
 
 

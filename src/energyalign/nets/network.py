@@ -126,7 +126,11 @@ def make_network(
     """
     check_network(backbone, head)
     body = BACKBONES[backbone].factory(in_channels=in_channels)
-    return Network(body, make_head(head, body.n_features, n_classes, scale=scale, learned_scale=learned_scale))
+    network = Network(body, make_head(head, body.n_features, n_classes, scale=scale, learned_scale=learned_scale))
+    # Convolutions follow the layout of their weights, and with channels last a training step of ResNet-32 takes a sixth
+    # less time on CPUs. Here and nowhere else: the layout decides the last bits of the results.
+    network.to(memory_format=torch.channels_last)
+    return network
 
 
 def check_network(backbone: str, head: str) -> None:

@@ -36,22 +36,12 @@ def collect_evidence(
         if first is None:
             raise EnergyAlignError("the loader yielded nothing: give at least one batch.")
     assert first is not None
-    return _evidence(from_all_ranks(store), counts=counts, kind=kind, class_names=class_names), first
-
-
-def collect_shared_evidence(
-    model: torch.nn.Module, own_part: Iterable[Any], *, counts: npt.ArrayLike, kind: EvidenceKind,
-    class_names: list[str],
-) -> Evidence:  # fmt: skip
-    """The same of one loader that the ranks have shared among them, so that some may have no batch of it."""
-    store = LogitStore()
-    with failing_together():
-        _collect(model, own_part, store)
-    return _evidence(from_all_ranks(store), counts=counts, kind=kind, class_names=class_names)
-
-
-def _evidence(store: LogitStore, **about: Any) -> Evidence:
-    return Evidence.from_blocks(store.read, store.n_samples, store.blocks[0].shape[1], store.all_labels(), **about)
+    everyone = from_all_ranks(store)
+    evidence = Evidence.from_blocks(
+        everyone.read, everyone.n_samples, everyone.blocks[0].shape[1], everyone.all_labels(),
+        counts=counts, kind=kind, class_names=class_names,
+    )  # fmt: skip
+    return evidence, first
 
 
 def _collect(model: torch.nn.Module, loader: Iterable[Any], store: LogitStore) -> Batch | None:

@@ -143,7 +143,7 @@ class _Run:
             hook.remove()
         self.logits = logits.double()
         # Logits in float32 may have been bfloat16 on the way: a head in half precision, or autocast inside the model.
-        self.precision = max(_precision(logits), *precisions, 0.0)
+        self.precision = max(_precision(logits), *precisions, _precision_of_sum(head, logits))
 
     def followed_by(self, after: _Run, added: Floats, bias: torch.Tensor) -> bool:
         """Whether the logits after are these plus `added`, but for rounding; number by number, for some may be huge."""
@@ -156,6 +156,12 @@ class _Run:
 def _precision(output: Any) -> float:
     known = isinstance(output, torch.Tensor) and output.is_floating_point()
     return float(torch.finfo(output.dtype).eps) if known else 0.0
+
+
+def _precision_of_sum(head: torch.nn.Module, logits: torch.Tensor) -> float:
+    """A head adds up numbers of either sign, in float32 or finer: n of them are some √n times as large as their sum."""
+    n_added = sum(values.numel() for name, values in head.named_parameters() if name != "bias") / logits.shape[1]
+    return float(min(_precision(logits), torch.finfo(torch.float32).eps) * n_added**0.5)
 
 
 def _refuse_tied(network: torch.nn.Module, name: str, head: torch.nn.Module) -> None:

@@ -161,6 +161,10 @@ def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors) -> No
         state.setdefault(int(index), {})[key] = value
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
+    for parameter, restored in optimizer.state.items():
+        for key, value in restored.items():
+            if value.shape == parameter.shape:  # and of its layout, as it was: others are added up with other roundings
+                restored[key] = torch.empty_like(parameter).copy_(value)
 
 
 def _digest(about: dict[str, Any], tensors: Tensors) -> str:

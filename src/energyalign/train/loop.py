@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from lightning.fabric import Fabric
 from energyalign.core.errors import CannotGoOn, EnergyAlignError, some_of
 from energyalign.pytorch.ranks import take_from_first
 from energyalign.train.checkpoint import Checkpoint, drop_older, newest_checkpoint, save_checkpoint
+from energyalign.train.compiling import compiled, refuse_without_compiler
 from energyalign.train.interruption import Interrupted, Interruption
 from energyalign.train.position import Position
 from energyalign.train.randomness import seed_torch
@@ -67,6 +69,8 @@ class Training:
     seed : int
     reporter : Reporter
         Is told what happens, for people.
+    compile : bool
+        Let `torch.compile` make code for the network: the first batches take minutes, all others less time.
     """
 
     def __init__(
@@ -81,9 +85,11 @@ class Training:
         run: RunDirectory,
         seed: int,
         reporter: Reporter,
+        compile: bool = False,
     ) -> None:
         self._fabric, self._network, self._batches, self._loss = fabric, network, batches, loss
         self._recipe, self._run, self._seed, self._reporter = recipe, run, seed, reporter
+        self._compile = compile
         chosen = network.parameters() if parameters is None else parameters
         self._model, self._optimizer = fabric.setup(network, recipe.optimizer.make(chosen))
         self._position = self._resumed()
@@ -100,13 +106,20 @@ class Training:
             If the loss is NaN or infinite, or a weight is by the end of an epoch; the last good checkpoint is kept.
         """
         telling = self._reporter.training(self._recipe, self._batches.n_batches, self._position)
-        with Interruption() as interruption, telling:
+        with self._code(), Interruption() as interruption, telling:
             while self._position.epoch <= self._recipe.epochs:
                 self._epoch(interruption)
         take_from_first(self._network)
         # Here and not inside: from now on signals do again what they did before, so that none goes unheard.
         if number := self._asked_to_stop(interruption):
             raise Interrupted(number)
+
+    def _code(self) -> contextlib.AbstractContextManager[None]:
+        """Compiled if that was asked for and something is left to be done."""
+        if not self._compile or self._position.epoch > self._recipe.epochs:
+            return contextlib.nullcontext()
+        refuse_without_compiler(self._fabric.device)
+        return compiled(self._network)
 
     def _epoch(self, interruption: Interruption) -> None:
         epoch, start = self._position.epoch, self._position.batch

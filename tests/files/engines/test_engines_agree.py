@@ -18,9 +18,9 @@ from energyalign.core.before_after import before_and_after, scores_with
 from energyalign.core.parts import IN_TURN
 from energyalign.core.shifts_json import dump
 from energyalign.core.target_estimation import estimate_target_prior
+from energyalign.core.threads import Threads
 from energyalign.files import open_shards
 from energyalign.files.engines import open_engine
-from energyalign.core.threads import Threads
 
 pytestmark = pytest.mark.filterwarnings("ignore::energyalign.core.errors.UntrustedEstimateWarning")
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from untrained_run import untrained_run
 
-from energyalign.experiment.evidence import EvidencePlan
+from energyalign.experiment.evidence import EvidencePlan, draw_evidence
 from energyalign.longtail.correctors.tau_norm import TauNorm, rescaled
 from energyalign.nets.heads import make_head
 from energyalign.nets.network import Network
@@ -61,7 +61,8 @@ def test_tau_is_the_best_on_the_evidence(tmp_path: Path) -> None:
         trained.network.head.weight *= torch.linspace(3.0, 0.3, 10)[:, None]
     accuracies = []
     for tau in taus:
-        evidence = trained.fresh_evidence(Network(trained.network.backbone, rescaled(trained.network.head, tau)), plan)
+        network = Network(trained.network.backbone, rescaled(trained.network.head, tau))
+        evidence = draw_evidence(network, trained.data.train, plan, trained.setting.config.seed)
         logits = np.concatenate([np.asarray(block.logits) for block in evidence.blocks()])
         accuracies.append(float(np.mean(logits.argmax(1) == evidence.labels)))
     assert len(set(accuracies)) == 3

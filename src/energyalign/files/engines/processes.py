@@ -17,8 +17,8 @@ from typing import Any, Self, TypeVar
 from threadpoolctl import threadpool_limits
 
 from energyalign.core.errors import CannotGoOn
-from energyalign.core.parts import Stretch
 from energyalign.core.in_order import in_order
+from energyalign.core.parts import Stretch
 
 Result = TypeVar("Result")
 

@@ -82,7 +82,7 @@ class NearestMeanOfExemplars(PlainCorrector):
         exemplars, step = after.exemplars, after.step
         views = [after.features(exemplars)]
         if _may_be_mirrored(exemplars):
-            mirrored = Mirrored(after.network.backbone)
+            mirrored = Mirrored(after.for_inference.backbone)
             views.append(outputs(mirrored, exemplars, workers=step.workers, device=step.fabric.device))
         means = np.mean([_means(view, exemplars.labels, step.n_seen) for view in views], axis=0)
         head = NearestMeans(F.normalize(torch.from_numpy(means)).float())

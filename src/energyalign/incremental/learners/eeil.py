@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,8 +13,8 @@ from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.data.order import Order
 from energyalign.data.seeds import ORDER, generator
+from energyalign.experiment.for_inference import for_inference
 from energyalign.experiment.outputs import outputs
-from energyalign.incremental.finished_step import frozen
 from energyalign.incremental.learners.fine_tuning import FineTuning, cross_entropy
 from energyalign.incremental.refusals import refuse_no_memory
 from energyalign.incremental.selection import herded_lists
@@ -91,9 +90,10 @@ class EEIL(FineTuning):
             return
         first, second = stages(step.recipe)
         self._train(step, network, teacher, recipe=first)
-        balanced = step.train.subset(balanced_places(step, network))
+        second_teacher = for_inference(network)
+        balanced = step.train.subset(balanced_places(step, second_teacher))
         self._train(
-            step, network, frozen(copy.deepcopy(network)), epochs_before=first.epochs, stage="balanced", recipe=second,
+            step, network, second_teacher, epochs_before=first.epochs, stage="balanced", recipe=second,
             batches=step.loader(balanced, order=in_turns(len(balanced), len(step.train), step.seed("turns"))),
         )  # fmt: skip
 

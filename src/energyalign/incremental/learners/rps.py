@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.metrics import ClassScores
+from energyalign.experiment.for_inference import for_inference
 from energyalign.experiment.outputs import outputs
 from energyalign.incremental.learners.fine_tuning import FineTuning, cross_entropy
 from energyalign.incremental.selection import random_lists
@@ -162,5 +163,5 @@ class RandomPathSelection(FineTuning):
 def _mean_accuracy(step: Step, network: Network, places: Ints) -> float:
     """Over classes, as the test is: otherwise old ones, of which there are few images, would hardly count."""
     images = step.train.subset(places)
-    logits = outputs(network, images, workers=step.workers, device=step.fabric.device)
+    logits = outputs(for_inference(network), images, workers=step.workers, device=step.fabric.device)
     return ClassScores(step.n_seen).update(logits, images.labels).balanced_accuracy

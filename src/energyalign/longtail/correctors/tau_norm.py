@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from energyalign.core.arrays import Ints
 from energyalign.longtail.correctors.base import Corrected
-from energyalign.nets.network import Network
-from energyalign.pytorch.ranks import from_all_ranks
-from energyalign.pytorch.store import LogitStore
 
 if TYPE_CHECKING:
     from energyalign.experiment.evidence import EvidencePlan
@@ -54,10 +50,9 @@ class TauNorm:
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:
         """The features of the test images under the rescaled head."""
         head = trained.network.head
-        features, labels = _evidence_features(trained, plan)
-        right = {
-            tau: int((_logits(head, tau, features).argmax(1) == torch.from_numpy(labels)).sum()) for tau in self.grid
-        }
+        seen = trained.evidence_features(plan)
+        features, labels = torch.from_numpy(np.concatenate(seen.blocks)), torch.from_numpy(seen.all_labels())
+        right = {tau: int((_logits(head, tau, features).argmax(1) == labels).sum()) for tau in self.grid}
         tau = max(right, key=lambda tau: (right[tau], tau))
         logits = _logits(head, tau, torch.from_numpy(trained.test_features))
         return Corrected(logits.numpy(), details={"tau": tau, "accuracy_on_evidence": right[tau] / len(labels)})
@@ -76,18 +71,3 @@ def rescaled(head: torch.nn.Module, tau: float) -> torch.nn.Module:
 def _logits(head: torch.nn.Module, tau: float, features: torch.Tensor) -> torch.Tensor:
     with torch.inference_mode():
         return rescaled(head, tau)(features.to(head.weight.device)).cpu()
-
-
-def _evidence_features(trained: Trained, plan: EvidencePlan) -> tuple[torch.Tensor, Ints]:
-    """What the head sees of the evidence, in one pass for all tau, and the labels."""
-    network = Network(trained.network.backbone, trained.network.head)
-    seen = LogitStore()
-    hook = network.backbone.register_forward_hook(lambda _backbone, _images, features: seen.append(features, None))
-    try:
-        evidence = trained.fresh_evidence(network, plan)
-    finally:
-        hook.remove()
-    assert evidence.labels is not None
-    # A process that shares the evidence with others has seen its own part.
-    features = np.concatenate(from_all_ranks(seen).blocks)
-    return torch.from_numpy(features), evidence.labels

@@ -1,0 +1,117 @@
+"""A training of ResNet-32 on made-up CIFAR images: as a plain step, and by the program's own loop, a part at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from lightning.fabric import Fabric
+from torch.nn import functional as F
+
+from energyalign.data.images import MemoryImages
+from energyalign.data.loader import make_loader
+from energyalign.data.preparation import Normalisation, SmallPreparation
+from energyalign.longtail.learners.cross_entropy import CrossEntropy
+from energyalign.nets.network import Network, make_network
+from energyalign.train.loop import Training
+from energyalign.train.position import Position
+from energyalign.train.randomness import seed_torch
+from energyalign.train.recipe import SGD, Recipe
+from energyalign.train.reporter import Reporter
+from energyalign.train.run_directory import opened
+from energyalign.train.schedule import Constant
+
+BATCH, CLASSES = 128, 100
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+RECIPE = Recipe(1000, BATCH, SGD(0.1), Constant())
+
+
+def made_up_images(n: int) -> MemoryImages:
+    """So many images of 32 x 32 pixels, from a seed."""
+    rng = np.random.default_rng(0)
+    pixels = torch.from_numpy(rng.integers(0, 256, (n, 3, 32, 32), dtype=np.uint8))
+    preparation = SmallPreparation(Normalisation(MEAN, STD))
+    names = tuple(map(str, range(CLASSES)))
+    return MemoryImages("made-up", pixels, rng.integers(0, CLASSES, n), names, preparation)
+
+
+def made_up_network() -> Network:
+    """The network of the CIFAR presets, from a seed."""
+    seed_torch(0, "network")
+    return make_network("resnet32", CLASSES)
+
+
+def plain_step(network: torch.nn.Module) -> Callable[[torch.Tensor, torch.Tensor], None]:
+    """Forward, backward and the optimiser's step, and nothing else."""
+    optimizer = RECIPE.optimizer.make(network.parameters())
+    network.train()
+
+    def step(images: torch.Tensor, labels: torch.Tensor) -> None:
+        loss = F.cross_entropy(network(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+class _Stopped(BaseException):
+    """There is no more to be trained."""
+
+
+class PartByPart(Reporter):
+    """The program's own loop and loader, in a thread that goes on for so many batches whenever it is asked to.
+
+    One training serves all rounds of a benchmark: to compile a network anew for each would take too long.
+    """
+
+    def __init__(self, folder: Path, images: MemoryImages, *, compile: bool = False) -> None:
+        self._go, self._done = threading.Semaphore(0), threading.Semaphore(0)
+        self._left, self._stopping = 0, False
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._train, args=(folder, images, compile), daemon=True)
+        self._thread.start()
+
+    def batches(self, n: int) -> None:
+        """Train on so many more."""
+        self._left = n
+        self._go.release()
+        self._done.acquire()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """No more."""
+        self._stopping = True
+        self._go.release()
+        self._thread.join()
+
+    def batch_done(self, position: Position, lr: float) -> None:  # noqa: ARG002
+        """After each batch: go on, or wait for the next part."""
+        self._left -= 1
+        if self._left == 0:
+            self._done.release()
+            self._wait()
+
+    def _wait(self) -> None:
+        self._go.acquire()
+        if self._stopping:
+            raise _Stopped
+
+    def _train(self, folder: Path, images: MemoryImages, compile: bool) -> None:
+        try:
+            self._wait()
+            with opened(folder, {}) as run:
+                Training(
+                    Fabric(accelerator="cpu", devices=1), made_up_network(),
+                    batches=make_loader(images, batch_size=BATCH, seed=0), loss=CrossEntropy().loss(None),
+                    recipe=RECIPE, run=run, seed=0, reporter=self, compile=compile,
+                ).finish()  # fmt: skip
+        except _Stopped:
+            pass
+        except BaseException as error:
+            self._error = error
+            self._done.release()

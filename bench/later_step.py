@@ -1,0 +1,68 @@
+"""A later step of an incremental run on made-up images of CIFAR's size, as the program trains it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from lightning.fabric import Fabric
+
+from bench.cifar_training import BATCH, made_up_images
+from energyalign.experiment.for_inference import for_inference
+from energyalign.incremental.config import IncrementalConfig
+from energyalign.incremental.learners.distill import Distill
+from energyalign.incremental.memory_plan import MemoryPlan
+from energyalign.incremental.presets import PRESETS
+from energyalign.incremental.step import Step
+from energyalign.nets.network import Network
+from energyalign.train.reporter import Reporter
+from energyalign.train.run_directory import RunDirectory
+
+OLD, NEW = 50, 10  # classes: a step of ten after fifty
+
+
+class LaterStep:
+    """The second step of a run: exemplars of 50 old classes and images of ten new ones, one epoch with a teacher.
+
+    Parameters
+    ----------
+    folder : Path
+        For the run directories of the trainings, one for each.
+    n_exemplars, n_new : int
+        Images of all old and of all new classes.
+    """
+
+    def __init__(self, folder: Path, n_exemplars: int, n_new: int) -> None:
+        preset = PRESETS["cifar100-il-10"]
+        preset = replace(preset, recipe=replace(preset.recipe.lasting(1), batch_size=BATCH))
+        config = IncrementalConfig.from_preset(
+            preset, Distill(), seed=0, memory=MemoryPlan("random", n_exemplars), corrector="ea"
+        )
+        labels = np.concatenate([np.arange(n_exemplars) % OLD, OLD + np.arange(n_new) % NEW])
+        fabric = Fabric(accelerator="cpu", devices=1)
+        run = RunDirectory(folder)
+        names = tuple(f"class {k}" for k in range(OLD + NEW))
+        train = replace(made_up_images(len(labels)), labels=labels, class_names=names)
+        self.step = Step(config, 2, (OLD, NEW), np.arange(len(labels)), train, (), None, run, fabric, Reporter())
+        first = replace(self.step, number=1, sizes=(OLD,))
+        self._before = config.learner.start(first, None)
+        self.teacher = for_inference(self._before)
+        self._folders = (folder / str(number) for number in itertools.count())
+        self.prepare()
+
+    def prepare(self) -> None:
+        """A student and a folder that nothing was trained in yet."""
+        self.step = replace(self.step, run=RunDirectory(next(self._folders)))
+        self.student: Network = self.step.config.learner.start(self.step, self._before)
+
+    def learn(self) -> None:
+        """One epoch, its checkpoint included."""
+        self.step.config.learner.learn(self.step, self.student, self.teacher)
+
+    def batch(self) -> torch.Tensor:
+        """Images as the network gets them."""
+        images: torch.Tensor = next(self.step.loader().epoch(1)).images
+        return images

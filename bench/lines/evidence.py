@@ -1,0 +1,69 @@
+"""What energy aligning costs beside training: evidence, and the shifts estimated from it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from lightning.fabric import Fabric
+
+from bench.cifar_training import BATCH, PartByPart, made_up_images, made_up_network
+from bench.line import Line, at_most
+from bench.measure import alternate
+from energyalign.core.shifts import Shifts
+from energyalign.data.cut import cut_long_tail
+from energyalign.experiment.evidence import EvidencePlan
+from energyalign.longtail.config import LongTailConfig
+from energyalign.longtail.correctors import find_corrector
+from energyalign.longtail.data import LongTailData
+from energyalign.longtail.presets import PRESETS
+from energyalign.longtail.setting import Setting
+from energyalign.longtail.trained import Trained
+from energyalign.train.reporter import Reporter
+from energyalign.train.run_directory import RunDirectory
+
+BATCHES = 6  # of the epoch's 85; the training of a whole one would take most of a minute
+
+
+def lines() -> Iterator[Line]:
+    """The evidence whole, the epoch in part: its batches take equally long."""
+    config = LongTailConfig.from_preset(PRESETS["cifar100-lt-100"], seed=0)
+    data = _cifar_100_lt(config)
+    ea = find_corrector("ea")
+
+    def ours() -> Shifts | None:
+        return ea.correct(_after_training(config, data), EvidencePlan()).shifts
+
+    with tempfile.TemporaryDirectory() as folder:
+        training = PartByPart(Path(folder), data.train)
+        seconds = alternate({"ours": ours, "training": lambda: training.batches(BATCHES)})
+        training.close()
+    part = len(data.train) / (BATCHES * BATCH)
+    yield Line.of(
+        "evidence + shifts", f"CIFAR-100-LT, imbalance 100, ResNet-32: {EvidencePlan().per_class} draws of each class",
+        f"one training epoch of {len(data.train):,} images ({BATCHES} batches, times {part:.1f})", at_most(0.5),
+        ours=seconds["ours"], theirs=[part * value for value in seconds["training"]],
+    )  # fmt: skip
+
+
+def _cifar_100_lt(config: LongTailConfig) -> LongTailData:
+    """As the program cuts it out of 500 images of each class; hardly any test images, which are not the matter here."""
+    whole = made_up_images(50_000)
+    whole = replace(whole, labels=np.arange(50_000) % whole.n_classes)
+    test = whole.subset(range(whole.n_classes))
+    manifest = cut_long_tail(
+        whole, dataset=config.dataset, profile=config.profile, imbalance=config.imbalance, seed=0, test=test
+    )
+    return LongTailData(manifest.select(whole), test, manifest)
+
+
+def _after_training(config: LongTailConfig, data: LongTailData) -> Trained:
+    """A run that has just been trained, of which nothing is known yet."""
+    counts = torch.tensor(data.counts, dtype=torch.float32)
+    setting = Setting(config, data.train, counts, 0, torch.device("cpu"))
+    fabric, run = Fabric(accelerator="cpu", devices=1), RunDirectory(Path("nowhere"))
+    return Trained(made_up_network().eval(), setting, data, run=run, fabric=fabric, reporter=Reporter())

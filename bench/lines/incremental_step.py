@@ -1,0 +1,126 @@
+"""Images a second of a later incremental step, beside avalanche-lib in a virtual environment of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.cifar_training import BATCH
+from bench.later_step import NEW, OLD, LaterStep
+from bench.line import Line, at_least
+from bench.measure import Work, alternate
+
+_ROOT = Path(__file__).parents[2]
+PYTHON = _ROOT / ".venv-avalanche" / "bin" / "python"
+EXEMPLARS, IMAGES, PART = 2_000, 5_000, 5
+
+
+def full_lines() -> Iterator[Line]:
+    """A fifth of an epoch for each round: exemplars and new images in the same proportion."""
+    n_exemplars, n_new = EXEMPLARS // PART, IMAGES // PART
+    with tempfile.TemporaryDirectory() as folder, Peer(n_exemplars, n_new) as peer:
+        ours = LaterStep(Path(folder), n_exemplars, n_new)
+        convolutions = Convolutions(ours, n_batches=(n_exemplars + n_new) / BATCH)
+        seconds = alternate(
+            {"ours": Work(ours.learn, ours.prepare), "avalanche": peer.epoch, "convolutions": convolutions.run}
+        )
+    about = peer.about
+    if about["images"] != n_exemplars + n_new:
+        raise RuntimeError(f"avalanche trained on {about['images']} images, not on {n_exemplars + n_new}.")
+    workload = (
+        f"ResNet-32, {EXEMPLARS:,} exemplars + {IMAGES:,} new images (a fifth of each), distillation, batch {BATCH}, "
+        f"torch {torch.__version__}"
+    )
+    against = f"avalanche-lib {about['avalanche']} (Replay + LwF, IcarlNet), torch {about['torch']}"
+    yield Line.of(
+        "incremental step", workload, against, at_least(1.5), ours=seconds["ours"], theirs=seconds["avalanche"],
+        limit="Incremental step",
+    )  # fmt: skip
+    yield Line.of(
+        "incremental step, its convolutions alone", workload, against, at_least(1.5),
+        ours=[convolutions.scale * value for value in seconds["convolutions"]], theirs=seconds["avalanche"],
+        limit="Incremental step",
+    )  # fmt: skip
+
+
+class Convolutions:
+    """What no program can leave out: each convolution of the student, forward and backward, and of the teacher."""
+
+    def __init__(self, step: LaterStep, n_batches: float) -> None:
+        self._n_batches = round(n_batches)
+        self.scale = n_batches / self._n_batches
+        images = step.batch()
+        self._taught = self._calls(step.teacher, images)
+        self._learned = self._calls(step.student.train(), images)
+        for number, (_, seen) in enumerate(self._learned):
+            seen.requires_grad_(number > 0)  # nobody asks for the slope at the images
+        self._slopes = [torch.randn_like(convolution(seen)) for convolution, seen in self._learned]
+
+    def run(self) -> None:
+        """As many times as the epoch has batches."""
+        for _ in range(self._n_batches):
+            with torch.no_grad():
+                for convolution, seen in self._taught:
+                    convolution(seen)
+            for (convolution, seen), slope in zip(self._learned, self._slopes, strict=True):
+                wanted = [convolution.weight, seen] if seen.requires_grad else [convolution.weight]
+                torch.autograd.grad(convolution(seen), wanted, slope)
+
+    @staticmethod
+    def _calls(network: torch.nn.Module, images: torch.Tensor) -> list[tuple[torch.nn.Module, torch.Tensor]]:
+        """Every convolution with what it sees."""
+        calls: list[tuple[torch.nn.Module, torch.Tensor]] = []
+        hooks = [
+            module.register_forward_pre_hook(lambda module, seen: calls.append((module, seen[0].detach().clone())))
+            for module in network.modules()
+            if isinstance(module, torch.nn.Conv2d)
+        ]
+        with torch.no_grad():
+            network(images)
+        for hook in hooks:
+            hook.remove()
+        return calls
+
+
+class Peer:
+    """avalanche in another process, which rests while it is not asked."""
+
+    def __init__(self, n_exemplars: int, n_new: int) -> None:
+        script = _ROOT / "bench" / "peers" / "avalanche_step.py"
+        numbers = (torch.get_num_threads(), n_exemplars, n_new, BATCH, OLD, NEW)
+        self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(
+            [PYTHON, script, *map(str, numbers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self._complaints, text=True, bufsize=1,
+        )  # fmt: skip
+        self.about: dict[str, Any] = self._answer()
+
+    def epoch(self) -> None:
+        """Train one."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self.about |= self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._complaints.seek(0)
+            raise RuntimeError(f"bench/peers/avalanche_step.py ended:\n{self._complaints.read()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._complaints.close()

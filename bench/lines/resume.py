@@ -1,0 +1,35 @@
+"""What a checkpoint after every epoch costs a training."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from bench.cifar_training import BATCH, PartByPart, made_up_images
+from bench.line import Line, at_most
+from bench.measure import alternate
+
+BATCHES, EPOCH = 2, 85  # as many as are timed, and as CIFAR-100-LT with imbalance 100 has (10,847 images)
+
+
+def lines() -> Iterator[Line]:
+    """Epochs of two batches, each with its end, beside two batches of an epoch that goes on."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(PartByPart(Path(folder, "with"), made_up_images(BATCHES * BATCH))) as saving,
+        closing(PartByPart(Path(folder, "without"), made_up_images(100 * BATCH))) as going_on,
+    ):
+        seconds = alternate(
+            {"with": lambda: saving.batches(BATCHES), "without": lambda: going_on.batches(BATCHES)}, rounds=15
+        )
+    without = [EPOCH / BATCHES * one for one in seconds["without"]]
+    ends = [own - other for own, other in zip(seconds["with"], seconds["without"], strict=True)]
+    yield Line.of(
+        "resume overhead",
+        f"ResNet-32, CIFAR-100-LT, a checkpoint for every epoch of {EPOCH} batches; {BATCHES} are timed, the end of an "
+        "epoch once, and the others reckoned",
+        "without checkpoints", at_most(1.02),
+        ours=[epoch + end for epoch, end in zip(without, ends, strict=True)], theirs=without,
+    )  # fmt: skip

@@ -1,0 +1,100 @@
+"""How many images a second the training loop gets through, beside the bare step and the usual script."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from torchvision import transforms
+
+from bench.cifar_training import BATCH, MEAN, STD, PartByPart, made_up_images, made_up_network, plain_step
+from bench.line import Line, at_least
+from bench.measure import alternate
+from energyalign.data.images import MemoryImages
+from energyalign.data.loader import make_loader
+
+BATCHES = 4  # of each contestant in each round
+WORKLOAD = "ResNet-32, CIFAR-shaped, batch 128, end to end with augmentation"
+
+
+def lines() -> Iterator[Line]:
+    """Of the loop as it is, and compiled."""
+    images = made_up_images(100 * BATCH)  # an epoch that does not end here
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(PartByPart(Path(folder, "plain"), images)) as plain,
+        closing(PartByPart(Path(folder, "compiled"), images, compile=True)) as compiled,
+    ):
+        seconds = alternate(
+            {
+                "ours": lambda: plain.batches(BATCHES),
+                "bare": _bare(images),
+                "script": _script(images),
+                "compiled": lambda: compiled.batches(BATCHES),
+            }
+        )
+    name = "training throughput"
+    yield Line.of(
+        name, WORKLOAD, "forward, backward and step on one fixed batch", at_least(0.95),
+        ours=seconds["ours"], theirs=seconds["bare"],
+    )  # fmt: skip
+    yield Line.of(
+        name, WORKLOAD, "torchvision PIL transforms, DataLoader with 2 workers, a plain step", at_least(1.2),
+        ours=seconds["ours"], theirs=seconds["script"],
+    )  # fmt: skip
+    yield Line.of(
+        name, f"{WORKLOAD}, --compile", "ours without; the compilation itself is not counted", at_least(1.1),
+        ours=seconds["compiled"], theirs=seconds["ours"], limit="Compiled training",
+    )  # fmt: skip
+
+
+def _bare(images: MemoryImages) -> Callable[[], None]:
+    step = plain_step(made_up_network())
+    batch = next(make_loader(images, batch_size=BATCH, seed=0).epoch(1))
+
+    def run() -> None:
+        for _ in range(BATCHES):
+            step(*batch)
+
+    return run
+
+
+def _script(images: MemoryImages) -> Callable[[], None]:
+    """What a tutorial would write: nobody cares for the layout, and an image is changed at a time."""
+    step = plain_step(made_up_network().to(memory_format=torch.contiguous_format))
+    loader = DataLoader(
+        _Pictures(images), BATCH, sampler=range(BATCHES * BATCH), num_workers=2, persistent_workers=True
+    )
+
+    def run() -> None:
+        for pictures, labels in loader:
+            step(pictures, labels)
+
+    return run
+
+
+class _Pictures(Dataset):  # type: ignore[type-arg]
+    """As torchvision keeps CIFAR: arrays, of which each becomes a picture when it is asked for."""
+
+    def __init__(self, images: MemoryImages) -> None:
+        self._pixels = images.images.permute(0, 2, 3, 1).contiguous().numpy()
+        self._labels = images.labels.tolist()
+        self._transform = transforms.Compose(
+            [
+                transforms.RandomCrop(32, padding=4),
+                transforms.RandomHorizontalFlip(),
+                transforms.ToTensor(),
+                transforms.Normalize(MEAN, STD),
+            ]
+        )
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self._transform(Image.fromarray(self._pixels[index])), self._labels[index]
