@@ -1,0 +1,82 @@
+"""What the benchmark makes of its measurements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.line import Line, at_least, at_most
+from bench.measure import Work, alternate
+from bench.table import Table, amount
+
+
+def line(ratio: float, *, faster: bool = True, spread: float = 0.01, **changes: object) -> Line:
+    goal = at_least(2.0) if faster else at_most(2.0)
+    made = Line("name", "workload", "against", ratio, ratio - spread, ratio + spread, 7, 1.0, 2.0, goal)
+    return replace(made, **changes)
+
+
+def test_ratios_say_how_many_times_faster_or_longer() -> None:
+    ours, theirs = [1.0, 2.0, 1.0], [4.0, 6.0, 5.0]
+    faster = Line.of("n", "w", "a", at_least(4.0), ours=ours, theirs=theirs)
+    assert (faster.ratio, faster.passed, faster.verdict) == (4.0, True, "pass")
+    longer = Line.of("n", "w", "a", at_most(0.2), ours=ours, theirs=theirs)
+    assert (longer.ratio, longer.passed, longer.verdict) == (0.25, False, "FAIL")
+    assert replace(longer, limit="Heading").verdict == "limit: Heading"
+
+
+def test_a_single_figure_is_held_against_its_bound() -> None:
+    assert Line.single("n", "w", "a", 150.0, 200.0, unit="bytes").passed
+    assert not Line.single("n", "w", "a", 250.0, 200.0, unit="bytes").passed
+
+
+def test_exponents_are_medians_of_rounds() -> None:
+    measured = Line.exponent("n", "w", "time", [0.9, 1.0, 1.3], 1.1)
+    assert (measured.ratio, measured.passed) == (1.0, True)
+    assert not Line.exponent("n", "w", "memory", [1.5], 1.1).passed
+
+
+def test_every_other_round_goes_backwards_after_one_that_does_not_count() -> None:
+    order: list[str] = []
+    works = {name: Work(lambda name=name: order.append(name), lambda: order.append("ready")) for name in "ab"}
+    seconds = alternate(works, rounds=2)
+    assert [name for name in order if name != "ready"] == ["a", "b", "a", "b", "b", "a"]
+    assert order[::2] == ["ready"] * 6
+    assert {name: len(taken) for name, taken in seconds.items()} == {"a": 2, "b": 2}
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+    table = Table((line(3.0), line(1.5, faster=False, name="other")), command="make bench", minutes=2.0)
+    table.write(tmp_path / "table.json")
+    assert Table.read(tmp_path / "table.json") == table
+    assert "| name | workload | against | 3× | 2.99 to 3.01 | 1 s | 2 s | ≥ 2× | pass |" in table.markdown()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_slower"),
+    [
+        (line(3.0), line(2.5), True),
+        (line(3.0), line(2.8), False),
+        (line(3.0, spread=0.6), line(2.5), False),
+        (line(3.0), line(4.0), False),
+        (line(1.0, faster=False), line(1.2, faster=False), True),
+        (line(1.0, faster=False), line(0.8, faster=False), False),
+        (line(3.0), line(2.0, name="new"), False),
+    ],
+)
+def test_what_lost_more_than_a_tenth_is_named(before: Line, now: Line, is_slower: bool) -> None:
+    assert bool(Table((now,)).slower_than(Table((before,)))) is is_slower
+
+
+def test_tables_of_other_machines_are_not_compared() -> None:
+    assert Table((line(2.0),)).slower_than(Table((line(3.0),), machine={"processor": "another"})) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(0.0123, "s", "12.3 ms"), (12.34, "s", "12.3 s"), (2e8, "bytes", "200 MB"), (1.1, "", "1.1")],
+)
+def test_amounts(value: float, unit: str, text: str) -> None:
+    assert amount(value, unit) == text
