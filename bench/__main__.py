@@ -24,7 +24,7 @@ SUBJECTS = (
     "energies", "streamed", "marginal", "jenks", "inference", "sklearn_wrapper", "training", "teacher", "evidence",
     "cold_start", "resume",
 )  # fmt: skip
-FULL_SUBJECTS = ("incremental_step", "incremental_memory", "fit_memory", "growth")
+FULL_SUBJECTS = ("incremental_step", "growth", "fit_memory", "incremental_memory")
 
 
 def main() -> int:

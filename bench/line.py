@@ -53,6 +53,8 @@ class Line:
     goal : Goal
     limit : str
         Where the goal is out of reach, the heading in docs/performance.md that shows why.
+    floor : float
+        What is reached all the same: a worse ratio is a failure.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Line:
     goal: Goal
     unit: str = "s"
     limit: str = ""
+    floor: float = 0.0
 
     @classmethod
     def of(
@@ -79,22 +82,21 @@ class Line:
         ours: Sequence[float],
         theirs: Sequence[float],
         limit: str = "",
+        floor: float = 0.0,
     ) -> Self:
         """From seconds measured in turns."""
         pairs = zip(ours, theirs, strict=True)
         ratios = [other / own if goal.faster else own / other for own, other in pairs]
         low, median, high = statistics.quantiles(ratios, n=4, method="inclusive")
         own, other = statistics.median(ours), statistics.median(theirs)
-        return cls(name, workload, against, median, low, high, len(ratios), own, other, goal, limit=limit)
+        return cls(name, workload, against, median, low, high, len(ratios), own, other, goal, limit=limit, floor=floor)
 
     @classmethod
-    def single(
-        cls, name: str, workload: str, against: str, value: float, bound: float, *, unit: str, limit: str = ""
-    ) -> Self:
+    def single(cls, name: str, workload: str, against: str, value: float, bound: float, *, unit: str) -> Self:
         """A figure that is the same however often it is taken, and may be at most so much."""
         return cls(
             name, workload, against, value / bound, value / bound, value / bound, 1, value, bound, at_most(1.0),
-            unit=unit, limit=limit,
+            unit=unit,
         )  # fmt: skip
 
     @classmethod
@@ -119,7 +121,8 @@ class Line:
         """In a word, and the place that shows the limit."""
         if self.passed:
             return "pass"
-        return f"limit: {self.limit}" if self.limit else "FAIL"
+        reached = self.ratio >= self.floor if self.goal.faster else self.ratio <= self.floor
+        return f"limit: {self.limit}" if self.limit and reached else "FAIL"
 
     def to_json(self) -> dict[str, Any]:
         """All of it, and what follows from it."""

@@ -36,14 +36,17 @@ def full_lines() -> Iterator[Line]:
     yield from _lines("energies", "samples", many_samples, lambda n: _energies(n, 1_000), memory=_CONSTANT)
     yield from _lines("energies", "classes", many_classes, lambda k: _energies(10_000, k), memory=_LINEAR)
     yield from _lines("marginal", "samples", (20_000, 40_000, 80_000), lambda n: _marginal(n, 500), memory=_CONSTANT)
+    yield from _lines("marginal", "classes", (200, 400, 800), lambda k: _marginal(16_000, k))
     yield from _lines("marginal", "classes", (1_100, 2_200, 4_400), lambda k: _marginal(4_000, k), memory=_LINEAR)
     yield from _lines("marginal", "clusters", (10, 40, 160), _marginal_in_clusters)
-    yield from _lines("Jenks", "counts", (4_000, 16_000, 64_000), lambda n: _jenks(n, 8), time=_NEARLY_LINEAR)
+    yield from _lines(
+        "Jenks", "counts", (4_000, 16_000, 64_000), lambda n: _jenks(n, 8), time=_NEARLY_LINEAR, memory=_LINEAR
+    )
     yield from _lines("Jenks", "clusters", (10, 20, 40), lambda m: _jenks(8_142, m))
     yield from _lines("evidence", "samples", (5_000, 10_000, 20_000), lambda n: _collected(n, 100))
     yield from _lines("evidence", "classes", (100, 200, 400), lambda k: _collected(5_000, k))
     yield from _lines("report", "samples", many_samples, lambda n: _report(n, 200))
-    yield from _lines("report", "classes", (200, 400, 800), lambda k: _report(8_000, k))
+    yield from _lines("report", "classes", (200, 400, 800), lambda k: _report(8_000, k), memory=_LINEAR)
 
 
 def _lines(

@@ -27,7 +27,7 @@ def lines() -> Iterator[Line]:
     seconds = alternate({"ours": ours, "LBFGS": lambda: _bias_only_fit(tensor)})
     yield Line.of(
         "marginal estimator", f"100,000 × 1,000, largest slope {_SLOPE:g}",
-        "bias-only logistic fit by torch LBFGS, without standard errors", at_least(5),
+        "bias-only logistic fit by torch LBFGS in float64, without standard errors", at_least(5),
         ours=seconds["ours"], theirs=seconds["LBFGS"],
     )  # fmt: skip
 

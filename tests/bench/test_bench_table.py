@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,16 @@ def test_ratios_say_how_many_times_faster_or_longer() -> None:
     assert (faster.ratio, faster.passed, faster.verdict) == (4.0, True, "pass")
     longer = Line.of("n", "w", "a", at_most(0.2), ours=ours, theirs=theirs)
     assert (longer.ratio, longer.passed, longer.verdict) == (0.25, False, "FAIL")
-    assert replace(longer, limit="Heading").verdict == "limit: Heading"
+    assert replace(longer, limit="Heading", floor=0.3).verdict == "limit: Heading"
+    assert replace(longer, limit="Heading", floor=0.24).verdict == "FAIL"
+
+
+def test_limits_are_explained_under_the_headings_that_they_name() -> None:
+    root = Path(__file__).parents[2]
+    headings = re.findall(r"^#+ (.*)$", (root / "docs" / "performance.md").read_text(), re.MULTILINE)
+    named = [name for path in root.glob("bench/lines/*.py") for name in re.findall(r'limit="(.*?)"', path.read_text())]
+    assert named
+    assert set(named) <= set(headings)
 
 
 def test_a_single_figure_is_held_against_its_bound() -> None:

@@ -15,6 +15,7 @@ from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import Evidence
 from energyalign.core.mean_posterior import MeanPosterior
+from energyalign.core.thinning import thinned
 
 
 def solve(logits: np.ndarray, goal: np.ndarray | None = None, tolerance: float = 1e-10) -> balancing.Balance:
@@ -69,6 +70,29 @@ def test_with_and_without_the_matrix(scale: float, monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(mass, 1 / 12, atol=max(1e-10, 1e-12 * np.ptp(logits)))
     if scale == 1.0:  # otherwise the biases themselves are known only roughly: the problem is nearly flat
         np.testing.assert_allclose(free.biases, dense.biases, atol=1e-7)
+
+
+@pytest.mark.parametrize("scale", [2.0, 120.0, 400.0])
+def test_many_clusters_whose_curvature_steps_do_not_show(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    logits = scale * rng.normal(size=(900, 150))
+    solution = solve(logits)
+    mass = softmax(logits + solution.biases, axis=1).mean(0)
+    np.testing.assert_allclose(mass, 1 / 150, atol=max(1e-10, 1e-12 * np.ptp(logits)))
+
+
+def test_much_evidence_is_approached_with_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits = np.random.default_rng(1).normal(size=(400, 12))
+    whole = solve(logits)
+    monkeypatch.setattr(balancing, "_ROUGH_NUMBERS", 600)
+    np.testing.assert_allclose(solve(logits).biases, whole.biases, atol=1e-7)
+    # A class that no sample of the part can be.
+    logits[:, 3] = np.where(np.arange(400) == 399, 2.0, -np.inf)
+    some = thinned(Evidence.from_arrays(logits), 50).keep
+    assert some is not None
+    assert not some[399]
+    goal = np.where(np.arange(12) == 3, 1e-4, (1 - 1e-4) / 11)
+    np.testing.assert_allclose(solve(logits, goal).moments.mass, goal, atol=1e-9)
 
 
 @pytest.mark.parametrize("start", [0.0, 5.0, 60.0, 1e4])

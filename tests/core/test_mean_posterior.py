@@ -57,6 +57,13 @@ def test_mass_and_curvature_are_the_derivatives_they_claim_to_be() -> None:
         np.testing.assert_allclose((up.mass - down.mass) / (2 * step), moments.curvature[k], atol=1e-9)
 
 
+def test_the_curvature_times_a_vector_needs_no_matrix() -> None:
+    moments = model().moments(BIASES, curvature=True)
+    vector = np.array([1.0, -2.0, 0.3])
+    product = model().curvature_times(BIASES, moments.mass, vector)
+    np.testing.assert_allclose(product, moments.curvature @ vector, atol=1e-15)
+
+
 def test_log_mass_where_the_mass_underflows() -> None:
     biases = np.array([0.0, -2000.0, 900.0])
     partition = logsumexp(LOGITS + biases[SHARED.indices], axis=1, keepdims=True)

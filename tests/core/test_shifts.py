@@ -239,3 +239,17 @@ class TestFiles:
         (tmp_path / "a.json").write_text("[1, 2]")
         with pytest.raises(EnergyAlignError, match=r"a\.json: not a file of shifts"):
             Shifts.load(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_many_predictions_are_those_of_each_row(dtype: type, make_shifts: Make) -> None:
+    shifts = make_shifts([1.0, -2.0, 0.5])
+    logits = np.random.default_rng(1).normal(size=(150_001, 3)).astype(dtype)
+    exact = np.float32 if dtype == np.float16 else dtype
+    expected = (logits.astype(exact) + shifts.values.astype(exact)).argmax(1)
+    assert np.array_equal(shifts.predict(logits), expected)
+    logits[140_000, 2] = np.nan
+    with pytest.raises(EnergyAlignError, match="NaN"):
+        shifts.predict(logits)
+    with pytest.raises(EnergyAlignError, match=r"shape \(150001, 2\)"):
+        shifts.predict(logits[:, :2])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 
+import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from energyalign.core.threads import Threads
+from energyalign.core.parts import Rows, Stretch
+from energyalign.core.threads import Threads, ThreadsOfEachPass
 
 
 def slow_square(number: int) -> int:
@@ -27,7 +29,7 @@ def test_as_many_threads_as_linear_algebra_has_and_no_more_within_them() -> None
     def within(_: int) -> tuple[int, int]:
         both.wait(timeout=30)  # two at once, or it breaks
         with Threads() as inner:
-            return threading.get_ident(), inner._jobs
+            return threading.get_ident(), inner.jobs
 
     with threadpool_limits(2, user_api="blas"), Threads() as threads:
         found = list(threads.map_all(within, [0, 1]))
@@ -41,3 +43,31 @@ def test_an_error_in_a_thread_is_raised_here() -> None:
 
     with threadpool_limits(2, user_api="blas"), Threads() as threads, pytest.raises(ValueError, match="number 0"):
         list(threads.map_all(fail, [0, 1, 2]))
+
+
+def blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_linear_algebra_has_its_threads_again_whoever_ends_first() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        first, second = Threads(), Threads()
+        first.__enter__()
+        second.__enter__()
+        assert (first.jobs, second.jobs, blas_threads()) == (2, 2, {1})
+        first.__exit__()
+        assert blas_threads() == {1}
+        second.__exit__()
+        assert blas_threads() == {2}
+
+
+def test_linear_algebra_has_its_threads_again_after_an_error_and_when_nobody_wants_the_rest() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        with pytest.raises(ZeroDivisionError), Threads():
+            raise ZeroDivisionError
+        results = ThreadsOfEachPass().map(
+            lambda stretch: stretch, [Stretch(Rows(np.zeros((9, 3))), 0, 3, None, None, None)] * 4
+        )
+        next(results)
+        results.close()
+        assert blas_threads() == {2}

@@ -91,6 +91,9 @@ def test_every_learner_comes_back_from_the_json_of_its_run() -> None:
         for method in METHODS.values():
             config = LongTailConfig.from_preset(preset, find_learner(method.learner), seed=3)
             assert LongTailConfig.from_json(config.to_json()) == config
+            compiled = replace(config, compile=True)
+            assert LongTailConfig.from_json(compiled.to_json()) == compiled
+            assert "compile" not in config.to_json()  # so that runs from before there was a choice are still good
 
 
 @pytest.mark.parametrize("table", [table_of, matrix_of])

@@ -15,11 +15,16 @@ from energyalign.core.remembered_curvature import RememberedCurvature
 from energyalign.core.thinning import thinned
 
 # Up to this many clusters every step has the curvature as a matrix: it costs so much less than the posteriors then.
-MOST_DENSE = 128
+ALWAYS_DENSE = 128
+# Up to this many the curvature can be a matrix; above, only its products with vectors are formed.
+MOST_DENSE = 1024
+# Between and above, steps that remember the curvature come first. These many may they be, and so often may they fail.
+_MOST_REMEMBERING = 40
+_MOST_REJECTED = 1
 _MOST_STEPS = 500
 _MOST_STALLED = 20
 _SMALLEST_DAMPING = 1e-4
-_UNDAMPABLE = 10.0
+_UNDAMPABLE = 10.0  # so that the step that cannot fail comes next
 _UNDERFLOW = 1e-200
 _WIDE = 20.0  # a mean spread of logits above this asks for a temperature
 _COOLING = 4.0
@@ -46,9 +51,10 @@ class Balance:
 def balance(evidence: Evidence, clusters: Clusters, goal: Floats, tolerance: float) -> Balance:
     r"""Minimise :math:`F(b) = \overline{\log\sum_k e^{f_k+b_k}} - \sum_c g_c b_c`, whose slope is mass - goal.
 
-    Damped Newton steps. A step after which F has not fallen is tried again with more damping. At the last
-    comes the step :math:`b_c \leftarrow b_c + \log(g_c / \bar p_c)`: it minimises a majorant of F, so that F
-    cannot rise, and the iteration cannot diverge. Clusters of goal 0 (masked ones) keep bias 0.
+    Damped Newton steps; for many clusters first steps that remember the curvature (limited-memory BFGS), as long as
+    they succeed. A step after which F has not fallen is tried again with more damping. At the last comes the step
+    :math:`b_c \leftarrow b_c + \log(g_c / \bar p_c)`: it minimises a majorant of F, so that F cannot rise, and the
+    iteration cannot diverge. Clusters of goal 0 (masked ones) keep bias 0.
 
     Logits so far apart that every posterior is nearly 0 or 1 leave F almost piecewise linear, where Newton's
     method is lost. They are first divided by a temperature that is lowered to 1 in stages, each starting
@@ -63,7 +69,7 @@ def balance(evidence: Evidence, clusters: Clusters, goal: Floats, tolerance: flo
         if rough is evidence:
             raise
         # A class that only samples left out can be may have no solution in the part.
-        biases = np.zeros(len(goal))
+        biases = _approach(evidence, clusters, goal, spread, remembered, to_the_end=False)
     problem = _Problem(MeanPosterior(evidence, clusters), goal, remembered)
     return problem.minimise(biases, tolerance, _ROUNDING * spread)
 
@@ -97,22 +103,26 @@ class _Problem:
         self.model, self.goal = model, goal
         self.active = goal > 0
         self._remembered = remembered or RememberedCurvature()
+        self._remembering = len(goal) > ALWAYS_DENSE
 
     def minimise(self, biases: Floats, tolerance: float, rounding: float = 0.0) -> Balance:
         """Iterate until the gap is within the tolerance, or within rounding and no longer falling."""
         point = best = self._at(biases)
-        damping, stalled = 0.0, 0
-        for _ in range(_MOST_STEPS):
+        damping, stalled, rejected = 0.0, 0, 0
+        for number in range(_MOST_STEPS):
             stalled = 0 if point.largest_gap < best.largest_gap else stalled + 1
             best = point if point.largest_gap < best.largest_gap else best
             if best.largest_gap <= (tolerance if stalled < _MOST_STALLED else max(tolerance, rounding)):
                 return best
+            if self._remembering and (rejected > _MOST_REJECTED or number >= _MOST_REMEMBERING):
+                self._remembering = False
+                point, damping = self._at(point.biases), 0.0
             newton = damping <= 1.0 and bool(np.all(point.moments.mass[self.active] > _UNDERFLOW))
             step = self._newton_step(point, damping) if newton else self._majorised_step(point)
             trial = self._at(point.biases + step)
             if newton and not self._descends(point, trial):
-                # The curvature that is remembered cannot be damped: the step that cannot fail comes next.
-                damping = max(_SMALLEST_DAMPING, 10 * damping) if point.moments.curvature is not None else _UNDAMPABLE
+                rejected += 1
+                damping = _UNDAMPABLE if self._remembering else max(_SMALLEST_DAMPING, 10 * damping)
                 continue
             self._remembered.add(trial.biases - point.biases, trial.gap - point.gap)
             point = trial
@@ -125,7 +135,7 @@ class _Problem:
 
     def _at(self, biases: Floats) -> Balance:
         biases = np.where(self.active, biases - biases[self.active].mean(), 0.0)
-        moments = self.model.moments(biases, curvature=len(self.goal) <= MOST_DENSE)
+        moments = self.model.moments(biases, curvature=not self._remembering and len(self.goal) <= MOST_DENSE)
         objective = moments.log_partition - float(self.goal @ biases) / self.model.temperature
         return Balance(biases, moments, moments.mass - self.goal, objective)
 
@@ -141,6 +151,11 @@ class _Problem:
         step = np.zeros(len(self.goal))
         mass = point.moments.mass[self.active]
         log_mass = np.log(mass) if np.all(mass > _UNDERFLOW) else self.model.log_mass(point.biases)[self.active]
+        if np.any(np.isneginf(log_mass)):
+            raise EnergyAlignError(
+                "estimator 'marginal' cannot give every class its share: one of them is -inf in all samples that it is "
+                "estimated from. Share shifts over clusters of classes, or use estimator='prior'."
+            )
         step[self.active] = np.log(self.goal[self.active]) - log_mass
         return self.model.temperature * step
 
@@ -148,8 +163,10 @@ class _Problem:
         """Newton's step, or a unit step downhill where the curvature is singular."""
         mass, curvature = point.moments.mass, point.moments.curvature
         step = np.zeros(len(self.goal))
-        if curvature is None:
-            step = -self._remembered.inverse_times(point.gap, mass)
+        if self._remembering:
+            step = -self._remembered.inverse_times(point.gap, mass) / self.model.temperature
+        elif curvature is None:
+            step = self._conjugate_gradients(point, damping)
         else:
             inner = np.ix_(self.active, self.active)
             matrix = hold_constant((curvature + damping * np.diag(mass))[inner])
@@ -158,6 +175,22 @@ class _Problem:
             except np.linalg.LinAlgError:
                 step[self.active] = -np.sign(point.gap[self.active])
         return self.model.temperature * step
+
+    def _conjugate_gradients(self, point: Balance, damping: float) -> Floats:
+        """Newton's step for very many clusters, from products with the curvature alone."""
+        from scipy.sparse.linalg import LinearOperator, cg
+
+        mass = point.moments.mass
+        shape = (len(mass), len(mass))
+        inverse_mass = np.divide(1.0, mass, out=np.zeros(len(mass)), where=mass > 0)
+
+        def product(column: Floats) -> Floats:
+            vector = column.ravel()
+            return self.model.curvature_times(point.biases, mass, vector) + damping * mass * vector
+
+        preconditioner = LinearOperator(shape, matvec=lambda column: inverse_mass * column.ravel())
+        operator = LinearOperator(shape, matvec=product)
+        return np.asarray(cg(operator, -point.gap, rtol=1e-2, maxiter=30, M=preconditioner)[0])
 
 
 def hold_constant(curvature: Floats) -> Floats:

@@ -67,6 +67,14 @@ class BiasedModel:
             sums.add(float(share @ piece.log_partition), mass, *products)
         return sums
 
+    def products_times(self, blocks: Iterable[Block], *, vector: Floats) -> Sums:
+        """The products p pᵀ times a vector, without the matrix."""
+        sums = Sums((len(self.biases),))
+        for posterior, share in self.posteriors(blocks):
+            along = posterior @ like(vector, posterior)
+            sums.add(to_numpy((along * like(share, posterior)) @ posterior))
+        return sums
+
     def depths(self, blocks: Iterable[Block]) -> Sums:
         """How far the logits in play are below the log-partition of their sample, and how many they are."""
         sums = Sums((), ())

@@ -60,8 +60,9 @@ def _estimate_monotone(evidence: Evidence, estimator: Estimator) -> Estimate:
         stand_in[k] = usable[np.argmin(np.abs(evidence.counts[usable] - evidence.counts[k]))]
     assignment = np.unique(stand_in, return_inverse=True)[1]
     rarest = usable[np.argmin(evidence.counts[usable])]
-    # Where all classes are in play these are the clusters of `per-class`, whose energies need not be estimated again.
-    alone = Clusters(tuple(assignment.tolist()), int(assignment[rarest]), "per-class")
+    # Where no class has to join another, these are the clusters of `per-class`, whose energies may be known already.
+    name = "given" if evidence.unseen.any() else "per-class"
+    alone = Clusters(tuple(assignment.tolist()), int(assignment[rarest]), name)
     energies = _energies(evidence, estimator, alone)
     own, own_errors = energies.values[alone.indices], energies.standard_errors[alone.indices]
     values, errors = smooth(own, own_errors, evidence.counts, evidence.usable)

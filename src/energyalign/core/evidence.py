@@ -25,6 +25,7 @@ from energyalign.core.arrays import (
 from energyalign.core.checks import check_counts, check_groups, check_labels, per_sample
 from energyalign.core.compiled import ONE_PASS, worthwhile
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.exponential_sums import SumOfExponentials
 from energyalign.core.free_energy import Counted, FreeEnergy
 from energyalign.core.parts import IN_TURN, NUMBERS_PER_PART, Block, Engine, Mergeable, Part, Rows, Source, Stretch
 from energyalign.core.threads import ThreadsOfEachPass
@@ -333,10 +334,10 @@ def _fill(fill: Callable[[Iterable[Block]], Total], most_rows: int, stretch: Str
 
 
 def _energies(n_classes: int, compiled: bool, blocks: Iterable[Block]) -> FreeEnergy:
-    energy = FreeEnergy(n_classes)
+    energy, sum_of = FreeEnergy(n_classes), SumOfExponentials(compiled=compiled)
     for block in blocks:
         try:
-            energy.add(Counted(block.logits, block.weights, block.repeats, first_row=0), compiled=compiled)
+            energy.add(Counted(block.logits, block.weights, block.repeats, first_row=0), sum_of)
         except EnergyAlignError:
             refuse_bad_value(block.logits, block.samples)  # by its number in the evidence, not in the block
             raise

@@ -13,8 +13,10 @@ from energyalign.core.compiled import require_installed
 # Within a piece, sums of so few rows that float32 loses nothing that matters are added up in float64.
 _SHORT_SUM = 128
 
-# A sum of at least this much has lost nothing that matters to the smallest number of float32, nor has that of squares.
+# A sum of at least this much for a weight of 1 has lost nothing that matters to the smallest number of float32, nor has
+# that of squares. One of at most this much can be squared.
 _SMALLEST_SUM = 1e-9
+_LARGEST_SUM = 1e100
 
 # Rows are reduced in pieces that fit the processor's cache with what is computed of them.
 _PIECE_ROWS = 1024
@@ -45,36 +47,35 @@ class SumOfExponentials:
     Parameters
     ----------
     compiled : bool
-        By machine code, which takes NumPy arrays; otherwise by operations of the array's own library.
+        Those of NumPy by machine code; otherwise by operations of the array's own library.
     """
 
     def __init__(self, *, compiled: bool) -> None:
-        self._kernel: Kernel = _compiled_sums if compiled else _array_sums
         self._compiled = compiled
         self._plainly = True
 
     def rows(self, block: Array) -> int:
         """How many rows make a piece."""
-        if self._compiled:
-            return int(block.shape[0])
-        most = _PIECE_NUMBERS if isinstance(block, np.ndarray) else _PIECE_NUMBERS_ELSEWHERE
-        return min(_PIECE_ROWS, max(1, most // int(block.shape[1])))
+        if not isinstance(block, np.ndarray):
+            return min(_PIECE_ROWS, max(1, _PIECE_NUMBERS_ELSEWHERE // int(block.shape[1])))
+        return len(block) if self._compiled else min(_PIECE_ROWS, max(1, _PIECE_NUMBERS // block.shape[1]))
 
     def __call__(self, piece: Array, weights: Floats, squares: Floats, *, first_row: int) -> ExponentialSums:
         """The sums of a piece, whose bad values are reported by the numbers of their rows."""
         logits = working_precision(piece)
+        kernel: Kernel = _compiled_sums if self._compiled and isinstance(piece, np.ndarray) else _array_sums
         # Most logits are so near 0 that nothing need be subtracted, nor the largest be found. Once that has failed, it
         # is not tried again: the next pieces will be alike.
         if self._plainly:
             with np.errstate(over="ignore", invalid="ignore"):
-                sums = self._kernel(logits, None, weights, squares)
-            if np.all(sums[0] >= _SMALLEST_SUM) and np.all(np.isfinite(sums)):
+                sums = kernel(logits, None, weights, squares)
+            if np.all(sums[0] >= _SMALLEST_SUM * weights.max()) and np.all(sums <= _LARGEST_SUM):  # false for NaN
                 return ExponentialSums(np.zeros(logits.shape[1]), *sums)
             self._plainly = False
         logits, reference = _below_peaks(logits, weights > 0, first_row)
         xp = namespace(reference)
         finite = xp.where(reference == -xp.inf, xp.zeros_like(reference), reference)
-        return ExponentialSums(to_numpy(reference).astype(np.float64), *self._kernel(logits, finite, weights, squares))
+        return ExponentialSums(to_numpy(reference).astype(np.float64), *kernel(logits, finite, weights, squares))
 
 
 def _below_peaks(logits: Array, counted: Array, first_row: int) -> tuple[Array, Array]:

@@ -107,9 +107,8 @@ class FreeEnergy:
         # Nothing of a block with a bad value is kept: it is merged only once all of it was read.
         return self.merge(_energy_of(whole, compiled))
 
-    def add(self, rows: Counted, *, compiled: bool) -> None:
-        """Add checked samples, those of NumPy by compiled loops if told so."""
-        sum_of = SumOfExponentials(compiled=compiled and isinstance(rows.logits, np.ndarray))
+    def add(self, rows: Counted, sum_of: SumOfExponentials) -> None:
+        """Add checked samples, summed in this way."""
         for piece in rows.cut(sum_of.rows(rows.logits)):
             weights = piece.weights * piece.repeats
             once = np.all(piece.weights == 1.0)
@@ -206,7 +205,7 @@ def _energy_of(rows: Counted, compiled: bool) -> FreeEnergy:
 
     def energy(part: Counted) -> FreeEnergy:
         found = FreeEnergy(n_classes)
-        found.add(part, compiled=compiled)
+        found.add(part, SumOfExponentials(compiled=compiled))
         return found
 
     if not isinstance(rows.logits, np.ndarray) or rows.logits.size <= NUMBERS_PER_PART:

@@ -66,6 +66,11 @@ class MeanPosterior:
         log_partition, mass, *products = self.accumulate(partial(self.at(biases).moments, curvature=curvature)).values
         return Moments(float(log_partition), mass, np.diag(mass) - products[0] if curvature else None)
 
+    def curvature_times(self, biases: Floats, mass: Floats, vector: Floats) -> Floats:
+        """The curvature at `biases` times a vector, without the matrix, in one pass."""
+        (products,) = self.accumulate(partial(self.at(biases).products_times, vector=vector)).values
+        return mass * vector - products
+
     def spread(self) -> float:
         """Mean distance of a logit from the log-partition of its sample, over samples and classes in play."""
         distance, weight = self.accumulate(self.at(np.zeros(self.clusters.n_clusters)).depths).values

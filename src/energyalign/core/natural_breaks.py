@@ -13,7 +13,8 @@ class _Groups:
     """Sums over sorted distinct values, from which the squared distances within any group are found at once."""
 
     def __init__(self, values: Floats, counts: Ints) -> None:
-        centred = values - np.average(values, weights=counts)  # so that little cancels below
+        # So that little cancels below; in long double, for squares of millions of millions.
+        centred = (values - np.average(values, weights=counts)).astype(np.longdouble)
         self._weight, self._first, self._second = (
             np.concatenate([[0.0], np.cumsum(counts * centred**power)]) for power in range(3)
         )
@@ -21,7 +22,7 @@ class _Groups:
     def distances(self, start: Ints, stop: Ints) -> Floats:
         """Squared distances to their mean of the values from `start` to before `stop`."""
         weight, first, second = (s[stop] - s[start] for s in (self._weight, self._first, self._second))
-        return np.asarray(np.maximum(second - first**2 / weight, 0.0))
+        return np.asarray(np.maximum(second - first**2 / weight, 0.0), dtype=np.float64)
 
 
 class _Layer(NamedTuple):

@@ -130,6 +130,7 @@ class Shifts:
         """The class number of the largest corrected logit, per sample."""
         if not isinstance(logits, np.ndarray) or logits.ndim != 2 or logits.size <= _PIECE_NUMBERS:
             return self._largest(logits, self.values)
+        self._check_shape(logits)
         # In pieces that stay in the processor's cache: a second array as large as the first would cost more. And shifts
         # that are there for each row are added faster than one row of them for all.
         rows = max(1, _PIECE_NUMBERS // logits.shape[1])
@@ -196,13 +197,16 @@ class Shifts:
         except EnergyAlignError as error:
             raise EnergyAlignError(f"{path}: {error}") from error
 
-    def _check(self, logits: Array) -> None:
+    def _check_shape(self, logits: Array) -> None:
         if not hasattr(logits, "dtype") or not is_floating(logits):
             raise EnergyAlignError(f"logits must be a floating array, not {getattr(logits, 'dtype', type(logits))}.")
         if logits.ndim < 1 or logits.shape[-1] != self.n_classes:
             raise EnergyAlignError(
                 f"logits of shape {tuple(logits.shape)} do not fit shifts for {self.n_classes} classes."
             )
+
+    def _check(self, logits: Array) -> None:
+        self._check_shape(logits)
         xp = namespace(logits)
         if bool(xp.any(xp.isnan(logits))):
             raise EnergyAlignError("logits to correct contain NaN: mend the model or drop those samples.")

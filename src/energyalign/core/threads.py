@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cached_property
 from multiprocessing.pool import ThreadPool
 from typing import Self, TypeVar
 
@@ -19,10 +20,42 @@ Result = TypeVar("Result")
 FEWEST_NUMBERS = 1 << 17
 
 
-@cache
-def _linear_algebra() -> ThreadpoolController:
-    """To look through the libraries of this process takes milliseconds, and NumPy's is there from the beginning."""
-    return ThreadpoolController().select(user_api="blas")
+class _LinearAlgebra:
+    """Its threads: one, as long as anybody in this process has threads of their own at work."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._jobs = 1
+
+    @cached_property
+    def _libraries(self) -> ThreadpoolController:
+        """To look through those of this process takes milliseconds, and NumPy's is there from the beginning."""
+        return ThreadpoolController().select(user_api="blas")
+
+    def limit(self) -> int:
+        """From now on it has one thread; how many it had."""
+        with self._lock:
+            if self._users == 0:
+                self._jobs = max((library["num_threads"] for library in self._libraries.info()), default=1)
+                self._limits = self._libraries.limit(limits=1)
+            self._users += 1
+            return self._jobs
+
+    def release(self) -> None:
+        """One user less; after the last it has as many as before."""
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limits.restore_original_limits()
+
+
+_LINEAR_ALGEBRA = _LinearAlgebra()
+_own = threading.local()
+
+
+def _begin_thread() -> None:
+    _own.is_one_of_many = True
 
 
 class Threads:
@@ -32,18 +65,19 @@ class Threads:
     """
 
     def __init__(self) -> None:
-        # Before any of them is limited.
-        self._jobs = max((library["num_threads"] for library in _linear_algebra().info()), default=1)
         self._pool: ThreadPool | None = None
 
     def __enter__(self) -> Self:
-        self._limits = _linear_algebra().limit(limits=1)
+        jobs = _LINEAR_ALGEBRA.limit()
+        self.jobs = 1 if getattr(_own, "is_one_of_many", False) else jobs
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.terminate()  # its threads are daemons: one in the middle of a long part holds nobody up
-        self._limits.restore_original_limits()
+        try:
+            if self._pool is not None:
+                self._pool.terminate()  # its threads are daemons: one in the middle of a long part holds nobody up
+        finally:
+            _LINEAR_ALGEBRA.release()
 
     def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
         """Some at once; many small ones need no threads."""
@@ -54,12 +88,12 @@ class Threads:
 
     def map_all(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Some at once; one alone needs no threads."""
-        if self._jobs == 1 or len(items) == 1:
+        if self.jobs == 1 or len(items) == 1:
             return map(work, items)
-        pool = self._pool = self._pool or ThreadPool(self._jobs)
+        pool = self._pool = self._pool or ThreadPool(self.jobs, initializer=_begin_thread)
         return in_order(
             items,
-            self._jobs + 1,  # the next is ready when one is done; more would only hold their results in memory
+            self.jobs + 1,  # the next is ready when one is done; more would only hold their results in memory
             submit=lambda item: pool.apply_async(work, (item,)),
             collect=lambda result: result.get(),
             cancel=lambda _result: None,

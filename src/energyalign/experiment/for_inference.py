@@ -26,16 +26,16 @@ def for_inference(network: Network) -> Network:
 def _folded(backbone: nn.Module) -> nn.Module:
     try:
         traced = fx.symbolic_trace(backbone)
-    except fx.proxy.TraceError:  # what it does depends on what it sees: it stays as it is
+    except Exception:  # what it does depends on what it sees, which is told in many ways: it stays as it is
         return backbone
     modules = dict(traced.named_modules())
     calls = [node for node in traced.graph.nodes if node.op == "call_module"]
     times_called = Counter(node.target for node in calls)
     for norm in calls:
-        conv = norm.args[0]
-        if conv not in calls or len(conv.users) > 1 or times_called[conv.target] > 1:
+        conv = norm.args[0] if norm.args else norm
+        if conv is norm or conv not in calls or len(conv.users) > 1 or times_called[conv.target] > 1:
             continue
-        if isinstance(modules[conv.target], nn.Conv2d) and isinstance(modules[norm.target], nn.BatchNorm2d):
+        if isinstance(modules[conv.target], nn.Conv2d) and _is_fixed(modules[norm.target]):
             folded = nn.utils.fuse_conv_bn_eval(modules[conv.target], modules[norm.target])
             traced.set_submodule(conv.target, folded)
             norm.replace_all_uses_with(conv)
@@ -43,3 +43,8 @@ def _folded(backbone: nn.Module) -> nn.Module:
     traced.delete_all_unused_submodules()
     traced.recompile()
     return traced
+
+
+def _is_fixed(module: nn.Module) -> bool:
+    """Whether it is a batch normalisation by numbers that do not depend on the batch."""
+    return isinstance(module, nn.BatchNorm2d) and module.running_mean is not None

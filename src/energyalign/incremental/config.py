@@ -113,6 +113,8 @@ class IncrementalConfig:
     def to_json(self) -> dict[str, Any]:
         """For config.json: a run directory belongs to one of these."""
         result: dict[str, Any] = described(self)
+        if not self.compile:
+            del result["compile"]  # as in runs from before there was a choice, which are still good
         return result
 
     def recipe_of(self, step: int) -> Recipe:

@@ -84,4 +84,6 @@ class LongTailConfig:
     def to_json(self) -> dict[str, Any]:
         """For config.json: a run directory belongs to one of these."""
         result: dict[str, Any] = described(self)
+        if not self.compile:
+            del result["compile"]  # as in runs from before there was a choice, which are still good
         return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import mpmath
@@ -9,15 +10,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
+from threadpoolctl import threadpool_limits
 
 from energyalign import Clusters, Evidence
+from energyalign.core import compiled
 from energyalign.core.arrays import Floats
 from energyalign.core.compiled import loops, require_installed
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators.marginal import Marginal
-from energyalign.core.exponential_sums import read_only
+from energyalign.core.exponential_sums import SumOfExponentials, read_only
 from energyalign.core.free_energy import Counted, FreeEnergy
-from energyalign.core.threads import Threads
 
 
 def exponentials(values: NDArray[Any]) -> Floats:
@@ -48,8 +50,8 @@ def test_sums_are_those_of_arrays(dtype: Any, shape: tuple[int, int]) -> None:
     logits = rng.normal(size=shape).astype(dtype)
     weights, repeats = rng.random(shape[0]) + 0.5, rng.integers(1, 4, shape[0]).astype(float)
     energies = [FreeEnergy(shape[1]) for _ in range(2)]
-    for energy, compiled in zip(energies, (True, False), strict=True):
-        energy.add(Counted(logits, weights, repeats, first_row=0), compiled=compiled)
+    for energy, by_loops in zip(energies, (True, False), strict=True):
+        energy.add(Counted(logits, weights, repeats, first_row=0), SumOfExponentials(compiled=by_loops))
     rtol, atol = (
         (1e-4, 1e-3) if dtype == np.float32 else (1e-11, 1e-6)
     )  # of an error of 0, the root of rounding is left
@@ -60,13 +62,25 @@ def test_sums_are_those_of_arrays(dtype: Any, shape: tuple[int, int]) -> None:
     )
 
 
-@pytest.mark.parametrize("offset", [-1e5, -90.0, 0.0, 90.0, 1e5])
-def test_sums_of_logits_far_from_0(offset: float) -> None:
-    logits = np.random.default_rng(0).normal(size=(50, 7)) + offset
-    logits[:, 3] = -np.inf
-    energy = FreeEnergy(7)
-    energy.add(Counted(logits, np.ones(50), np.ones(50), first_row=0), compiled=True)
-    np.testing.assert_allclose(energy.values, logsumexp(logits, axis=0), rtol=1e-13)
+@pytest.mark.parametrize("offset", [-1e5, -350.0, -90.0, 0.0, 90.0, 345.0, 352.0, 700.0, 1e5])
+@pytest.mark.parametrize("by_loops", [True, False])
+def test_sums_of_logits_far_from_0(offset: float, by_loops: bool) -> None:
+    logits = np.random.default_rng(0).normal(size=(50, 7))
+    near, far = FreeEnergy(7), FreeEnergy(7)
+    for energy, values in ((near, logits), (far, logits + offset)):
+        values[:, 3] = -np.inf
+        for _ in range(3):
+            energy.add(Counted(values, np.ones(50), np.ones(50), first_row=0), SumOfExponentials(compiled=by_loops))
+    np.testing.assert_allclose(far.values, near.values + offset, rtol=1e-9)
+    np.testing.assert_allclose(far.effective_samples, near.effective_samples, rtol=1e-9)
+    np.testing.assert_allclose(far.standard_errors, near.standard_errors, rtol=1e-9)
+
+
+@pytest.mark.parametrize("weight", [1e-12, 1e-9, 1e9, 1e15])
+def test_the_size_of_weights_says_nothing(weight: float) -> None:
+    logits = np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32) - 50.0
+    energies = [FreeEnergy().update(logits, weights=np.full(50, w)) for w in (1.0, weight)]
+    np.testing.assert_allclose(energies[1].effective_samples, energies[0].effective_samples, rtol=1e-4)
 
 
 @pytest.mark.parametrize("offset", [-1e5, -600.0, 0.0, 600.0, 1e5])
@@ -123,15 +137,19 @@ def test_bad_values_are_named_as_ever(always_compiled: None, bad: float) -> None
 
 
 def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    logits = np.random.default_rng(0).normal(size=(5000, 1000)).astype(np.float32)
-    alone = FreeEnergy(1000)
-    alone.update(logits)
-    monkeypatch.setattr(Threads, "__init__", _one_thread)
-    assert np.array_equal(FreeEnergy().update(logits).values, alone.values)
+    monkeypatch.setattr("energyalign.core.free_energy.worthwhile", lambda *_: True)
+    monkeypatch.setattr("energyalign.core.free_energy.NUMBERS_PER_PART", 5000)
+    logits = np.random.default_rng(0).normal(size=(1000, 20)).astype(np.float32)
+    with threadpool_limits(1, user_api="blas"):
+        alone = FreeEnergy().update(logits).values
+    with threadpool_limits(3, user_api="blas"):
+        assert np.array_equal(FreeEnergy().update(logits).values, alone)
 
 
-def _one_thread(threads: Threads) -> None:
-    threads._jobs, threads._pool = 1, None
+def test_a_numba_that_cannot_be_loaded_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr("energyalign.core.compiled._installed", compiled._installed.__wrapped__)
+    assert not compiled.worthwhile(10, 1)
 
 
 def test_where_numba_is_missing_on_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ They need Numba (``pip install 'energyalign[fast]'``). Without it, and for less 
 from __future__ import annotations
 
 from functools import cache
-from importlib.util import find_spec
 
 from energyalign.core.errors import EnergyAlignError
 
@@ -25,13 +24,17 @@ def worthwhile(numbers: int, fewest: int) -> bool:
 
 @cache
 def _installed() -> bool:
-    return find_spec("numba") is not None
+    try:
+        import numba  # noqa: F401
+    except Exception:  # it is missing, or does not go with this version of NumPy or Python
+        return False
+    return True
 
 
 def require_installed() -> None:
-    """Refuse to go on where Numba is missing although the work was planned for it."""
+    """Refuse to go on where Numba cannot be loaded although the work was planned for it."""
     if not _installed():
         raise EnergyAlignError(
-            "Numba is installed where this was started, but not here: install energyalign with the same extras on "
+            "Numba can be loaded where this was started, but not here: install energyalign with the same extras on "
             "all machines, for example pip install 'energyalign[fast]'."
         )
