@@ -242,8 +242,8 @@ class TestFiles:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_many_predictions_are_those_of_each_row(dtype: type, make_shifts: Make) -> None:
-    shifts = make_shifts([1.0, -2.0, 0.5])
+def test_many_predictions_are_those_of_each_row(dtype: type, plain_shifts: Make) -> None:
+    shifts = plain_shifts([1.0, -2.0, 0.5])
     logits = np.random.default_rng(1).normal(size=(150_001, 3)).astype(dtype)
     exact = np.float32 if dtype == np.float16 else dtype
     expected = (logits.astype(exact) + shifts.values.astype(exact)).argmax(1)
