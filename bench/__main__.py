@@ -34,8 +34,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("bench-results.json"), help="where the table is stored")
     parser.add_argument("--record", action="store_true", help="also make it the baseline, and the table of the docs")
     options = parser.parse_args()
-    if options.record and options.only:
-        parser.error("--record needs a whole table: leave out --only.")
+    if options.record and set(options.only) & set(SUBJECTS):
+        parser.error("--record needs the whole first table: leave out --only, or name what only --full has.")
     subjects = options.only or SUBJECTS + (FULL_SUBJECTS if options.full else ())
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     command = "make bench-full" if options.full else "make bench"
@@ -78,7 +78,7 @@ def _measure(subject: str) -> Iterator[Line]:
 
 
 def _tell(console: Console, line: Line) -> None:
-    colour = "green" if line.passed else "yellow" if line.limit else "red"
+    colour = "green" if line.passed else "red" if line.verdict == "FAIL" else "yellow"
     spread = f" ({line.low:.3g} to {line.high:.3g})" if line.runs > 1 else ""
     console.print(
         f"[bold]{line.name}[/], {line.workload}, against {line.against}: [bold]{line.ratio:.3g}×[/]{spread}, "

@@ -118,9 +118,14 @@ class Line:
 
     @property
     def verdict(self) -> str:
-        """In a word, and the place that shows the limit."""
+        """In a word, or with the place that shows the limit.
+
+        Where the goal lies between the quartiles, this machine cannot tell whether it is reached.
+        """
         if self.passed:
             return "pass"
+        if self.low <= self.goal.bound <= self.high and self.low < self.high:
+            return "within noise"
         reached = self.ratio >= self.floor if self.goal.faster else self.ratio <= self.floor
         return f"limit: {self.limit}" if self.limit and reached else "FAIL"
 

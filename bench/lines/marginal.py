@@ -13,13 +13,13 @@ from energyalign import Clusters, Evidence
 from energyalign.core.arrays import Floats
 from energyalign.core.estimators.marginal import Marginal
 
-_SLOPE = 1e-8
+_SLOPE = 1e-6
 
 
 def lines() -> Iterator[Line]:
     """Beside the fit that it stands for: the biases of a logistic regression that has nothing else."""
     logits = biased_logits(100_000, 1_000)
-    tensor = torch.from_numpy(logits).double()  # float32 stalls at a slope of 1e-7
+    tensor = torch.from_numpy(logits)  # in float32, which reaches slopes of 1e-7
 
     def ours() -> object:
         return Marginal(tolerance=_SLOPE).energies(Evidence.from_arrays(logits), Clusters.per_class(1_000))
@@ -27,8 +27,8 @@ def lines() -> Iterator[Line]:
     seconds = alternate({"ours": ours, "LBFGS": lambda: _bias_only_fit(tensor)})
     yield Line.of(
         "marginal estimator", f"100,000 × 1,000, largest slope {_SLOPE:g}",
-        "bias-only logistic fit by torch LBFGS in float64, without standard errors", at_least(5),
-        ours=seconds["ours"], theirs=seconds["LBFGS"],
+        "bias-only logistic fit by torch LBFGS, without standard errors", at_least(5),
+        ours=seconds["ours"], theirs=seconds["LBFGS"], limit="Marginal", floor=3.0,
     )  # fmt: skip
 
 

@@ -23,8 +23,10 @@ def test_ratios_say_how_many_times_faster_or_longer() -> None:
     ours, theirs = [1.0, 2.0, 1.0], [4.0, 6.0, 5.0]
     faster = Line.of("n", "w", "a", at_least(4.0), ours=ours, theirs=theirs)
     assert (faster.ratio, faster.passed, faster.verdict) == (4.0, True, "pass")
-    longer = Line.of("n", "w", "a", at_most(0.2), ours=ours, theirs=theirs)
+    longer = Line.of("n", "w", "a", at_most(0.1), ours=ours, theirs=theirs)
     assert (longer.ratio, longer.passed, longer.verdict) == (0.25, False, "FAIL")
+    unclear = Line.of("n", "w", "a", at_most(0.24), ours=ours, theirs=theirs)
+    assert (unclear.passed, unclear.verdict) == (False, "within noise")
     assert replace(longer, limit="Heading", floor=0.3).verdict == "limit: Heading"
     assert replace(longer, limit="Heading", floor=0.24).verdict == "FAIL"
 

@@ -118,9 +118,13 @@ def _weighted_sum(weights: Array, rows: Array) -> Floats:
 
 def _compiled_sums(logits: Array, reference: Array | None, weights: Floats, squares: Floats) -> Floats:
     require_installed()
-    from energyalign.core.compiled.loops import add_exponential_sums
+    from energyalign.core.compiled.loops import add_exponential_sums, add_plain_sums
 
     sums = np.zeros((3, logits.shape[1]))
+    if reference is None and squares is weights and np.all(weights == 1.0):
+        add_plain_sums(read_only(logits), sums)
+        sums[1] = sums[0]
+        return sums
     origin = np.zeros(logits.shape[1], logits.dtype) if reference is None else reference
     add_exponential_sums(read_only(logits), origin, like(weights, logits), like(squares, logits), sums)
     return sums

@@ -26,10 +26,8 @@ from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.limited_text import read_text
 from energyalign.core.selection_record import Selection
-from energyalign.core.threads import Threads
 
-_PIECE_NUMBERS = 1 << 16
-_PIECES_PER_THREAD = 16
+_PIECE_NUMBERS = 1 << 13
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,14 +133,14 @@ class Shifts:
         # that are there for each row are added faster than one row of them for all.
         rows = max(1, _PIECE_NUMBERS // logits.shape[1])
         shifts = np.tile(self.values, (rows, 1)).astype(working_precision(logits[:0]).dtype)
-
-        def largest(part: Array) -> npt.NDArray[np.int64]:
-            pieces = row_pieces(part, rows)
-            return np.concatenate([self._largest(piece, shifts[: len(piece)]) for _, piece in pieces])
-
-        with Threads() as threads:
-            parts = [part for _, part in row_pieces(logits, _PIECES_PER_THREAD * rows)]
-            return np.concatenate(list(threads.map_all(largest, parts)))
+        corrected, largest = np.empty_like(shifts), np.empty(len(logits), dtype=np.int64)
+        for start, piece in row_pieces(logits, rows):
+            size = len(piece)
+            np.add(piece, shifts[:size], out=corrected[:size])
+            corrected[:size].argmax(axis=1, out=largest[start : start + size])
+            if np.isnan(corrected[:size].max()):
+                self._check(logits)
+        return largest
 
     def _largest(self, logits: Array, shifts: Floats) -> npt.NDArray[np.int64]:
         corrected = self._corrected(logits, shifts)

@@ -173,7 +173,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Array) -> npt.NDArray[Any]:
         """The label of the largest corrected logit."""
         columns = self._fitted().predict(self._checked(X))
-        return np.asarray(self.classes_[columns])
+        return np.asarray(np.take(self.classes_, columns))  # several times as fast as an index
 
     def predict_proba(self, X: Array) -> Array:
         """Softmax of the corrected logits."""

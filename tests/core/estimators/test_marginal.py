@@ -229,6 +229,17 @@ class TestStandardErrorsAgainstSimulation:
         np.testing.assert_allclose(separate.shifts, joint.shifts, atol=1e-7)
         np.testing.assert_allclose(separate.standard_errors[1:], joint.standard_errors[1:], rtol=0.15)
 
+    def test_without_labels_the_covariance_says_what_the_samples_do(
+        self, simulate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        logits, _ = simulate(np.ones(8), 40, seed=0)
+        repeats = np.arange(len(logits)) % 3 + 1.0
+        known = fit(logits, repeats=repeats)
+        monkeypatch.setattr("energyalign.core.estimators.marginal._CANCELS_LITTLE", 0.0)
+        by_sample = fit(logits, repeats=repeats)
+        assert by_sample.standard_errors.max() > 0
+        np.testing.assert_allclose(known.standard_errors, by_sample.standard_errors, rtol=1e-7)
+
     def test_groups_of_classes_that_never_meet_have_no_known_shift_between_them(self) -> None:
         rng = np.random.default_rng(0)
         labels = np.arange(80) % 4

@@ -59,19 +59,34 @@ def exponential(x: float) -> float:
     raise NotImplementedError("only for compiled functions")
 
 
+def clamped_exponential(x: float) -> float:
+    """The same, but for the smallest and the largest result where that has no normal number."""
+    raise NotImplementedError("only for compiled functions")
+
+
+@overload(clamped_exponential)  # type: ignore[untyped-decorator]
+def _choose_clamped(x: Any) -> Callable[[Any], Any]:
+    return _clamped_single if x == numba.float32 else _clamped_double
+
+
 @overload(exponential)  # type: ignore[untyped-decorator]
 def _choose(x: Any) -> Callable[[Any], Any]:
     return _single if x == numba.float32 else _double
 
 
-def _single(x: Any) -> Any:
+def _clamped_single(x: Any) -> Any:
+    x = min(max(x, _LEAST_32), _MOST_32)
     shifted = x * np.float32(_LOG2_E) + _ROUND_32
     power = shifted - _ROUND_32
     r = (x - power * _HIGH_32) - power * _LOW_32
     p = ((((_F0 * r + _F1) * r + _F2) * r + _F3) * r + _F4) * r + _F5
     p = p * r * r + r + np.float32(1.0)
     scale = np.int32((np.float32(shifted).view(np.int32) << np.int32(23)) + np.int32(127 << 23))
-    value = p * scale.view(np.float32)
+    return p * scale.view(np.float32)
+
+
+def _single(x: Any) -> Any:
+    value: Any = clamped_exponential(x)
     if x < _LEAST_32:
         value = np.float32(0.0)
     if x > _MOST_32:
@@ -79,7 +94,8 @@ def _single(x: Any) -> Any:
     return value
 
 
-def _double(x: Any) -> Any:
+def _clamped_double(x: Any) -> Any:
+    x = min(max(x, _LEAST_64), _MOST_64)
     shifted = x * _LOG2_E + _ROUND_64
     power = shifted - _ROUND_64
     r = (x - power * _HIGH_64) - power * _LOW_64
@@ -87,7 +103,11 @@ def _double(x: Any) -> Any:
     p = (((p * r + 1 / 5040) * r + 1 / 720) * r + 1 / 120) * r + 1 / 24
     p = ((p * r + 1 / 6) * r + 0.5) * r * r + r + 1.0
     scale = np.int64((np.float64(shifted).view(np.int64) << np.int64(52)) + np.int64(1023 << 52))
-    value = p * scale.view(np.float64)
+    return p * scale.view(np.float64)
+
+
+def _double(x: Any) -> Any:
+    value = clamped_exponential(x)
     if x < _LEAST_64:
         value = 0.0
     if x > _MOST_64:
@@ -96,9 +116,35 @@ def _double(x: Any) -> Any:
 
 
 # So many classes at a time stay in the fastest cache, with what is summed for them.
-_TILE = 512
+_TILE = 1024
 # Sums of so few rows lose nothing that matters in float32; they are added up in float64.
-_SHORT_SUM = 64
+_SHORT_SUM = 32
+
+
+@compiled
+def add_plain_sums(logits: Any, sums: Any) -> None:
+    """Add to the first and the last row of `sums` those of e and e², e being exp(logit).
+
+    Nearly twice as fast as with weights. A logit below the smallest exponential adds that, which is nothing beside a
+    sum that can be trusted; one above the largest makes the sum of squares infinite.
+    """
+    n_rows, n_classes = logits.shape
+    first, second = np.empty(_TILE, logits.dtype), np.empty(_TILE, logits.dtype)
+    for top in range(0, n_rows, _SHORT_SUM):
+        bottom = min(n_rows, top + _SHORT_SUM)
+        for left in range(0, n_classes, _TILE):
+            width = min(_TILE, n_classes - left)
+            first[:] = 0
+            second[:] = 0
+            for i in range(top, bottom):
+                row = logits[i, left : left + width]
+                for j in range(width):
+                    value = clamped_exponential(row[j])
+                    first[j] += value
+                    second[j] += value * value
+            for j in range(width):
+                sums[0, left + j] += first[j]
+                sums[2, left + j] += second[j]
 
 
 @compiled

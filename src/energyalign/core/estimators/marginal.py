@@ -15,7 +15,7 @@ from energyalign.core.biased_model import BiasedModel
 from energyalign.core.clusters import Clusters
 from energyalign.core.estimators.base import Energies, refuse_clusters_without_evidence
 from energyalign.core.evidence import Evidence
-from energyalign.core.mean_posterior import MeanPosterior
+from energyalign.core.mean_posterior import MeanPosterior, Moments
 from energyalign.core.parts import Block
 from energyalign.core.sums import Sums
 from energyalign.core.thinning import thinned_in_place_of_all
@@ -24,12 +24,13 @@ _FLAT = 1e-12  # curvature relative to the largest, and
 _ROUNDING = 1e-15  # in itself (it is a difference of masses), below which there is none
 _APART = 1e-6
 _WELL_CONDITIONED = 1e8  # far from the bounds above
+_CANCELS_LITTLE = 1e5  # its square is what a covariance loses between two inverses
 
 # Above this many clusters only the diagonal of their curvature is looked at.
 _MOST_JOINT = 1024
 # Samples times clusters² that are gone through for standard errors, and what is left of each class at the least.
-_MOST_PRODUCTS = 1 << 34
-_FEWEST_FOR_ERRORS = 16
+_MOST_PRODUCTS = 1 << 33
+_FEWEST_FOR_ERRORS = 12
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,28 @@ def _joint_errors(evidence: Evidence, clusters: Clusters, solution: Balance) -> 
         moments = model.moments(biases, curvature=True)
     assert moments.curvature is not None
     inverse, flat = _invert(moments.curvature)
-    variance, against_anchor = model.accumulate(
-        partial(_variances, model.at(biases), moments.mass, inverse, anchor)
-    ).values
+    sizes = [float(np.linalg.norm(matrix, 1)) for matrix in (moments.curvature, inverse)]
+    if part.labels is None and sizes[0] * sizes[1] < _CANCELS_LITTLE:
+        variance, against_anchor = _known_variances(moments, inverse, anchor, part.total_weight)
+    else:
+        variance, against_anchor = model.accumulate(
+            partial(_variances, model.at(biases), moments.mass, inverse, anchor)
+        ).values
     # Along a flat direction the evidence says nothing: classes that lie apart in it have unknown shifts.
     variance[np.any(np.abs(flat) > _APART, axis=1)] = np.inf
     against_anchor[np.any(np.abs(flat - flat[anchor]) > _APART, axis=1)] = np.inf
     return np.sqrt(variance), np.sqrt(against_anchor)
+
+
+def _known_variances(moments: Moments, inverse: Floats, anchor: int, total_weight: float) -> tuple[Floats, Floats]:
+    """The same as `_variances` without labels: the covariance of posteriors that all count alike is known by now."""
+    assert moments.curvature is not None
+    products = np.diag(moments.mass) - moments.curvature
+    covariance = inverse @ (products - np.outer(moments.mass, moments.mass)) @ inverse / total_weight
+    variance = np.maximum(np.diag(covariance), 0.0)
+    against_anchor = np.maximum(variance + variance[anchor] - 2 * covariance[anchor], 0.0)
+    against_anchor[anchor] = 0.0
+    return variance, against_anchor
 
 
 def _variances(model: BiasedModel, mass: Floats, inverse: Floats, anchor: int, blocks: Iterable[Block]) -> Sums:
