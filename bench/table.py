@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 from bench.line import Line
 from bench.machine import describe_machine, installed_versions
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
 
 # A line counts as slower if it lost more than this, and more than chance explains.
 _TOLERATED = 0.10
@@ -23,7 +28,7 @@ class Table:
     lines: tuple[Line, ...]
     machine: dict[str, object] = field(default_factory=describe_machine)
     versions: dict[str, str] = field(default_factory=installed_versions)
-    date: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
+    date: str = field(default_factory=_today)
     command: str = ""
     minutes: float = 0.0
 
@@ -37,6 +42,12 @@ class Table:
         """What `write` wrote."""
         stored = json.loads(path.read_text())
         return cls(**{**stored, "lines": tuple(Line.from_json(line) for line in stored["lines"])})
+
+    def updated(self, lines: Sequence[Line]) -> Self:
+        """With these lines in place of older ones of the same names, and new ones at the end."""
+        new = {line.key: line for line in lines}
+        kept = [new.pop(line.key, line) for line in self.lines]
+        return replace(self, lines=(*kept, *new.values()), versions=installed_versions(), date=_today())
 
     def slower_than(self, before: Table) -> list[str]:
         """What lost more than a tenth since then, beyond the quartiles of both; nothing for another machine."""

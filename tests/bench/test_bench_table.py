@@ -66,6 +66,11 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert "| name | workload | against | 3× | 2.99 to 3.01 | 1 s | 2 s | ≥ 2× | pass |" in table.markdown()
 
 
+def test_some_lines_are_measured_again() -> None:
+    table = Table((line(3.0), line(1.0, name="other"))).updated([line(2.0), line(4.0, name="new")])
+    assert [(each.name, each.ratio) for each in table.lines] == [("name", 2.0), ("other", 1.0), ("new", 4.0)]
+
+
 @pytest.mark.parametrize(
     ("before", "now", "is_slower"),
     [
