@@ -26,7 +26,7 @@ from energyalign.longtail.trained import Trained
 from energyalign.train.reporter import Reporter
 from energyalign.train.run_directory import RunDirectory
 
-BATCHES = 6  # of the epoch's 85; the training of a whole one would take most of a minute
+BATCHES = 4  # of the epoch's 85; the training of a whole one would take most of a minute
 
 
 def lines() -> Iterator[Line]:

@@ -22,7 +22,7 @@ def lines() -> Iterator[Line]:
         closing(PartByPart(Path(folder, "without"), made_up_images(100 * BATCH))) as going_on,
     ):
         seconds = alternate(
-            {"with": lambda: saving.batches(BATCHES), "without": lambda: going_on.batches(BATCHES)}, rounds=15
+            {"with": lambda: saving.batches(BATCHES), "without": lambda: going_on.batches(BATCHES)}, rounds=9
         )
     without = [EPOCH / BATCHES * one for one in seconds["without"]]
     ends = [own - other for own, other in zip(seconds["with"], seconds["without"], strict=True)]

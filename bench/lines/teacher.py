@@ -13,7 +13,7 @@ from bench.later_step import LaterStep
 from bench.line import Line, at_most
 from bench.measure import Work, alternate
 
-BATCHES = 4
+BATCHES = 3
 
 
 def lines() -> Iterator[Line]:

@@ -18,7 +18,7 @@ from bench.measure import alternate
 from energyalign.data.images import MemoryImages
 from energyalign.data.loader import make_loader
 
-BATCHES = 4  # of each contestant in each round
+BATCHES = 3  # of each contestant in each round
 WORKLOAD = "ResNet-32, CIFAR-shaped, batch 128, end to end with augmentation"
 
 
