@@ -14,10 +14,10 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.line import Line
-from bench.table import Table, amount
+from bench.table import Table, amount, with_table
 
 _HERE = Path(__file__).parent
-_DOCS = _HERE.parent / "docs"
+_PAGE = _HERE.parent / "docs" / "performance.md"
 
 # In the order of the table; those of the machine's own limits first.
 SUBJECTS = (
@@ -64,10 +64,9 @@ def main() -> int:
         if options.record and not broken:
             if options.only and baseline.exists():
                 table = Table.read(baseline).updated(table.lines)
-            page = _DOCS / f"performance-table{part}.md"
             table.write(baseline)
-            page.write_text(table.markdown())
-            console.print(f"Recorded in bench/{baseline.name} and docs/{page.name}.")
+            _PAGE.write_text(with_table(_PAGE.read_text(), f"table{part}", table.markdown()))
+            console.print(f"Recorded in bench/{baseline.name} and docs/{_PAGE.name}.")
     for line in lines:
         if line.verdict == "FAIL":
             console.print(f"[red]Missed:[/] {line.name}, {line.workload}, against {line.against}")

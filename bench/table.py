@@ -74,6 +74,13 @@ class Table:
         return "\n".join([told, "", *rows]) + "\n"
 
 
+def with_table(page: str, name: str, table: str) -> str:
+    """The text of a page with another table between the two comments that have its name."""
+    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    before, rest = page.split(start)
+    return before + start + "\n" + table + "\n" + end + rest.split(end)[1]
+
+
 def _is_slower(now: Line, before: Line) -> bool:
     if now.goal.faster:
         return now.ratio < before.ratio * (1 - _TOLERATED) and now.high < before.low

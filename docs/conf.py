@@ -33,7 +33,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates", "performance-table*.md"]  # the last are included by a page
+exclude_patterns = ["_build", "_templates"]
 nitpicky = True
 default_role = "code"  # single backticks in docstrings are names, as in Markdown
 

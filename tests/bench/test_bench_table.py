@@ -10,7 +10,7 @@ import pytest
 
 from bench.line import Line, at_least, at_most
 from bench.measure import Work, alternate
-from bench.table import Table, amount
+from bench.table import Table, amount, with_table
 
 
 def line(ratio: float, *, faster: bool = True, spread: float = 0.01, **changes: object) -> Line:
@@ -64,6 +64,14 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     table.write(tmp_path / "table.json")
     assert Table.read(tmp_path / "table.json") == table
     assert "| name | workload | against | 3× | 2.99 to 3.01 | 1 s | 2 s | ≥ 2× | pass |" in table.markdown()
+
+
+def test_a_page_gets_another_table_and_keeps_the_rest() -> None:
+    page = "a\n<!-- t -->\nold\n<!-- end of t -->\nb\n"
+    assert with_table(page, "t", "new\n") == "a\n<!-- t -->\n\nnew\n\n<!-- end of t -->\nb\n"
+    shown = (Path(__file__).parents[2] / "docs" / "performance.md").read_text()
+    for name in ("table", "table-full"):
+        assert "new" in with_table(shown, name, "new")
 
 
 def test_some_lines_are_measured_again() -> None:
