@@ -125,7 +125,7 @@ _SHORT_SUM = 32
 def add_plain_sums(logits: Any, sums: Any) -> None:
     """Add to the first and the last row of `sums` those of e and e², e being exp(logit).
 
-    Nearly twice as fast as with weights. A logit below the smallest exponential adds that, which is nothing beside a
+    Faster than with weights. A logit below the smallest exponential adds that, which is nothing beside a
     sum that can be trusted; one above the largest makes the sum of squares infinite.
     """
     n_rows, n_classes = logits.shape
