@@ -31,7 +31,6 @@ def lines() -> Iterator[Line]:
     yield Line.of(
         "energies, streamed", size, "np.sum over the memmap", at_most(2.5),
         ours=[own["seconds"] for own, _ in pairs], theirs=[other["seconds"] for _, other in pairs],
-        limit="Streams", floor=3.0,
     )  # fmt: skip
     growth = max(first["growth"], *(own["growth"] for own, _ in pairs))
     yield Line.single("energies, streamed", size, "200 MB of resident growth", growth, _MOST_GROWTH, unit="bytes")

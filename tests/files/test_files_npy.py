@@ -52,10 +52,10 @@ def test_any_table_comes_back_bit_by_bit(array, fortran, block_bytes):
     np.testing.assert_array_equal(np.concatenate(blocks), array)
 
 
-def test_blocks_are_at_most_8_MB_and_not_tiny(tmp_path):
-    np.save(tmp_path / "a.npy", np.zeros((300_000, 10), dtype=np.float64))
+def test_blocks_are_at_most_16_MB_and_not_tiny(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((600_000, 10), dtype=np.float64))
     sizes = [block.nbytes for block in open_shards([tmp_path / "a.npy"]).blocks()]
-    assert max(sizes) <= 8 * 2**20
+    assert max(sizes) <= 16 * 2**20
     assert len(sizes) == 3
 
 

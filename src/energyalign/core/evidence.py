@@ -271,8 +271,11 @@ class Evidence:
     @cached_property
     def free_energy(self) -> FreeEnergy:
         """Free energies of the balanced evidence: one pass, kept."""
+        if self.accumulated is not None:
+            return self.accumulated
         compiled = self.uses_compiled_loops(ONE_PASS)
-        return self.accumulated or self.accumulate(partial(_energies, self.n_classes, compiled))
+        whole_part = max(1, NUMBERS_PER_PART // self.n_classes)  # it is cut to the size of a cache further down
+        return self.accumulate(partial(_energies, self.n_classes, compiled), whole_part)
 
     def uses_compiled_loops(self, fewest: int) -> bool:
         """Whether they are worth it for this evidence, if they are for so many numbers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Self
 
@@ -132,16 +133,26 @@ class FreeEnergy:
             raise EnergyAlignError(
                 f"cannot merge energies of {other.n_classes} classes into those of {self.n_classes}."
             )
-        peak = np.maximum(self._peak, other._peak)
-        mine, theirs = (_rescale(part._peak, peak) for part in (self, other))
-        self._first = self._first * mine + other._first * theirs
-        self._cross = self._cross * mine + other._cross * theirs
-        self._second = self._second * mine**2 + other._second * theirs**2
-        self._peak = peak
+        if not np.array_equal(self._peak, other._peak):  # mostly they are 0 in both
+            peak = np.maximum(self._peak, other._peak)
+            self._lift(peak)
+            other = copy(other)
+            other._lift(peak)
+        self._first = self._first + other._first
+        self._cross = self._cross + other._cross
+        self._second = self._second + other._second
         self.n_samples += other.n_samples
         self._weight += other._weight
         self._weight_square += other._weight_square
         return self
+
+    def _lift(self, peak: Floats) -> None:
+        """Express the sums relative to a peak that is as high or higher."""
+        scale = np.exp(np.where(np.isneginf(self._peak), -np.inf, self._peak - np.where(np.isneginf(peak), 0, peak)))
+        self._first = self._first * scale
+        self._cross = self._cross * scale
+        self._second = self._second * scale**2
+        self._peak = peak
 
     @property
     def values(self) -> Floats:
@@ -215,8 +226,3 @@ def _energy_of(rows: Counted, compiled: bool) -> FreeEnergy:
         for found in threads.map_all(energy, list(rows.cut(max(1, NUMBERS_PER_PART // n_classes)))):
             total.merge(found)
     return total
-
-
-def _rescale(old_peak: Floats, new_peak: Floats) -> Floats:
-    """e^(old - new), and 0 where nothing finite was seen before."""
-    return np.exp(np.where(np.isneginf(old_peak), -np.inf, old_peak - np.where(np.isneginf(new_peak), 0, new_peak)))

@@ -27,7 +27,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.limited_text import read_text
 from energyalign.core.selection_record import Selection
 
-_PIECE_NUMBERS = 1 << 13
+_PIECE_NUMBERS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 
 from energyalign.core.errors import EnergyAlignError, reason_of, some_of
 
-BLOCK_BYTES = 8 * 2**20
+BLOCK_BYTES = 16 * 2**20
 # A small file may unpack to gigabytes. What is read whole may be so many times the file, and so much besides.
 UNPACKED_TIMES, UNPACKED_BESIDES = 4, 32 * 2**20
 

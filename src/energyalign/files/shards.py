@@ -129,7 +129,7 @@ class ShardSet:
         Yields
         ------
         numpy.ndarray of shape (n, n_classes)
-            At most about 8 MB, C-contiguous, in the shard's own floating type and native byte order. It may
+            At most about 16 MB, C-contiguous, in the shard's own floating type and native byte order. It may
             be read-only.
         """
         return blocks_of(self._shards)
