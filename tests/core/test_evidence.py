@@ -151,6 +151,27 @@ class TestSubset:
         np.testing.assert_allclose(bare.free_energy.values, logsumexp(LOGITS, axis=0), rtol=1e-14)
 
 
+class TestBlocks:
+    def test_have_so_many_samples_that_count(self) -> None:
+        logits = np.arange(3000.0).reshape(1000, 3)
+        keep = np.arange(1000) % 7 == 3
+        evidence = Evidence.from_arrays(logits, np.arange(1000) % 3, repeats=np.arange(1.0, 1001.0)).subset(keep)
+        blocks = list(evidence.blocks(50))
+        assert [len(block.logits) for block in blocks] == [50, 50, 43]
+        np.testing.assert_array_equal(np.concatenate([block.samples for block in blocks]), np.flatnonzero(keep))
+        for block in blocks:
+            np.testing.assert_array_equal(block.logits, logits[block.samples])
+            np.testing.assert_array_equal(block.labels, block.samples % 3)
+            np.testing.assert_array_equal(block.repeats, block.samples + 1.0)
+
+    def test_of_neighbours_are_not_copied(self) -> None:
+        logits = np.zeros((100, 3))
+        for keep in (np.ones(100, dtype=bool), np.arange(100) >= 40):
+            blocks = list(Evidence.from_arrays(logits).subset(keep).blocks(30))
+            assert sum(len(block.logits) for block in blocks) == keep.sum()
+            assert all(np.shares_memory(block.logits, logits) for block in blocks)
+
+
 class TestGroups:
     def test_any_names_will_do(self) -> None:
         evidence = Evidence.from_arrays(LOGITS, groups=["b", "a", "b", "c", "a", "a"])
@@ -228,6 +249,16 @@ class TestMaskedAndUnseen:
         assert evidence.masked.tolist() == [False, True, False, False]
         assert evidence.unseen.tolist() == [False, False, True, False]
         assert evidence.usable.tolist() == [True, False, False, True]
+
+    @pytest.mark.parametrize("in_play", [0, 63, 64, 299])
+    def test_one_sample_anywhere_brings_a_class_into_play(self, in_play: int) -> None:
+        logits = np.zeros((300, 3))
+        logits[:, 1] = -np.inf
+        assert Evidence.from_arrays(logits).masked.tolist() == [False, True, False]
+        logits[in_play, 1] = -5.0
+        evidence = Evidence.from_arrays(logits)
+        assert not evidence.masked.any()
+        assert evidence.subset(np.arange(300) != in_play).masked.tolist() == [False, True, False]
 
     def test_names_are_numbers_unless_given(self) -> None:
         assert Evidence.from_arrays(LOGITS).names_of([2, 0]) == ["2", "0"]

@@ -284,6 +284,9 @@ class Evidence:
     @cached_property
     def masked(self) -> Bools:
         """Classes whose logit is -inf for every sample: they are out of play and keep shift 0."""
+        rows = self._first_rows
+        if rows is not None and np.all(to_numpy(namespace(rows).max(rows, axis=0)) > -np.inf):  # false for NaN
+            return np.zeros(self.n_classes, dtype=bool)
         return np.asarray(np.isneginf(self.free_energy.values))
 
     @cached_property

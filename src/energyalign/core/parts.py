@@ -8,7 +8,7 @@ from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from energyalign.core.arrays import Array, Floats, Ints, as_logits, namespace, row_pieces
+from energyalign.core.arrays import Array, Floats, Ints, as_logits, namespace
 from energyalign.core.errors import EnergyAlignError
 
 Result = TypeVar("Result")
@@ -132,33 +132,45 @@ class Stretch:
         """The samples that count, in blocks of at most so many rows."""
         start = 0
         for source in self.part.blocks():
-            checked = as_logits(source, self.n_classes)
-            for _, logits in row_pieces(checked, most_rows):
-                rows = slice(start, start + logits.shape[0])
-                start = rows.stop
-                if start > self.n_rows:
-                    break
-                repeats = np.ones(logits.shape[0]) if self.occurrences is None else self.occurrences[rows]
-                kept = np.flatnonzero(repeats > 0)
-                if len(kept) == 0:
-                    continue
-                labels = None if self.labels is None else self.labels[rows][kept]
-                balancing = self.class_weights
-                yield Block(
-                    logits if len(kept) == len(repeats) else _take_rows(logits, kept),
-                    labels,
-                    np.ones(len(kept)) if labels is None or balancing is None else balancing[labels],
-                    repeats[kept],
-                    self.first + rows.start + kept,
-                )
+            logits = as_logits(source, self.n_classes)
+            stop = start + logits.shape[0]
+            if stop > self.n_rows:
+                start = stop
+                break
+            counted = self._counted(start, stop)
+            # So many of those that count, not those among so many: of a thinned part it would be a few at a time.
+            for first in range(0, len(counted), most_rows):
+                yield self._block(logits, start, counted[first : first + most_rows])
+            start = stop
         if start != self.n_rows:
             raise EnergyAlignError(
                 f"{self.n_rows:,} samples of evidence were announced, but reading gave another number. "
                 "The source must yield the same blocks every time it is read."
             )
 
+    def _counted(self, start: int, stop: int) -> Ints:
+        """Which of these samples count, as distances from the first."""
+        if self.occurrences is None:
+            return np.arange(stop - start)
+        return np.flatnonzero(self.occurrences[start:stop] > 0)
+
+    def _block(self, logits: Array, start: int, rows: Ints) -> Block:
+        """Some rows of logits of which the first is sample number `start`."""
+        samples = start + rows
+        labels = None if self.labels is None else self.labels[samples]
+        return Block(
+            _take_rows(logits, rows),
+            labels,
+            np.ones(len(rows)) if labels is None or self.class_weights is None else self.class_weights[labels],
+            np.ones(len(rows)) if self.occurrences is None else self.occurrences[samples],
+            self.first + samples,
+        )
+
 
 def _take_rows(logits: Array, rows: Ints) -> Array:
+    first, stop = int(rows[0]), int(rows[-1]) + 1
+    if stop - first == len(rows):  # without a copy
+        return logits[first:stop, :]
     xp = namespace(logits)
     if isinstance(logits, np.ndarray):
         return logits[rows]
