@@ -66,7 +66,7 @@ def test_linear_algebra_has_its_threads_again_after_an_error_and_when_nobody_wan
         with pytest.raises(ZeroDivisionError), Threads():
             raise ZeroDivisionError
         results = ThreadsOfEachPass().map(
-            lambda stretch: stretch, [Stretch(Rows(np.zeros((9, 3))), 0, 3, None, None, None)] * 4
+            lambda stretch: stretch, [Stretch(Rows(np.zeros((9, 3))), 0, 3, None, None, None, None)] * 4
         )
         next(results)
         results.close()

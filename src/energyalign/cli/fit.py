@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     import warnings
     from dataclasses import replace
 
+    from energyalign.cli.one_heap import share_one_heap
     from energyalign.cli.progress import Progress
     from energyalign.core.before_after import scores_with
     from energyalign.core.errors import UntrustedEstimateWarning
@@ -77,6 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.files.engines import open_engine
     from energyalign.files.patterns import expand_patterns
 
+    share_one_heap()
     _refuse_contradictions(arguments)
     arguments.logits = expand_patterns(arguments.logits)
     arguments.target_logits = expand_patterns(arguments.target_logits or [])

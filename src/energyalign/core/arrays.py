@@ -67,6 +67,19 @@ def row_pieces(block: Array, most_rows: int) -> Iterator[tuple[int, Array]]:
         yield start, block[start : min(start + most_rows, n_rows), :]
 
 
+def take_rows(block: Array, rows: Ints) -> Array:
+    """The rows of these numbers, which rise."""
+    first, stop = int(rows[0]), int(rows[-1]) + 1
+    if stop - first == len(rows):  # without a copy
+        return block[first:stop, :]
+    xp = namespace(block)
+    if isinstance(block, np.ndarray):
+        return block[rows]
+    from array_api_compat import device
+
+    return xp.take(block, xp.asarray(rows, device=device(block)), axis=0)
+
+
 def as_logits(logits: Array, n_classes: int | None = None, *, name: str = "logits") -> Array:
     """Check that `logits` is a floating array (n_samples, n_classes) and return it, detached, as an array.
 

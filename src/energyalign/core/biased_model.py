@@ -62,9 +62,10 @@ class BiasedModel:
         for piece in self._pieces(blocks):
             posterior = self._clustered(piece.values)
             share = self._share(piece.samples)
-            products = [products_of(posterior, share)] if curvature else []
             mass = to_numpy(like(share, posterior) @ posterior)
-            sums.add(float(share @ piece.log_partition), mass, *products)
+            # Products have no name: the last ones would stay in memory with the next.
+            terms = (float(share @ piece.log_partition), mass)
+            sums.add(*terms, products_of(posterior, share)) if curvature else sums.add(*terms)
         return sums
 
     def products_times(self, blocks: Iterable[Block], *, vector: Floats) -> Sums:

@@ -27,12 +27,24 @@ from energyalign.core.compiled import ONE_PASS, worthwhile
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.exponential_sums import SumOfExponentials
 from energyalign.core.free_energy import Counted, FreeEnergy
-from energyalign.core.parts import IN_TURN, NUMBERS_PER_PART, Block, Engine, Mergeable, Part, Rows, Source, Stretch
+from energyalign.core.parts import (
+    IN_TURN,
+    NUMBERS_PER_PART,
+    Block,
+    Engine,
+    Mergeable,
+    Part,
+    Rows,
+    Source,
+    Stretch,
+    occurrences,
+)
 from energyalign.core.threads import ThreadsOfEachPass
 
 Total = TypeVar("Total", bound=Mergeable)
 EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
-_ROWS_PER_BLOCK = 4096
+# Of a block, unless more are asked for: what is computed of them stays in the processor's cache, also in float64.
+_NUMBERS_PER_BLOCK = 1 << 18
 _ROWS_TO_LOOK_AT = 64
 _IMBALANCED = 2.0
 
@@ -211,14 +223,11 @@ class Evidence:
         weights = None if plain else self.occurrences
         return np.bincount(self.labels, weights=weights, minlength=self.n_classes).astype(np.float64)
 
-    @cached_property
+    @property
     def occurrences(self) -> Floats:
         """How often each sample counts: its repeats, and 0 for one that is not kept."""
-        if self.repeats is None:
-            # A view of one number: where nothing is known of the samples, nothing is stored per sample.
-            ones = np.broadcast_to(1.0, (self.n_samples,))
-            return ones if self.keep is None else self.keep.astype(np.float64)
-        return self.repeats if self.keep is None else self.repeats * self.keep
+        # Made anew each time: of millions of samples in several folds, an array for each would be most of the memory.
+        return occurrences(self.n_samples, self.repeats, self.keep)
 
     @cached_property
     def _class_weights(self) -> Floats | None:
@@ -236,26 +245,28 @@ class Evidence:
             _refuse_reading()
         return float(self.occurrences.sum())  # weights are 1 on average
 
-    def blocks(self, most_rows: int = _ROWS_PER_BLOCK) -> Iterator[Block]:
+    def blocks(self, most_rows: int | None = None) -> Iterator[Block]:
         """The evidence in blocks of at most so many rows, each with what is known of its samples."""
         for stretch in self._stretches():
-            yield from stretch.blocks(most_rows)
+            yield from stretch.blocks(most_rows or self._rows_of(_NUMBERS_PER_BLOCK))
 
-    def accumulate(self, fill: Callable[[Iterable[Block]], Total], most_rows: int = _ROWS_PER_BLOCK) -> Total:
+    def accumulate(self, fill: Callable[[Iterable[Block]], Total], most_numbers: int = _NUMBERS_PER_BLOCK) -> Total:
         """One pass: what `fill` makes of the blocks of each part, merged in the order of the parts.
 
         The engine may call `fill` in other processes, which it reaches as a pickle, and so does its result come back.
         """
         total = fill(())
         stretches = [stretch for stretch in self._stretches() if stretch.counts]
-        for found in self.engine.map(partial(_fill, fill, most_rows), stretches):
+        for found in self.engine.map(partial(_fill, fill, self._rows_of(most_numbers)), stretches):
             total.merge(found)
         return total
+
+    def _rows_of(self, numbers: int) -> int:
+        return max(1, numbers // self.n_classes)
 
     def _stretches(self) -> Iterator[Stretch]:
         """The parts, each with what is known of its samples."""
         start = 0
-        plain = self.repeats is None and self.keep is None
         for part in self.parts:
             rows = slice(start, start + part.n_rows)
             start = rows.stop
@@ -264,7 +275,8 @@ class Evidence:
                 rows.start,
                 self.n_classes,
                 labels=None if self.labels is None else self.labels[rows],
-                occurrences=None if plain else self.occurrences[rows],
+                repeats=None if self.repeats is None else self.repeats[rows],
+                keep=None if self.keep is None else self.keep[rows],
                 class_weights=self._class_weights,
             )
 
@@ -274,8 +286,8 @@ class Evidence:
         if self.accumulated is not None:
             return self.accumulated
         compiled = self.uses_compiled_loops(ONE_PASS)
-        whole_part = max(1, NUMBERS_PER_PART // self.n_classes)  # it is cut to the size of a cache further down
-        return self.accumulate(partial(_energies, self.n_classes, compiled), whole_part)
+        # A whole part at a time: it is cut to what the loop in question likes best further down.
+        return self.accumulate(partial(_energies, self.n_classes, compiled), NUMBERS_PER_PART)
 
     def uses_compiled_loops(self, fewest: int) -> bool:
         """Whether they are worth it for this evidence, if they are for so many numbers."""

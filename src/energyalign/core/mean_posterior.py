@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 
@@ -14,11 +12,6 @@ from energyalign.core.biased_model import BiasedModel
 from energyalign.core.clusters import Clusters
 from energyalign.core.compiled import MANY_PASSES
 from energyalign.core.evidence import Evidence
-from energyalign.core.parts import Block, Mergeable
-
-_PIECE_NUMBERS = 1 << 18
-
-Total = TypeVar("Total", bound=Mergeable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,30 +50,34 @@ class MeanPosterior:
         """The model with these biases, one per cluster."""
         return BiasedModel(biases, self.clusters.indices, self.temperature, self._total, self._compiled)
 
-    def accumulate(self, fill: Callable[[Iterable[Block]], Total]) -> Total:
-        """One pass over the evidence in blocks that fit the processor's cache, also in float64."""
-        return self.evidence.accumulate(fill, max(1, _PIECE_NUMBERS // self.clusters.n_classes))
-
     def moments(self, biases: Floats, *, curvature: bool) -> Moments:
         """Mass and, if asked for, its derivative, in one pass."""
-        log_partition, mass, *products = self.accumulate(partial(self.at(biases).moments, curvature=curvature)).values
-        return Moments(float(log_partition), mass, np.diag(mass) - products[0] if curvature else None)
+        fill = partial(self.at(biases).moments, curvature=curvature)
+        log_partition, mass, *products = self.evidence.accumulate(fill).values
+        return Moments(float(log_partition), mass, _less_products(mass, *products) if curvature else None)
 
     def curvature_times(self, biases: Floats, mass: Floats, vector: Floats) -> Floats:
         """The curvature at `biases` times a vector, without the matrix, in one pass."""
-        (products,) = self.accumulate(partial(self.at(biases).products_times, vector=vector)).values
+        (products,) = self.evidence.accumulate(partial(self.at(biases).products_times, vector=vector)).values
         return mass * vector - products
 
     def spread(self) -> float:
         """Mean distance of a logit from the log-partition of its sample, over samples and classes in play."""
-        distance, weight = self.accumulate(self.at(np.zeros(self.clusters.n_clusters)).depths).values
+        distance, weight = self.evidence.accumulate(self.at(np.zeros(self.clusters.n_clusters)).depths).values
         return float(distance / weight)
 
     def log_mass(self, biases: Floats) -> Floats:
         """Logarithm of the mass, exact also where the mass itself would underflow."""
-        per_class = self.accumulate(self.at(biases).energies).values - np.log(self._total)
+        per_class = self.evidence.accumulate(self.at(biases).energies).values - np.log(self._total)
         peak = np.full(self.clusters.n_clusters, -np.inf)
         np.maximum.at(peak, self.clusters.indices, per_class)
         peak = np.where(np.isneginf(peak), 0.0, peak)
         with np.errstate(divide="ignore"):
             return peak + np.log(self.clusters.sums(np.exp(per_class - peak[self.clusters.indices])))
+
+
+def _less_products(mass: Floats, products: Floats) -> Floats:
+    """diag(mass) - products, in their place."""
+    np.negative(products, out=products)
+    products[np.diag_indices_from(products)] += mass
+    return products

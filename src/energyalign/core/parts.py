@@ -8,7 +8,7 @@ from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from energyalign.core.arrays import Array, Floats, Ints, as_logits, namespace
+from energyalign.core.arrays import Array, Bools, Floats, Ints, as_logits, take_rows
 from energyalign.core.errors import EnergyAlignError
 
 Result = TypeVar("Result")
@@ -105,8 +105,10 @@ class Stretch:
     first : int
         The number of its first sample in the evidence.
     labels : array of shape (n_rows,) or None
-    occurrences : array of shape (n_rows,) or None
-        How often each sample counts; None if each counts once.
+    repeats : array of shape (n_rows,) or None
+        How often each sample was observed; None if each was once.
+    keep : array of bool of shape (n_rows,) or None
+        Which samples count; None if all do.
     class_weights : array of shape (n_classes,) or None
         The weight of a sample of each class; None if all weigh the same.
     """
@@ -115,7 +117,8 @@ class Stretch:
     first: int
     n_classes: int
     labels: Ints | None
-    occurrences: Floats | None
+    repeats: Floats | None
+    keep: Bools | None
     class_weights: Floats | None
 
     @property
@@ -126,21 +129,30 @@ class Stretch:
     @property
     def counts(self) -> bool:
         """Whether any sample of it does."""
-        return self.occurrences is None or bool(np.any(self.occurrences > 0))
+        return bool(np.any(occurrences(self.n_rows, self.repeats, self.keep) > 0))
 
     def blocks(self, most_rows: int) -> Iterator[Block]:
         """The samples that count, in blocks of at most so many rows."""
-        start = 0
+        start, occurs = 0, occurrences(self.n_rows, self.repeats, self.keep)
         for source in self.part.blocks():
             logits = as_logits(source, self.n_classes)
             stop = start + logits.shape[0]
             if stop > self.n_rows:
                 start = stop
                 break
-            counted = self._counted(start, stop)
+            counted = start + np.flatnonzero(occurs[start:stop] > 0)
             # So many of those that count, not those among so many: of a thinned part it would be a few at a time.
             for first in range(0, len(counted), most_rows):
-                yield self._block(logits, start, counted[first : first + most_rows])
+                samples = counted[first : first + most_rows]
+                labels = None if self.labels is None else self.labels[samples]
+                weights = None if labels is None or self.class_weights is None else self.class_weights[labels]
+                yield Block(
+                    take_rows(logits, samples - start),
+                    labels,
+                    np.ones(len(samples)) if weights is None else weights,
+                    occurs[samples],
+                    self.first + samples,
+                )
             start = stop
         if start != self.n_rows:
             raise EnergyAlignError(
@@ -148,32 +160,10 @@ class Stretch:
                 "The source must yield the same blocks every time it is read."
             )
 
-    def _counted(self, start: int, stop: int) -> Ints:
-        """Which of these samples count, as distances from the first."""
-        if self.occurrences is None:
-            return np.arange(stop - start)
-        return np.flatnonzero(self.occurrences[start:stop] > 0)
 
-    def _block(self, logits: Array, start: int, rows: Ints) -> Block:
-        """Some rows of logits of which the first is sample number `start`."""
-        samples = start + rows
-        labels = None if self.labels is None else self.labels[samples]
-        return Block(
-            _take_rows(logits, rows),
-            labels,
-            np.ones(len(rows)) if labels is None or self.class_weights is None else self.class_weights[labels],
-            np.ones(len(rows)) if self.occurrences is None else self.occurrences[samples],
-            self.first + samples,
-        )
-
-
-def _take_rows(logits: Array, rows: Ints) -> Array:
-    first, stop = int(rows[0]), int(rows[-1]) + 1
-    if stop - first == len(rows):  # without a copy
-        return logits[first:stop, :]
-    xp = namespace(logits)
-    if isinstance(logits, np.ndarray):
-        return logits[rows]
-    from array_api_compat import device
-
-    return xp.take(logits, xp.asarray(rows, device=device(logits)), axis=0)
+def occurrences(n_samples: int, repeats: Floats | None, keep: Bools | None) -> Floats:
+    """How often each sample counts."""
+    if repeats is None:
+        # A view of one number: where nothing is known of the samples, nothing is stored per sample.
+        return np.broadcast_to(1.0, (n_samples,)) if keep is None else keep.astype(np.float64)
+    return repeats if keep is None else repeats * keep

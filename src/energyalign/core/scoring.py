@@ -8,6 +8,7 @@ from functools import partial
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from energyalign.core.arrays import Bools, Floats, Ints, like, namespace, to_numpy, working_precision
 from energyalign.core.errors import CannotGoOn, EnergyAlignError
@@ -81,7 +82,7 @@ def scores_every_class(evidence: Evidence) -> bool:
     return bool(np.all(evidence.masked[np.setdiff1d(np.arange(evidence.n_classes), evidence.labels[scored])]))
 
 
-def assign_folds(evidence: Evidence, labels: Ints) -> Ints:
+def assign_folds(evidence: Evidence, labels: Ints) -> npt.NDArray[np.int32]:
     """The fold that scores each sample, or -1 for samples that serve to fit only.
 
     Groups of the evidence stay together; otherwise the samples of each class are dealt out in turn. A class
@@ -97,7 +98,7 @@ def assign_folds(evidence: Evidence, labels: Ints) -> Ints:
     first, last = np.full(evidence.n_classes, np.iinfo(np.int64).max), np.full(evidence.n_classes, -1)
     np.minimum.at(first, known, dealt)
     np.maximum.at(last, known, dealt)
-    folds = np.full(evidence.n_samples, -1)
+    folds = np.full(evidence.n_samples, -1, dtype=np.int32)  # there may be millions
     folds[present] = np.where(first[known] == last[known], -1, dealt)
     return folds
 

@@ -84,7 +84,7 @@ def _joint_errors(evidence: Evidence, clusters: Clusters, solution: Balance) -> 
     if part.labels is None and sizes[0] * sizes[1] < _CANCELS_LITTLE:
         variance, against_anchor = _known_variances(moments, inverse, anchor, part.total_weight)
     else:
-        variance, against_anchor = model.accumulate(
+        variance, against_anchor = model.evidence.accumulate(
             partial(_variances, model.at(biases), moments.mass, inverse, anchor)
         ).values
     # Along a flat direction the evidence says nothing: classes that lie apart in it have unknown shifts.
@@ -118,23 +118,30 @@ def _variances(model: BiasedModel, mass: Floats, inverse: Floats, anchor: int, b
 def _invert(curvature: Floats) -> tuple[Floats, Floats]:
     """The inverse of the curvature but for the constant, which it leaves free, and its flat directions as columns."""
     active = np.diag(curvature) > 0
-    inverse, flat = np.zeros_like(curvature), np.eye(len(curvature))[:, ~active]
-    if not active.any():
-        return inverse, flat
-    inner = np.ix_(active, active)
-    held = hold_constant(curvature[inner])
-    found = _well_conditioned_inverse(held)
-    if found is not None:
-        inverse[inner] = found - found.mean()  # less what `hold_constant` added
-        return inverse, flat
-    sizes, directions = np.linalg.eigh(held)
-    measured = sizes > max(_FLAT * sizes[-1], _ROUNDING)
-    halves = directions[:, measured] / np.sqrt(sizes[measured])
-    found = halves @ halves.T
-    inverse[inner] = found - found.mean()
-    more = np.zeros((len(curvature), np.count_nonzero(~measured)))
-    more[active] = directions[:, ~measured]
-    return inverse, np.hstack([flat, more])
+    if active.all():
+        return _invert_active(curvature)
+    inverse = np.zeros_like(curvature)
+    flat = np.eye(len(curvature))[:, ~active]
+    if active.any():
+        inner = np.ix_(active, active)
+        inverse[inner], directions = _invert_active(curvature[inner])
+        more = np.zeros((len(curvature), directions.shape[1]))
+        more[active] = directions
+        flat = np.hstack([flat, more])
+    return inverse, flat
+
+
+def _invert_active(curvature: Floats) -> tuple[Floats, Floats]:
+    held = hold_constant(curvature)
+    flat = np.zeros((len(held), 0))
+    inverse = _well_conditioned_inverse(held)
+    if inverse is None:
+        sizes, directions = np.linalg.eigh(held)
+        measured = sizes > max(_FLAT * sizes[-1], _ROUNDING)
+        halves = directions[:, measured] / np.sqrt(sizes[measured])
+        inverse, flat = halves @ halves.T, directions[:, ~measured]
+    inverse -= inverse.mean()  # what `hold_constant` added
+    return inverse, flat
 
 
 def _well_conditioned_inverse(matrix: Floats) -> Floats | None:
@@ -146,14 +153,16 @@ def _well_conditioned_inverse(matrix: Floats) -> Floats | None:
     size, inverse_size = (float(np.linalg.norm(m, 1)) for m in (matrix, inverse))
     if not (size * inverse_size < _WELL_CONDITIONED and inverse_size < _WELL_CONDITIONED):
         return None
-    return np.asarray((inverse + inverse.T) / 2)
+    inverse += inverse.T
+    inverse /= 2
+    return np.asarray(inverse)
 
 
 def _separate_errors(model: MeanPosterior, solution: Balance, anchor: int) -> tuple[Floats, Floats]:
     """The same with the diagonals alone, for so many clusters that they hardly touch one another."""
     biased, mass = model.at(solution.biases), solution.moments.mass
-    (scatter,) = model.accumulate(partial(_scatter, biased, mass)).values
-    (squares,) = model.accumulate(partial(_squares, biased)).values
+    (scatter,) = model.evidence.accumulate(partial(_scatter, biased, mass)).values
+    (squares,) = model.evidence.accumulate(partial(_squares, biased)).values
     curvature = mass - squares
     variance = np.divide(scatter, curvature**2, out=np.full_like(mass, np.inf), where=curvature > 0)
     against_anchor = variance + variance[anchor]
