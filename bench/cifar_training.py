@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,8 @@ import torch
 from lightning.fabric import Fabric
 from torch.nn import functional as F
 
+from bench.own_process import Turns
+from energyalign.cli.heap import keep_freed_memory
 from energyalign.data.images import MemoryImages
 from energyalign.data.loader import make_loader
 from energyalign.data.preparation import Normalisation, SmallPreparation
@@ -58,60 +59,28 @@ def plain_step(network: torch.nn.Module) -> Callable[[torch.Tensor, torch.Tensor
     return step
 
 
-class _Stopped(BaseException):
-    """There is no more to be trained."""
-
-
-class PartByPart(Reporter):
-    """The program's own loop and loader, in a thread that goes on for so many batches whenever it is asked to.
+def train(turns: Turns, folder: Path, images: MemoryImages, batches: int, compile: bool = False) -> None:
+    """The program's own loop and loader, so many batches a turn.
 
     One training serves all rounds of a benchmark: to compile a network anew for each would take too long.
     """
+    keep_freed_memory()  # as the commands do
+    turns.next()
+    with opened(folder, {}) as run:
+        Training(
+            Fabric(accelerator="cpu", devices=1), made_up_network(),
+            batches=make_loader(images, batch_size=BATCH, seed=0), loss=CrossEntropy().loss(None),
+            recipe=RECIPE, run=run, seed=0, reporter=_PartByPart(turns, batches), compile=compile,
+        ).finish()  # fmt: skip
 
-    def __init__(self, folder: Path, images: MemoryImages, *, compile: bool = False) -> None:
-        self._go, self._done = threading.Semaphore(0), threading.Semaphore(0)
-        self._left, self._stopping = 0, False
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._train, args=(folder, images, compile), daemon=True)
-        self._thread.start()
 
-    def batches(self, n: int) -> None:
-        """Train on so many more."""
-        self._left = n
-        self._go.release()
-        self._done.acquire()
-        if self._error is not None:
-            raise self._error
-
-    def close(self) -> None:
-        """No more."""
-        self._stopping = True
-        self._go.release()
-        self._thread.join()
+class _PartByPart(Reporter):
+    def __init__(self, turns: Turns, batches: int) -> None:
+        self._turns, self._batches = turns, batches
+        self._done = 0
 
     def batch_done(self, position: Position, lr: float) -> None:  # noqa: ARG002
         """After each batch: go on, or wait for the next part."""
-        self._left -= 1
-        if self._left == 0:
-            self._done.release()
-            self._wait()
-
-    def _wait(self) -> None:
-        self._go.acquire()
-        if self._stopping:
-            raise _Stopped
-
-    def _train(self, folder: Path, images: MemoryImages, compile: bool) -> None:
-        try:
-            self._wait()
-            with opened(folder, {}) as run:
-                Training(
-                    Fabric(accelerator="cpu", devices=1), made_up_network(),
-                    batches=make_loader(images, batch_size=BATCH, seed=0), loss=CrossEntropy().loss(None),
-                    recipe=RECIPE, run=run, seed=0, reporter=self, compile=compile,
-                ).finish()  # fmt: skip
-        except _Stopped:
-            pass
-        except BaseException as error:
-            self._error = error
-            self._done.release()
+        self._done += 1
+        if self._done % self._batches == 0:
+            self._turns.next()

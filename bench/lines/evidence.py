@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import numpy as np
 import torch
 from lightning.fabric import Fabric
 
-from bench.cifar_training import BATCH, PartByPart, made_up_images, made_up_network
+from bench.cifar_training import BATCH, made_up_images, made_up_network, train
 from bench.line import Line, at_most
 from bench.measure import alternate
+from bench.own_process import OwnProcess
 from energyalign.core.shifts import Shifts
 from energyalign.data.cut import cut_long_tail
 from energyalign.experiment.evidence import EvidencePlan
@@ -38,10 +40,11 @@ def lines() -> Iterator[Line]:
     def ours() -> Shifts | None:
         return ea.correct(_after_training(config, data), EvidencePlan()).shifts
 
-    with tempfile.TemporaryDirectory() as folder:
-        training = PartByPart(Path(folder), data.train)
-        seconds = alternate({"ours": ours, "training": lambda: training.batches(BATCHES)})
-        training.close()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(OwnProcess(train, Path(folder), data.train, BATCHES)) as training,
+    ):
+        seconds = alternate({"ours": ours, "training": training.turn})
     part = len(data.train) / (BATCHES * BATCH)
     yield Line.of(
         "evidence + shifts", f"CIFAR-100-LT, imbalance 100, ResNet-32: {EvidencePlan().per_class} draws of each class",

@@ -15,6 +15,7 @@ from bench.cifar_training import BATCH
 from bench.later_step import NEW, OLD, LaterStep
 from bench.line import Line, at_least
 from bench.measure import Work, alternate
+from energyalign.cli.heap import keep_freed_memory
 
 _ROOT = Path(__file__).parents[2]
 PYTHON = _ROOT / ".venv-avalanche" / "bin" / "python"
@@ -23,6 +24,7 @@ EXEMPLARS, IMAGES, PART = 2_000, 5_000, 5
 
 def full_lines() -> Iterator[Line]:
     """A fifth of an epoch for each round: exemplars and new images in the same proportion."""
+    keep_freed_memory()  # as the commands do
     n_exemplars, n_new = EXEMPLARS // PART, IMAGES // PART
     with tempfile.TemporaryDirectory() as folder, Peer(n_exemplars, n_new) as peer:
         ours = LaterStep(Path(folder), n_exemplars, n_new)

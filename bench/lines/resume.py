@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from bench.cifar_training import BATCH, PartByPart, made_up_images
+from bench.cifar_training import BATCH, made_up_images, train
 from bench.line import Line, at_most
 from bench.measure import alternate
+from bench.own_process import OwnProcess
 
 BATCHES, EPOCH = 2, 85  # as many as are timed, and as CIFAR-100-LT with imbalance 100 has (10,847 images)
 
@@ -18,12 +19,10 @@ def lines() -> Iterator[Line]:
     """Epochs of two batches, each with its end, beside two batches of an epoch that goes on."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        closing(PartByPart(Path(folder, "with"), made_up_images(BATCHES * BATCH))) as saving,
-        closing(PartByPart(Path(folder, "without"), made_up_images(100 * BATCH))) as going_on,
+        closing(OwnProcess(train, Path(folder, "with"), made_up_images(BATCHES * BATCH), BATCHES)) as saving,
+        closing(OwnProcess(train, Path(folder, "without"), made_up_images(100 * BATCH), BATCHES)) as going_on,
     ):
-        seconds = alternate(
-            {"with": lambda: saving.batches(BATCHES), "without": lambda: going_on.batches(BATCHES)}, rounds=9
-        )
+        seconds = alternate({"with": saving.turn, "without": going_on.turn}, rounds=9)
     without = [EPOCH / BATCHES * one for one in seconds["without"]]
     ends = [own - other for own, other in zip(seconds["with"], seconds["without"], strict=True)]
     yield Line.of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
-from bench.cifar_training import BATCH, MEAN, STD, PartByPart, made_up_images, made_up_network, plain_step
+from bench.cifar_training import BATCH, MEAN, STD, made_up_images, made_up_network, plain_step, train
 from bench.line import Line, at_least
 from bench.measure import alternate
+from bench.own_process import OwnProcess, Turns
+from energyalign.cli.heap import keep_freed_memory
 from energyalign.data.images import MemoryImages
 from energyalign.data.loader import make_loader
 
@@ -27,17 +29,12 @@ def lines() -> Iterator[Line]:
     images = made_up_images(100 * BATCH)  # an epoch that does not end here
     with (
         tempfile.TemporaryDirectory() as folder,
-        closing(PartByPart(Path(folder, "plain"), images)) as plain,
-        closing(PartByPart(Path(folder, "compiled"), images, compile=True)) as compiled,
+        closing(OwnProcess(train, Path(folder, "plain"), images, BATCHES)) as ours,
+        closing(OwnProcess(_bare, images)) as bare,
+        closing(OwnProcess(_script, images)) as script,
+        closing(OwnProcess(train, Path(folder, "compiled"), images, BATCHES, True)) as compiled,
     ):
-        seconds = alternate(
-            {
-                "ours": lambda: plain.batches(BATCHES),
-                "bare": _bare(images),
-                "script": _script(images),
-                "compiled": lambda: compiled.batches(BATCHES),
-            }
-        )
+        seconds = alternate({"ours": ours.turn, "bare": bare.turn, "script": script.turn, "compiled": compiled.turn})
     name = "training throughput"
     yield Line.of(
         name, WORKLOAD, "forward, backward and step on one fixed batch", at_least(0.95),
@@ -53,30 +50,28 @@ def lines() -> Iterator[Line]:
     )  # fmt: skip
 
 
-def _bare(images: MemoryImages) -> Callable[[], None]:
+def _bare(turns: Turns, images: MemoryImages) -> None:
+    """What the hardware can do, with memory kept as ours keeps it."""
+    keep_freed_memory()
     step = plain_step(made_up_network())
     batch = next(make_loader(images, batch_size=BATCH, seed=0).epoch(1))
-
-    def run() -> None:
+    while True:
+        turns.next()
         for _ in range(BATCHES):
             step(*batch)
 
-    return run
 
-
-def _script(images: MemoryImages) -> Callable[[], None]:
+def _script(turns: Turns, images: MemoryImages) -> None:
     """What a tutorial would write: nobody cares for the layout, and an image is changed at a time."""
     step = plain_step(made_up_network().to(memory_format=torch.contiguous_format))
-    # An epoch for each round: workers that go on would load images of the next round in the time of the others.
+    # An epoch for each turn: workers that go on would load images of the next one in the time of the others.
     loader = DataLoader(
         _Pictures(images), BATCH, sampler=range(BATCHES * BATCH), num_workers=2, persistent_workers=True
     )
-
-    def run() -> None:
+    while True:
+        turns.next()
         for pictures, labels in loader:
             step(pictures, labels)
-
-    return run
 
 
 class _Pictures(Dataset):  # type: ignore[type-arg]

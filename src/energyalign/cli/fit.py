@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     import warnings
     from dataclasses import replace
 
-    from energyalign.cli.one_heap import share_one_heap
+    from energyalign.cli.heap import share_one_heap
     from energyalign.cli.progress import Progress
     from energyalign.core.before_after import scores_with
     from energyalign.core.errors import UntrustedEstimateWarning

@@ -14,6 +14,7 @@ from lightning.fabric import Fabric
 from lightning.fabric.plugins.environments import LightningEnvironment
 
 from energyalign.cli.ending import remember_started
+from energyalign.cli.heap import keep_freed_memory
 from energyalign.cli.process_counts import ProcessCounts
 from energyalign.core.errors import EnergyAlignError
 from energyalign.train.reporter import Narrator, Reporter
@@ -40,6 +41,8 @@ def make_fabric(accelerator: str, precision: Any, counts: ProcessCounts) -> Fabr
         ) from error
     if fabric.device.type == "cpu" and str(precision) in ("16", "16-mixed"):
         raise EnergyAlignError(f"--precision {precision} needs a GPU: choose bf16-mixed or 32-true.")  # or it is bf16
+    if fabric.device.type == "cpu":
+        keep_freed_memory()
     return fabric
 
 

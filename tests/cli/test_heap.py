@@ -1,0 +1,69 @@
+"""What the C library keeps of a process's memory, in processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+
+_HEAPS = """
+import sys, threading
+from energyalign.cli import heap
+
+def size():
+    return int(open("/proc/self/status").read().split("VmSize:")[1].split()[0])
+
+if sys.argv[1] == "told":
+    heap.share_one_heap()
+before, enough = size(), threading.Barrier(5)
+
+def allocate():
+    kept = [bytes(10_000) for _ in range(100)]
+    enough.wait()
+    enough.wait()
+
+for _ in range(4):
+    threading.Thread(target=allocate).start()
+enough.wait()
+print((size() - before) * 1024)
+enough.wait()
+"""
+
+_FAULTS = """
+import resource, sys
+from energyalign.cli import heap
+
+if sys.argv[1] == "told":
+    heap.keep_freed_memory()
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+def batch():
+    activations = [b"1" * (8 << 20) for _ in range(8)]
+
+batch()
+before = faults()
+for _ in range(5):
+    batch()
+print(faults() - before)
+"""
+
+
+def _printed(program: str, setting: str) -> int:
+    done = subprocess.run([sys.executable, "-c", program, setting], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_threads_reserve_no_heaps_of_their_own() -> None:
+    a_heap = 64 * 2**20
+    assert _printed(_HEAPS, "as it is") - _printed(_HEAPS, "told") >= 3 * a_heap
+
+
+def test_freed_memory_does_not_come_back_page_by_page() -> None:
+    pages_of_a_batch = 8 * (8 << 20) // 4096
+    assert _printed(_FAULTS, "as it is") > pages_of_a_batch
+    assert _printed(_FAULTS, "told") < pages_of_a_batch / 10
