@@ -97,6 +97,8 @@ def _tell_what_is_slower(console: Console, table: Table, baseline: Path) -> None
     if before.machine != table.machine:
         console.print("The recorded table is of another machine: no comparison. Record one here with --record.")
         return
+    if unknown := len({line.key for line in table.lines} - {line.key for line in before.lines}):
+        console.print(f"{unknown} lines are not in the table recorded on {before.date}: nothing to compare them with.")
     slower = table.slower_than(before)
     if not slower:
         console.print(f"Nothing is more than 10 % slower than the table recorded on {before.date}.")

@@ -35,6 +35,8 @@ def full_lines() -> Iterator[Line]:
     many_samples, many_classes = (10_000, 20_000, 40_000), (500, 1_000, 2_000)
     yield from _lines("energies", "samples", many_samples, lambda n: _energies(n, 1_000), memory=_CONSTANT)
     yield from _lines("energies", "classes", many_classes, lambda k: _energies(10_000, k), memory=_LINEAR)
+    # So many numbers that compiled loops go through them.
+    yield from _lines("energies, compiled", "samples", (140_000, 200_000, 280_000), lambda n: _energies(n, 1_000))
     yield from _lines("marginal", "samples", (20_000, 40_000, 80_000), lambda n: _marginal(n, 500), memory=_CONSTANT)
     yield from _lines("marginal", "classes", (200, 400, 800), lambda k: _marginal(16_000, k))
     yield from _lines("marginal", "classes", (1_100, 2_200, 4_400), lambda k: _marginal(4_000, k), memory=_LINEAR)

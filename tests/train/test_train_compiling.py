@@ -6,6 +6,7 @@ import copy
 import functools
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -99,6 +100,16 @@ def test_paths_are_refused() -> None:
         compiled(make_network("rps-small", 4)),
     ):
         pass
+
+
+@pytest.mark.parametrize("others", [[], ["ea"]])
+def test_paths_are_refused_before_anything_is_trained(
+    others: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["incremental", "digits", "--method", "rps", *others, "--compile", "--out", str(tmp_path / "out")])
+    assert code == 2
+    assert re.search(r"random paths.*leave out --compile", capsys.readouterr().err, re.DOTALL)
+    assert not list(tmp_path.glob("out/*"))
 
 
 @pytest.mark.parametrize("command", ["longtail", "incremental"])

@@ -69,7 +69,8 @@ def add_machine_options(parser: argparse.ArgumentParser) -> Any:
     add = group.add_argument
     add("--accelerator", default="auto", metavar="NAME", help="auto, cpu, cuda, mps")
     add("--precision", metavar="NAME", help="32-true, bf16-mixed, ... (default: 32-true)")
-    add("--compile", action="store_true", help="compile the network (torch.compile): pays off in trainings of hours")
+    add("--compile", action="store_true",
+        help="compile the network (torch.compile); measure first, on two CPU cores it is no faster")  # fmt: skip
     add("--workers", type=int, default=2, metavar="N", help="processes that read image files (default: 2)")
     return group
 

@@ -68,6 +68,10 @@ class IncrementalConfig:
             raise EnergyAlignError(f"the scale is {self.scale}; it must be a positive number.")
         if not 0 <= self.lambda_base <= 1:
             raise EnergyAlignError(f"the weight of distillation is {self.lambda_base:g}; it must be within 0 and 1.")
+        if self.compile:
+            from energyalign.train.compiling import refuse_random_paths  # torch, which a config can do without
+
+            refuse_random_paths(self.backbone)
 
     @classmethod
     def from_preset(

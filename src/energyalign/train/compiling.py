@@ -9,8 +9,13 @@ import torch
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.nets.bbn import TwoBranches
-from energyalign.nets.network import Network
+from energyalign.nets.network import BACKBONES, Network
 from energyalign.nets.random_paths import RandomPaths
+
+_PATHS = (
+    "a network of random paths (rps) asks at every level which modules take part, which cannot be compiled: leave out "
+    "--compile."
+)
 
 
 @contextlib.contextmanager
@@ -51,11 +56,14 @@ def _something_small(numbers: torch.Tensor) -> torch.Tensor:
     return 2.0 * numbers + 1.0
 
 
+def refuse_random_paths(backbone: str) -> None:
+    """What `compiled` would refuse later, before anything is trained."""
+    if getattr(BACKBONES[backbone].factory, "func", None) is RandomPaths:
+        raise EnergyAlignError(_PATHS)
+
+
 def _parts(network: torch.nn.Module) -> list[torch.nn.Module]:
     backbone = network.backbone if isinstance(network, Network) else network
     if isinstance(backbone, RandomPaths):
-        raise EnergyAlignError(
-            "a network of random paths (rps) asks at every level which modules take part, which cannot be compiled: "
-            "leave out --compile."
-        )
+        raise EnergyAlignError(_PATHS)
     return list(backbone.children()) if isinstance(backbone, TwoBranches) else [backbone]
