@@ -16,7 +16,6 @@ from energyalign.core.arrays import (
     is_floating,
     like,
     namespace,
-    row_pieces,
     to_numpy,
     working_precision,
 )
@@ -24,10 +23,9 @@ from energyalign.core.atomic import atomic_write
 from energyalign.core.checks import check_target_prior
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.largest import largest_corrected
 from energyalign.core.limited_text import read_text
 from energyalign.core.selection_record import Selection
-
-_PIECE_NUMBERS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,29 +124,18 @@ class Shifts:
 
     def predict(self, logits: Array) -> npt.NDArray[np.int64]:
         """The class number of the largest corrected logit, per sample."""
-        if not isinstance(logits, np.ndarray) or logits.ndim != 2 or logits.size <= _PIECE_NUMBERS:
-            return self._largest(logits, self.values)
-        self._check_shape(logits)
-        # In pieces that stay in the processor's cache: a second array as large as the first would cost more. And shifts
-        # that are there for each row are added faster than one row of them for all.
-        rows = max(1, _PIECE_NUMBERS // logits.shape[1])
-        shifts = np.tile(self.values, (rows, 1)).astype(working_precision(logits[:0]).dtype)
-        corrected, largest = np.empty_like(shifts), np.empty(len(logits), dtype=np.int64)
-        for start, piece in row_pieces(logits, rows):
-            size = len(piece)
-            np.add(piece, shifts[:size], out=corrected[:size])
-            corrected[:size].argmax(axis=1, out=largest[start : start + size])
-            if np.isnan(corrected[:size].max()):
+        if isinstance(logits, np.ndarray) and logits.ndim == 2:
+            self._check_shape(logits)
+            classes, undefined = largest_corrected(logits, self.values)
+            if undefined:
                 self._check(logits)
-        return largest
-
-    def _largest(self, logits: Array, shifts: Floats) -> npt.NDArray[np.int64]:
-        corrected = self._corrected(logits, shifts)
+            return classes
+        corrected = self._corrected(logits)
         return to_numpy(namespace(corrected).argmax(corrected, axis=-1)).astype(np.int64, copy=False)
 
     def predict_proba(self, logits: Array) -> Array:
         """Softmax of the corrected logits."""
-        corrected = self._corrected(logits, self.values)
+        corrected = self._corrected(logits)
         xp = namespace(corrected)
         largest = xp.max(corrected, axis=-1, keepdims=True)
         if not bool(xp.all(xp.isfinite(largest))):
@@ -156,13 +143,13 @@ class Shifts:
         scaled = xp.exp(corrected - largest)
         return scaled / xp.sum(scaled, axis=-1, keepdims=True)
 
-    def _corrected(self, logits: Array, shifts: Floats) -> Array:
+    def _corrected(self, logits: Array) -> Array:
         """Logits plus shifts in at least float32."""
         if isinstance(logits, (list, tuple)):
             logits = np.asarray(logits)
         self._check(logits)
         ready = working_precision(logits)
-        return ready + like(shifts, ready)
+        return ready + like(self.values, ready)
 
     def with_target(self, prior: npt.ArrayLike | None) -> Self:
         """The same correction for another label distribution: log p_t(y) is exchanged."""
