@@ -52,7 +52,7 @@ $(VENV)/.installed-%: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 # With the same torch as ours, so that nothing but the libraries differs.
-$(PEER)/.installed: | $(VENV)/.installed-test
+$(PEER)/.installed: $(VENV)/.installed-test
 	$(PYTHON) -m venv --clear $(PEER)
 	$(PEER)/bin/python -m pip install --quiet --disable-pip-version-check avalanche-lib==0.6.0 \
 		"torch==$$($(BIN)/python -c 'import torch; print(torch.__version__.partition("+")[0])')"

@@ -15,6 +15,7 @@ from bench.line import Line
 from bench.lines.marginal import biased_logits
 from bench.measure import alternate
 from energyalign import Clusters, Evidence, FreeEnergy
+from energyalign.core.arrays import row_pieces
 from energyalign.core.before_after import scores_with
 from energyalign.core.estimators.marginal import Marginal
 from energyalign.core.fitting import fit_shifts
@@ -32,30 +33,61 @@ Make = Callable[[int], Callable[[], object]]
 
 def full_lines() -> Iterator[Line]:
     """Of everything whose sizes users choose."""
-    many_samples, many_classes = (10_000, 20_000, 40_000), (500, 1_000, 2_000)
-    yield from _lines("energies", "samples", many_samples, lambda n: _energies(n, 1_000), memory=_CONSTANT)
-    yield from _lines("energies", "classes", many_classes, lambda k: _energies(10_000, k), memory=_LINEAR)
-    # So many numbers that compiled loops go through them.
-    yield from _lines("energies, compiled", "samples", (140_000, 200_000, 280_000), lambda n: _energies(n, 1_000))
-    yield from _lines("marginal", "samples", (20_000, 40_000, 80_000), lambda n: _marginal(n, 500), memory=_CONSTANT)
-    yield from _lines("marginal", "classes", (200, 400, 800), lambda k: _marginal(16_000, k))
-    yield from _lines("marginal", "classes", (1_100, 2_200, 4_400), lambda k: _marginal(4_000, k), memory=_LINEAR)
-    yield from _lines("marginal", "clusters", (10, 40, 160), _marginal_in_clusters)
     yield from _lines(
-        "Jenks", "counts", (4_000, 16_000, 64_000), lambda n: _jenks(n, 8), time=_NEARLY_LINEAR, memory=_LINEAR
+        "energies", "samples", (10_000, 20_000, 40_000), lambda n: _energies(n, 1_000), of="1,000 classes",
+        memory=_CONSTANT,
+    )  # fmt: skip
+    yield from _lines(
+        "energies", "classes", (500, 1_000, 2_000), lambda k: _energies(10_000, k), of="10,000 samples", memory=_LINEAR
     )
-    yield from _lines("Jenks", "clusters", (10, 20, 40), lambda m: _jenks(8_142, m))
-    yield from _lines("evidence", "samples", (5_000, 10_000, 20_000), lambda n: _collected(n, 100))
-    yield from _lines("evidence", "classes", (100, 200, 400), lambda k: _collected(5_000, k))
-    yield from _lines("report", "samples", many_samples, lambda n: _report(n, 200))
-    yield from _lines("report", "classes", (200, 400, 800), lambda k: _report(8_000, k), memory=_LINEAR)
+    # From here on so many numbers that compiled loops go through all of them: sizes on both sides of that would show
+    # the change of loops, not the growth.
+    yield from _lines(
+        "energies", "samples", (140_000, 200_000, 280_000), lambda n: _energies(n, 1_000), of="1,000 classes"
+    )
+    yield from _lines(
+        "marginal", "samples", (60_000, 120_000, 240_000), lambda n: _marginal(n, 500), of="500 classes",
+        memory=_CONSTANT,
+    )  # fmt: skip
+    yield from _lines(
+        "marginal", "classes", (250, 500, 1_000), lambda k: _marginal(40_000, k), of="40,000 samples", memory=_LINEAR
+    )
+    yield from _lines(
+        "marginal", "classes", (1_100, 2_200, 4_400), lambda k: _marginal(8_000, k), of="8,000 samples", memory=_LINEAR
+    )
+    yield from _lines(
+        "marginal", "clusters", (10, 40, 160), lambda m: _marginal_in_clusters(m, 20_000, 640),
+        of="20,000 samples of 640 classes",
+    )  # fmt: skip
+    yield from _lines(
+        "Jenks", "counts", (4_000, 16_000, 64_000), lambda n: _jenks(n, 8), of="8 clusters", time=_NEARLY_LINEAR,
+        memory=_LINEAR,
+    )  # fmt: skip
+    yield from _lines("Jenks", "clusters", (10, 20, 40), lambda m: _jenks(8_142, m), of="8,142 counts")
+    yield from _lines("evidence", "samples", (5_000, 10_000, 20_000), lambda n: _collected(n, 100), of="100 classes")
+    yield from _lines("evidence", "classes", (100, 200, 400), lambda k: _collected(5_000, k), of="5,000 samples")
+    # A page holds so much and no more: these are more than it holds.
+    yield from _lines(
+        "report", "samples", (100_000, 200_000, 400_000), lambda n: _report(n, 100), of="100 classes",
+        memory=_CONSTANT,
+    )  # fmt: skip
+    yield from _lines(
+        "report", "classes", (200, 400, 800), lambda k: _report(8_000, k), of="8,000 samples", memory=_LINEAR
+    )
 
 
 def _lines(
-    subject: str, of: str, sizes: Sequence[int], make: Make, *, time: float = _LINEAR, memory: float | None = None
+    subject: str,
+    what: str,
+    sizes: Sequence[int],
+    make: Make,
+    *,
+    of: str,
+    time: float = _LINEAR,
+    memory: float | None = None,
 ) -> Iterator[Line]:
     works = {str(size): make(size) for size in sizes}
-    workload = f"{of} {', '.join(f'{size:,}' for size in sizes)}"
+    workload = f"{', '.join(f'{size:,}' for size in sizes)} {what}, {of}"
     seconds = alternate(works)
     slopes = [_slope(sizes, taken) for taken in zip(*seconds.values(), strict=True)]
     yield Line.exponent(f"growth of {subject}", workload, "time", slopes, time)
@@ -87,9 +119,9 @@ def _marginal(n_samples: int, n_classes: int) -> Callable[[], object]:
     return lambda: Marginal().energies(Evidence.from_arrays(logits), Clusters.per_class(n_classes))
 
 
-def _marginal_in_clusters(n_clusters: int) -> Callable[[], object]:
-    logits = biased_logits(10_000, 640)
-    clusters = Clusters.given([number * n_clusters // 640 for number in range(640)])
+def _marginal_in_clusters(n_clusters: int, n_samples: int, n_classes: int) -> Callable[[], object]:
+    logits = biased_logits(n_samples, n_classes)
+    clusters = Clusters.given([number * n_clusters // n_classes for number in range(n_classes)])
     return lambda: Marginal().energies(Evidence.from_arrays(logits), clusters)
 
 
@@ -113,8 +145,9 @@ def _report(n_samples: int, n_classes: int) -> Callable[[], object]:
         shifts = fit_shifts(evidence, estimator="prior", clusters="per-class")
         with tempfile.TemporaryDirectory() as folder:
             write_fit_page(
-                Path(folder) / "page.html", name="bench", command="make bench-full", blocks=lambda: (logits,),
-                labels=labels, evidence=evidence, shifts=shifts, scores=scores_with(evidence, shifts.values),
+                Path(folder) / "page.html", name="bench", command="make bench-full",
+                blocks=lambda: (block for _, block in row_pieces(logits, 4_096)), labels=labels, evidence=evidence,
+                shifts=shifts, scores=scores_with(evidence, shifts.values),
             )  # fmt: skip
 
     return write

@@ -35,11 +35,12 @@ def full_lines() -> Iterator[Line]:
     about = peer.about
     if about["images"] != n_exemplars + n_new:
         raise RuntimeError(f"avalanche trained on {about['images']} images, not on {n_exemplars + n_new}.")
+    if about["torch"] != torch.__version__:
+        raise RuntimeError(f"avalanche has torch {about['torch']}, ours is {torch.__version__}: rm -r .venv-avalanche.")
     workload = (
-        f"ResNet-32, {EXEMPLARS:,} exemplars + {IMAGES:,} new images (a fifth of each), distillation, batch {BATCH}, "
-        f"torch {torch.__version__}"
+        f"ResNet-32, {EXEMPLARS:,} exemplars + {IMAGES:,} new images (a fifth of each), distillation, batch {BATCH}"
     )
-    against = f"avalanche-lib {about['avalanche']} (Replay + LwF, IcarlNet), torch {about['torch']}"
+    against = f"avalanche-lib {about['avalanche']} (Replay + LwF, IcarlNet)"
     yield Line.of(
         "incremental step", workload, against, at_least(1.5), ours=seconds["ours"], theirs=seconds["avalanche"],
         limit="Incremental step", floor=1.1,
