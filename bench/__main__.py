@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.line import Line
-from bench.table import Table, amount, with_table
+from bench.table import Table, amounts, with_table
 
 _HERE = Path(__file__).parent
 _PAGE = _HERE.parent / "docs" / "performance.md"
@@ -66,6 +66,10 @@ def main() -> int:
                 table = Table.read(baseline).updated(table.lines)
             table.write(baseline)
             _PAGE.write_text(with_table(_PAGE.read_text(), f"table{part}", table.markdown()))
+            if curves := [line for line in table.lines if line.curve]:
+                from bench.curves import draw_curves  # matplotlib, which no line needs
+
+                draw_curves(curves, _PAGE.parent / "images" / "growth.png")
             console.print(f"Recorded in bench/{baseline.name} and docs/{_PAGE.name}.")
     for line in lines:
         if line.verdict == "FAIL":
@@ -86,7 +90,7 @@ def _tell(console: Console, line: Line) -> None:
     console.print(
         f"[bold]{line.name}[/], {line.workload}, against {line.against}: [bold]{line.ratio:.3g}×[/]{spread}, "
         f"goal {line.goal}: [{colour}]{line.verdict}[/]   "
-        f"[dim]{amount(line.ours, line.unit)} to {amount(line.theirs, line.unit)}[/]"
+        f"[dim]{' to '.join(filter(None, amounts(line)))}[/]"
     )
 
 

@@ -55,6 +55,8 @@ class Line:
         Where the goal is out of reach, the heading in docs/performance.md that shows why.
     floor : float
         What is reached all the same: a worse ratio is a failure.
+    curve : tuple of pairs
+        Of a line about growth: each size, and how much it took.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Line:
     unit: str = "s"
     limit: str = ""
     floor: float = 0.0
+    curve: tuple[tuple[float, float], ...] = ()
 
     @classmethod
     def of(
@@ -100,11 +103,17 @@ class Line:
         )  # fmt: skip
 
     @classmethod
-    def exponent(cls, name: str, workload: str, of: str, slopes: Sequence[float], bound: float) -> Self:
-        """By which power something grows, measured once or in some rounds."""
+    def exponent(
+        cls, name: str, workload: str, bound: float, *, curve: Sequence[tuple[float, float]], slopes: Sequence[float],
+        unit: str,
+    ) -> Self:  # fmt: skip
+        """By which power something grows: `slopes` of each round, and medians at each size, which the curve has."""
         low, median, high = statistics.quantiles(slopes, n=4, method="inclusive") if len(slopes) > 1 else slopes * 3
-        goal = at_most(bound)
-        return cls(name, workload, f"{of} = size ^ ratio", median, low, high, len(slopes), median, bound, goal, unit="")
+        (_, smallest), *_, (_, largest) = curve
+        return cls(
+            name, workload, f"{'memory' if unit == 'bytes' else 'time'} = size ^ ratio", median, low, high, len(slopes),
+            largest, smallest, at_most(bound), unit=unit, curve=tuple(curve),
+        )  # fmt: skip
 
     @property
     def key(self) -> str:
@@ -137,4 +146,5 @@ class Line:
     def from_json(cls, stored: dict[str, Any]) -> Self:
         """What `to_json` gave."""
         fields = {key: value for key, value in stored.items() if key not in ("passed", "verdict")}
-        return cls(**{**fields, "goal": Goal(**fields["goal"])})
+        curve = tuple((size, taken) for size, taken in fields.get("curve", ()))
+        return cls(**{**fields, "goal": Goal(**fields["goal"]), "curve": curve})

@@ -90,9 +90,16 @@ def _is_slower(now: Line, before: Line) -> bool:
 def _cells(line: Line) -> Sequence[str]:
     spread = f"{line.low:.3g} to {line.high:.3g}" if line.runs > 1 else ""
     return (
-        line.name, line.workload, line.against, f"{line.ratio:.3g}×", spread,
-        amount(line.ours, line.unit), amount(line.theirs, line.unit), str(line.goal), line.verdict,
+        line.name, line.workload, line.against, f"{line.ratio:.3g}×", spread, *amounts(line), str(line.goal),
+        line.verdict,
     )  # fmt: skip
+
+
+def amounts(line: Line) -> tuple[str, str]:
+    """What ours and theirs took; of a line about growth, what ours took for each size."""
+    if line.curve:
+        return ", ".join(amount(taken, line.unit) for _, taken in line.curve), ""
+    return amount(line.ours, line.unit), amount(line.theirs, line.unit)
 
 
 def amount(value: float, unit: str) -> str:

@@ -6,6 +6,7 @@ import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import torch
@@ -87,13 +88,18 @@ def _lines(
     memory: float | None = None,
 ) -> Iterator[Line]:
     works = {str(size): make(size) for size in sizes}
-    workload = f"{', '.join(f'{size:,}' for size in sizes)} {what}, {of}"
-    seconds = alternate(works)
-    slopes = [_slope(sizes, taken) for taken in zip(*seconds.values(), strict=True)]
-    yield Line.exponent(f"growth of {subject}", workload, "time", slopes, time)
+    name, workload = f"growth of {subject}", f"{', '.join(f'{size:,}' for size in sizes)} {what}, {of}"
+    seconds = list(alternate(works).values())
+    yield Line.exponent(
+        name, workload, time, curve=list(zip(sizes, map(median, seconds), strict=True)),
+        slopes=[_slope(sizes, taken) for taken in zip(*seconds, strict=True)], unit="s",
+    )  # fmt: skip
     if memory is not None:
-        slope = _slope(sizes, [_largest_allocated(work) for work in works.values()])
-        yield Line.exponent(f"growth of {subject}", workload, "memory", [slope], memory)
+        taken = [_largest_allocated(work) for work in works.values()]
+        yield Line.exponent(
+            name, workload, memory, curve=list(zip(sizes, taken, strict=True)), slopes=[_slope(sizes, taken)],
+            unit="bytes",
+        )  # fmt: skip
 
 
 def _slope(sizes: Sequence[int], values: Sequence[float]) -> float:

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
+from bench.curves import draw_curves
 from bench.line import Line, at_least, at_most
 from bench.measure import Work, alternate
-from bench.table import Table, amount, with_table
+from bench.table import Table, amount, amounts, with_table
 
 
 def line(ratio: float, *, faster: bool = True, spread: float = 0.01, **changes: object) -> Line:
@@ -44,10 +46,28 @@ def test_a_single_figure_is_held_against_its_bound() -> None:
     assert not Line.single("n", "w", "a", 250.0, 200.0, unit="bytes").passed
 
 
+def growth(*slopes: float, unit: str = "s") -> Line:
+    curve = [(1_000, 0.5), (2_000, 1.0), (4_000, 2.5)]
+    return Line.exponent("growth of it", "1,000, 2,000, 4,000 cats, 9 dogs", 1.1, curve=curve, slopes=slopes, unit=unit)
+
+
 def test_exponents_are_medians_of_rounds() -> None:
-    measured = Line.exponent("n", "w", "time", [0.9, 1.0, 1.3], 1.1)
-    assert (measured.ratio, measured.passed) == (1.0, True)
-    assert not Line.exponent("n", "w", "memory", [1.5], 1.1).passed
+    assert (growth(0.9, 1.0, 1.3).ratio, growth(0.9, 1.0, 1.3).passed) == (1.0, True)
+    assert not growth(1.5, unit="bytes").passed
+    assert amounts(growth(1.0)) == ("500 ms, 1 s, 2.5 s", "")
+    assert amounts(line(3.0)) == ("1 s", "2 s")
+
+
+def test_growth_is_drawn_beside_the_smallest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr("bench.curves.save_figure", lambda figure, _path: figures.append(figure))
+    draw_curves([growth(1.0), growth(1.0, unit="bytes"), replace(growth(1.0), name="growth of other")], tmp_path)
+    first, second = figures[0].axes
+    assert (first.get_title(), second.get_title()) == ("it", "other")
+    _, time, memory = first.get_lines()
+    assert (list(time.get_xdata()), list(time.get_ydata())) == ([1, 2, 4], [1, 2, 5])
+    assert (time.get_linestyle(), memory.get_linestyle()) == ("-", ":")
+    assert [text.get_text() for text in first.get_legend().get_texts()] == ["1,000 to 4,000 cats,\n9 dogs"]
 
 
 def test_every_other_round_goes_backwards_after_one_that_does_not_count() -> None:
@@ -60,7 +80,7 @@ def test_every_other_round_goes_backwards_after_one_that_does_not_count() -> Non
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
-    table = Table((line(3.0), line(1.5, faster=False, name="other")), command="make bench", minutes=2.0)
+    table = Table((line(3.0), line(1.5, faster=False, name="other"), growth(1.0)), command="make bench", minutes=2.0)
     table.write(tmp_path / "table.json")
     assert Table.read(tmp_path / "table.json") == table
     assert "| name | workload | against | 3× | 2.99 to 3.01 | 1 s | 2 s | ≥ 2× | pass |" in table.markdown()
