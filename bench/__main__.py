@@ -35,35 +35,39 @@ def main() -> int:
     parser.add_argument(
         "--record",
         action="store_true",
-        help="also put it into the baseline and the table of the docs; with --only, its lines",
+        help="also make it the baseline and the table of the docs",
     )
     options = parser.parse_args()
+    if options.record and options.only:
+        parser.error("--record is for a whole table, so that all of its lines are of one run: leave out --only.")
+    if not options.out.parent.is_dir():
+        parser.error(f"there is no folder {options.out.parent} for --out.")
     subjects = options.only or SUBJECTS + (FULL_SUBJECTS if options.full else ())
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     command = "make bench-full" if options.full else "make bench"
     if options.only:
         command = shlex.join(["python", "-m", "bench", *sys.argv[1:]])
-    start, broken = time.monotonic(), []
     measured: dict[str, list[Line]] = {"": [], "-full": []}
+    minutes, broken = dict.fromkeys(measured, 0.0), []
     for subject in subjects:
+        part, start = "-full" if subject in FULL_SUBJECTS else "", time.monotonic()
         try:
             for line in _measure(subject):
                 _tell(console, line)
-                measured["-full" if subject in FULL_SUBJECTS else ""].append(line)
+                measured[part].append(line)
         except Exception:  # the other lines are still worth having
             traceback.print_exc()
             broken.append(subject)
-    minutes = (time.monotonic() - start) / 60
-    tables = {part: Table(tuple(lines), command=command, minutes=minutes) for part, lines in measured.items() if lines}
+        minutes[part] += (time.monotonic() - start) / 60
     lines = [line for part in measured.values() for line in part]
-    Table(tuple(lines), command=command, minutes=minutes).write(options.out)
-    console.print(f"{len(lines)} lines in {minutes:.1f} minutes, stored in {options.out}.")
-    for part, measured_table in tables.items():
-        table, baseline = measured_table, _HERE / f"baseline{part}.json"
+    total = sum(minutes.values())
+    Table(tuple(lines), command=command, minutes=total).write(options.out)
+    console.print(f"{len(lines)} lines in {total:.1f} minutes, stored in {options.out}.")
+    for part in (part for part, found in measured.items() if found):
+        table = Table(tuple(measured[part]), command=command, minutes=minutes[part])
+        baseline = _HERE / f"baseline{part}.json"
         _tell_what_is_slower(console, table, baseline)
         if options.record and not broken:
-            if options.only and baseline.exists():
-                table = Table.read(baseline).updated(table.lines)
             table.write(baseline)
             _PAGE.write_text(with_table(_PAGE.read_text(), f"table{part}", table.markdown()))
             if curves := [line for line in table.lines if line.curve]:

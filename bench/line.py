@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
+
+_DOUBT = 0.025  # on each side: 95 % confidence
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Line:
         What was measured, on what, and beside what. Name, workload and against together identify a line.
     ratio, low, high : float
         The median of the ratios of neighbouring runs, and their quartiles.
+    interval : pair of float
+        Where the median would be after any number of runs, with 95 % confidence.
     runs : int
     ours, theirs : float
         Median seconds (or bytes, or whatever `unit` says).
@@ -65,6 +70,7 @@ class Line:
     ratio: float
     low: float
     high: float
+    interval: tuple[float, float]
     runs: int
     ours: float
     theirs: float
@@ -92,27 +98,31 @@ class Line:
         ratios = [other / own if goal.faster else own / other for own, other in pairs]
         low, median, high = statistics.quantiles(ratios, n=4, method="inclusive")
         own, other = statistics.median(ours), statistics.median(theirs)
-        return cls(name, workload, against, median, low, high, len(ratios), own, other, goal, limit=limit, floor=floor)
+        return cls(
+            name, workload, against, median, low, high, _interval(ratios), len(ratios), own, other, goal, limit=limit,
+            floor=floor,
+        )  # fmt: skip
 
     @classmethod
     def single(cls, name: str, workload: str, against: str, value: float, bound: float, *, unit: str) -> Self:
         """A figure that is the same however often it is taken, and may be at most so much."""
+        ratio = value / bound
         return cls(
-            name, workload, against, value / bound, value / bound, value / bound, 1, value, bound, at_most(1.0),
-            unit=unit,
-        )  # fmt: skip
+            name, workload, against, ratio, ratio, ratio, (ratio, ratio), 1, value, bound, at_most(1.0), unit=unit
+        )
 
     @classmethod
     def exponent(
         cls, name: str, workload: str, bound: float, *, curve: Sequence[tuple[float, float]], slopes: Sequence[float],
-        unit: str,
+        unit: str, limit: str = "", floor: float = 0.0,
     ) -> Self:  # fmt: skip
         """By which power something grows: `slopes` of each round, and medians at each size, which the curve has."""
         low, median, high = statistics.quantiles(slopes, n=4, method="inclusive") if len(slopes) > 1 else slopes * 3
         (_, smallest), *_, (_, largest) = curve
         return cls(
-            name, workload, f"{'memory' if unit == 'bytes' else 'time'} = size ^ ratio", median, low, high, len(slopes),
-            largest, smallest, at_most(bound), unit=unit, curve=tuple(curve),
+            name, workload, f"{'memory' if unit == 'bytes' else 'time'} = size ^ ratio", median, low, high,
+            _interval(slopes), len(slopes), largest, smallest, at_most(bound), unit=unit, limit=limit, floor=floor,
+            curve=tuple(curve),
         )  # fmt: skip
 
     @property
@@ -129,11 +139,11 @@ class Line:
     def verdict(self) -> str:
         """In a word, or with the place that shows the limit.
 
-        Where the goal lies between the quartiles, this machine cannot tell whether it is reached.
+        Where the goal lies within the interval, so many runs on this machine cannot tell whether it is reached.
         """
         if self.passed:
             return "pass"
-        if self.low <= self.goal.bound <= self.high and self.low < self.high:
+        if self.interval[0] <= self.goal.bound <= self.interval[1]:
             return "within noise"
         reached = self.ratio >= self.floor if self.goal.faster else self.ratio <= self.floor
         return f"limit: {self.limit}" if self.limit and reached else "FAIL"
@@ -146,5 +156,14 @@ class Line:
     def from_json(cls, stored: dict[str, Any]) -> Self:
         """What `to_json` gave."""
         fields = {key: value for key, value in stored.items() if key not in ("passed", "verdict")}
-        curve = tuple((size, taken) for size, taken in fields.get("curve", ()))
-        return cls(**{**fields, "goal": Goal(**fields["goal"]), "curve": curve})
+        curve = tuple((size, taken) for size, taken in fields["curve"])
+        return cls(**{**fields, "goal": Goal(**fields["goal"]), "interval": tuple(fields["interval"]), "curve": curve})
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float]:
+    """Between which of the values the median of their distribution lies: each is as often above it as below."""
+    ordered, n = sorted(values), len(values)
+    left_out = 0
+    while sum(math.comb(n, below) for below in range(left_out + 2)) <= _DOUBT * 2**n:
+        left_out += 1
+    return ordered[left_out], ordered[-1 - left_out]

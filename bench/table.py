@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -43,12 +43,6 @@ class Table:
         stored = json.loads(path.read_text())
         return cls(**{**stored, "lines": tuple(Line.from_json(line) for line in stored["lines"])})
 
-    def updated(self, lines: Sequence[Line]) -> Self:
-        """With these lines in place of older ones of the same names, and new ones at the end."""
-        new = {line.key: line for line in lines}
-        kept = [new.pop(line.key, line) for line in self.lines]
-        return replace(self, lines=(*kept, *new.values()), versions=installed_versions(), date=_today())
-
     def slower_than(self, before: Table) -> list[str]:
         """What lost more than a tenth since then, beyond the quartiles of both; nothing for another machine."""
         if before.machine != self.machine:
@@ -68,7 +62,7 @@ class Table:
         rows += ["| " + " | ".join(cells) + " |" for cells in map(_cells, self.lines)]
         used = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         told = (
-            f"`{self.command}`, {self.date}, {self.minutes:.0f} minutes on {self.machine['processor']}, "
+            f"`{self.command}`, {self.date}, {self.minutes:.1f} minutes on {self.machine['processor']}, "
             f"{self.machine['cores']} cores, {self.machine['memory_gib']} GiB ({used})."
         )
         return "\n".join([told, "", *rows]) + "\n"

@@ -16,6 +16,7 @@ from bench.cifar_training import BATCH, made_up_images, made_up_network, train
 from bench.line import Line, at_most
 from bench.measure import alternate
 from bench.own_process import OwnProcess
+from energyalign.cli.heap import keep_freed_memory
 from energyalign.core.shifts import Shifts
 from energyalign.data.cut import cut_long_tail
 from energyalign.experiment.evidence import EvidencePlan
@@ -33,6 +34,7 @@ BATCHES = 4  # of the epoch's 85; the training of a whole one would take most of
 
 def lines() -> Iterator[Line]:
     """The evidence whole, the epoch in part: its batches take equally long."""
+    keep_freed_memory()  # as the commands do
     config = LongTailConfig.from_preset(PRESETS["cifar100-lt-100"], seed=0)
     data = _cifar_100_lt(config)
     ea = find_corrector("ea")

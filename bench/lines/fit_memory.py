@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import numpy as np
 from bench.line import Line
 from bench.lines.marginal import biased_logits
 from bench.memory import largest_resident
+from bench.scratch import scratch_folder
 
 _SHARDS, _ROWS, _CLASSES = 20, 64_000, 1_000
 _MOST = 300e6
@@ -20,15 +20,15 @@ _MOST = 300e6
 
 def full_lines() -> Iterator[Line]:
     """As large as ImageNet: 5.1 GB of logits."""
-    with tempfile.TemporaryDirectory(dir=".") as folder:
+    with scratch_folder() as folder:
         block = biased_logits(_ROWS, _CLASSES)
         for number in range(_SHARDS):
-            np.save(Path(folder) / f"logits-{number:02}.npy", block)
-        np.save(Path(folder) / "labels.npy", np.arange(_SHARDS * _ROWS) % _CLASSES)
+            np.save(folder / f"logits-{number:02}.npy", block)
+        np.save(folder / "labels.npy", np.arange(_SHARDS * _ROWS) % _CLASSES)
         for estimator in ("lse", "marginal", "auto"):
             yield Line.single(
                 "memory of a fit", f"{_SHARDS * _ROWS:,} × {_CLASSES:,} in {_SHARDS} shards, --estimator {estimator}",
-                "300 MB resident", _largest_resident(Path(folder), estimator), _MOST, unit="bytes",
+                "300 MB resident", _largest_resident(folder, estimator), _MOST, unit="bytes",
             )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from energyalign.report.page.fit_page import write_fit_page
 # No worse than linear, and n log n, with room for the noise of a fit to few points.
 _LINEAR = 1.1
 _NEARLY_LINEAR = 1.25
+_QUADRATIC = 2.1
 _CONSTANT = 0.2
 
 Make = Callable[[int], Callable[[], object]]
@@ -51,20 +52,21 @@ def full_lines() -> Iterator[Line]:
         memory=_CONSTANT,
     )  # fmt: skip
     yield from _lines(
-        "marginal", "classes", (250, 500, 1_000), lambda k: _marginal(40_000, k), of="40,000 samples", memory=_LINEAR
-    )
+        "marginal", "classes", (250, 500, 1_000), lambda k: _marginal(40_000, k), of="40,000 samples", memory=_LINEAR,
+        limit="Memory",
+    )  # fmt: skip
     yield from _lines(
         "marginal", "classes", (1_100, 2_200, 4_400), lambda k: _marginal(8_000, k), of="8,000 samples", memory=_LINEAR
     )
     yield from _lines(
         "marginal", "clusters", (10, 40, 160), lambda m: _marginal_in_clusters(m, 20_000, 640),
-        of="20,000 samples of 640 classes",
+        of="20,000 samples of 640 classes", memory=_LINEAR,
     )  # fmt: skip
     yield from _lines(
         "Jenks", "counts", (4_000, 16_000, 64_000), lambda n: _jenks(n, 8), of="8 clusters", time=_NEARLY_LINEAR,
         memory=_LINEAR,
     )  # fmt: skip
-    yield from _lines("Jenks", "clusters", (10, 20, 40), lambda m: _jenks(8_142, m), of="8,142 counts")
+    yield from _lines("Jenks", "clusters", (10, 20, 40), lambda m: _jenks(8_142, m), of="8,142 counts", memory=_LINEAR)
     yield from _lines("evidence", "samples", (5_000, 10_000, 20_000), lambda n: _collected(n, 100), of="100 classes")
     yield from _lines("evidence", "classes", (100, 200, 400), lambda k: _collected(5_000, k), of="5,000 samples")
     # A page holds so much and no more: these are more than it holds.
@@ -86,6 +88,7 @@ def _lines(
     of: str,
     time: float = _LINEAR,
     memory: float | None = None,
+    limit: str = "",
 ) -> Iterator[Line]:
     works = {str(size): make(size) for size in sizes}
     name, workload = f"growth of {subject}", f"{', '.join(f'{size:,}' for size in sizes)} {what}, {of}"
@@ -97,8 +100,9 @@ def _lines(
     if memory is not None:
         taken = [_largest_allocated(work) for work in works.values()]
         yield Line.exponent(
-            name, workload, memory, curve=list(zip(sizes, taken, strict=True)), slopes=[_slope(sizes, taken)],
-            unit="bytes",
+            # Of the largest two: what every size needs alike would hide the growth among the smaller ones.
+            name, workload, memory, curve=list(zip(sizes, taken, strict=True)), slopes=[_slope(sizes[-2:], taken[-2:])],
+            unit="bytes", limit=limit, floor=_QUADRATIC,
         )  # fmt: skip
 
 

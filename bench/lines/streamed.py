@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
 from bench.line import Line, at_most
 from bench.measure import ROUNDS
+from bench.scratch import scratch_folder
 
 _ROWS, _CLASSES = 1 << 20, 1000
 _MOST_GROWTH = 200e6
@@ -20,14 +21,13 @@ _MOST_GROWTH = 200e6
 
 def lines() -> Iterator[Line]:
     """Beside one pass of np.sum over the same file, in processes of their own that are asked in turns."""
-    with tempfile.TemporaryDirectory(dir=".") as folder:
-        path = Path(folder) / "logits.npy"
+    with scratch_folder() as folder:
+        path = folder / "logits.npy"
         _write(path)
         size = f".npy of {path.stat().st_size / 1e9:.1f} GB, in the page cache"
-        ours, theirs = _Reader("ours", path), _Reader("sum", path)
-        first, _ = ours.ask(), theirs.ask()  # does not count, but for the memory that loading compiled loops takes
-        pairs = [(ours.ask(), theirs.ask()) for _ in range(ROUNDS)]
-        ours.close(), theirs.close()
+        with closing(_Reader("ours", path)) as ours, closing(_Reader("sum", path)) as theirs:
+            first, _ = ours.ask(), theirs.ask()  # does not count, but for the memory that loading compiled loops takes
+            pairs = [(ours.ask(), theirs.ask()) for _ in range(ROUNDS)]
     yield Line.of(
         "energies, streamed", size, "np.sum over the memmap", at_most(2.5),
         ours=[own["seconds"] for own, _ in pairs], theirs=[other["seconds"] for _, other in pairs],

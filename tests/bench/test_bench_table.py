@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
+from bench.__main__ import main
 from bench.curves import draw_curves
 from bench.line import Line, at_least, at_most
 from bench.measure import Work, alternate
@@ -17,7 +18,8 @@ from bench.table import Table, amount, amounts, with_table
 
 def line(ratio: float, *, faster: bool = True, spread: float = 0.01, **changes: object) -> Line:
     goal = at_least(2.0) if faster else at_most(2.0)
-    made = Line("name", "workload", "against", ratio, ratio - spread, ratio + spread, 7, 1.0, 2.0, goal)
+    low, high = ratio - spread, ratio + spread
+    made = Line("name", "workload", "against", ratio, low, high, (low, high), 7, 1.0, 2.0, goal)
     return replace(made, **changes)
 
 
@@ -29,6 +31,7 @@ def test_ratios_say_how_many_times_faster_or_longer() -> None:
     assert (longer.ratio, longer.passed, longer.verdict) == (0.25, False, "FAIL")
     unclear = Line.of("n", "w", "a", at_most(0.24), ours=ours, theirs=theirs)
     assert (unclear.passed, unclear.verdict) == (False, "within noise")
+    assert Line.single("n", "w", "a", 1.5, 1.0, unit="").verdict == "FAIL"
     assert replace(longer, limit="Heading", floor=0.3).verdict == "limit: Heading"
     assert replace(longer, limit="Heading", floor=0.24).verdict == "FAIL"
 
@@ -94,9 +97,30 @@ def test_a_page_gets_another_table_and_keeps_the_rest() -> None:
         assert "new" in with_table(shown, name, "new")
 
 
-def test_some_lines_are_measured_again() -> None:
-    table = Table((line(3.0), line(1.0, name="other"))).updated([line(2.0), line(4.0, name="new")])
-    assert [(each.name, each.ratio) for each in table.lines] == [("name", 2.0), ("other", 1.0), ("new", 4.0)]
+# From the table of the sign test: of 7 values the outermost, of 9 the second from each end, of 20 the sixth, of 50 the
+# eighteenth.
+@pytest.mark.parametrize(("n", "from_each_end"), [(7, 1), (9, 2), (20, 6), (50, 18)])
+def test_more_rounds_leave_less_to_noise(n: int, from_each_end: int) -> None:
+    ratios = [float(k) for k in range(1, n + 1)]
+    found = Line.of("n", "w", "a", at_most(1.0), ours=ratios, theirs=[1.0] * n)
+    assert found.interval == (from_each_end, n + 1 - from_each_end)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--only", "jenks", "--record"], "leave out --only"),
+        (["--only", "jenks", "--out", "no/such/folder.json"], "no folder no/such"),
+    ],
+)
+def test_what_cannot_be_kept_is_not_measured(
+    arguments: list[str], complaint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["bench", *arguments])
+    monkeypatch.setattr("bench.__main__._measure", lambda _: pytest.fail("it was measured"))
+    with pytest.raises(SystemExit):
+        main()
+    assert complaint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -258,10 +258,11 @@ class TestMerge:
         assert_same(of(a).merge(of(b)).merge(of(c)), of(a).merge(of(b).merge(of(c))))
         assert_same(of(a).merge(of(b)), of(b).merge(of(a)))
 
-    def test_merging_changes_only_the_receiver(self) -> None:
+    @pytest.mark.parametrize("higher", [7, 900])  # of the same reference and of another
+    def test_merging_changes_only_the_receiver(self, higher: int) -> None:
         other = FreeEnergy().update(hand_logits())
         before = FreeEnergy().merge(other)
-        FreeEnergy().update(hand_logits() + 7).merge(other)
+        FreeEnergy().update(hand_logits() + higher).merge(other)
         assert_same(other, before)
 
     def test_an_unused_accumulator_is_neutral(self) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -71,3 +74,37 @@ def test_linear_algebra_has_its_threads_again_after_an_error_and_when_nobody_wan
         next(results)
         results.close()
         assert blas_threads() == {2}
+
+
+_FITS = """
+import hashlib, warnings
+import numpy as np
+from energyalign.core.evidence import Evidence
+from energyalign.core.fitting import fit_shifts
+from energyalign.core.target_estimation import estimate_target_prior
+
+warnings.simplefilter("ignore")
+found = []
+for n_samples, n_classes, estimator, clusters in (
+    (20_000, 300, "auto", "auto"), (20_000, 300, "marginal", "monotone"), (3_000, 128, "marginal", "per-class"),
+):
+    logits = np.random.default_rng(0).normal(size=(n_samples, n_classes)).astype(np.float32)
+    logits -= np.linspace(0, 3, n_classes, dtype=np.float32)
+    labels = np.arange(n_samples) % n_classes
+    evidence = Evidence.from_arrays(logits, labels, counts=np.arange(n_classes, 0, -1))
+    shifts = fit_shifts(evidence, estimator=estimator, clusters=clusters)
+    found += [shifts.values, shifts.standard_errors]
+    if n_classes == 128:
+        found.append(estimate_target_prior(logits, shifts, tolerance=1e-4))
+print(hashlib.sha256(b"".join(numbers.tobytes() for numbers in found)).hexdigest())
+"""
+
+
+def test_the_number_of_threads_changes_no_bit_of_a_fit() -> None:
+    def fitted(threads: int) -> str:
+        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+        environment = {**os.environ, **dict.fromkeys(names, str(threads))}
+        command = [sys.executable, "-c", _FITS]
+        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+    assert fitted(1) == fitted(2)

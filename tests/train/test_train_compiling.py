@@ -102,14 +102,23 @@ def test_paths_are_refused() -> None:
         pass
 
 
-@pytest.mark.parametrize("others", [[], ["ea"]])
-def test_paths_are_refused_before_anything_is_trained(
-    others: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        ("incremental digits --method rps", r"random paths.*leave out --compile"),
+        ("incremental digits --method rps ea", r"random paths.*leave out --compile"),
+        ("longtail digits --backbone rps-small", r"random paths.*leave out --compile"),
+        ("longtail digits --backbone resnet999", "unknown backbone 'resnet999'"),
+        ("incremental digits --backbone resnet999", "unknown backbone 'resnet999'"),
+    ],
+)
+def test_what_cannot_be_compiled_is_refused_before_anything_is_trained(
+    command: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(["incremental", "digits", "--method", "rps", *others, "--compile", "--out", str(tmp_path / "out")])
+    code = main([*command.split(), "--compile", "--out", str(tmp_path / "out")])
     assert code == 2
-    assert re.search(r"random paths.*leave out --compile", capsys.readouterr().err, re.DOTALL)
-    assert not list(tmp_path.glob("out/*"))
+    assert re.search(complaint, capsys.readouterr().err, re.DOTALL)
+    assert not list(tmp_path.glob("out/**/*.safetensors"))
 
 
 @pytest.mark.parametrize("command", ["longtail", "incremental"])

@@ -72,11 +72,11 @@ def take_rows(block: Array, rows: Ints) -> Array:
     first, stop = int(rows[0]), int(rows[-1]) + 1
     if stop - first == len(rows):  # without a copy
         return block[first:stop, :]
-    xp = namespace(block)
     if isinstance(block, np.ndarray):
         return block[rows]
     from array_api_compat import device
 
+    xp = namespace(block)
     return xp.take(block, xp.asarray(rows, device=device(block)), axis=0)
 
 

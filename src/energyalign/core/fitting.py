@@ -14,6 +14,7 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.selection import options_for, select
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
+from energyalign.core.threads import linear_algebra_in_one_thread
 from energyalign.core.trust import concerns
 
 
@@ -52,10 +53,11 @@ def fit_shifts(
     """
     target = check_target_prior(target_prior, evidence.n_classes)
     options = options_for(evidence, estimator, clusters, tau)
-    if len(options) == 1:
-        result, selection = estimate(evidence, *options[0]), None
-    else:
-        result, selection = select(evidence, options, target)
+    with linear_algebra_in_one_thread():
+        if len(options) == 1:
+            result, selection = estimate(evidence, *options[0]), None
+        else:
+            result, selection = select(evidence, options, target)
     doubts = tuple(concerns(evidence, result, selection))
     for doubt in doubts:
         warnings.warn(doubt, UntrustedEstimateWarning, stacklevel=2)

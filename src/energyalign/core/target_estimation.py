@@ -10,11 +10,13 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import Evidence
 from energyalign.core.mean_posterior import MeanPosterior
 from energyalign.core.shifts import Shifts
+from energyalign.core.threads import linear_algebra_in_one_thread
 
 _MOST_ITERATIONS = 10_000
 _TRACE = 1e-12
 
 
+@linear_algebra_in_one_thread()
 def estimate_target_prior(logits: Array | Evidence, shifts: Shifts, *, tolerance: float = 1e-8) -> Floats:
     r"""The label distribution of unlabelled target data, by expectation maximisation.
 

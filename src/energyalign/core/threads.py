@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -51,6 +52,18 @@ class _LinearAlgebra:
 
 
 _LINEAR_ALGEBRA = _LinearAlgebra()
+
+
+@contextlib.contextmanager
+def linear_algebra_in_one_thread() -> Iterator[None]:
+    """How it rounds depends on how many threads it has: inside, results are the same on every machine's number."""
+    _LINEAR_ALGEBRA.limit()
+    try:
+        yield
+    finally:
+        _LINEAR_ALGEBRA.release()
+
+
 _own = threading.local()
 
 

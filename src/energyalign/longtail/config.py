@@ -51,6 +51,10 @@ class LongTailConfig:
             raise EnergyAlignError(f"the imbalance is {self.imbalance:g}; largest over smallest class is at least 1.")
         if not (math.isfinite(self.scale) and self.scale > 0):
             raise EnergyAlignError(f"the scale is {self.scale}; it must be a positive number.")
+        if self.compile:
+            from energyalign.train.compiling import refuse_random_paths  # torch, which a config can do without
+
+            refuse_random_paths(self.backbone)
 
     @classmethod
     def from_preset(

@@ -58,7 +58,8 @@ def _something_small(numbers: torch.Tensor) -> torch.Tensor:
 
 def refuse_random_paths(backbone: str) -> None:
     """What `compiled` would refuse later, before anything is trained."""
-    if getattr(BACKBONES[backbone].factory, "func", None) is RandomPaths:
+    entry = BACKBONES.get(backbone)  # a name that nobody knows is refused with the network
+    if entry is not None and getattr(entry.factory, "func", None) is RandomPaths:
         raise EnergyAlignError(_PATHS)
 
 

@@ -70,7 +70,8 @@ class Training:
     reporter : Reporter
         Is told what happens, for people.
     compile : bool
-        Let `torch.compile` make code for the network: the first batches take minutes, all others less time.
+        Let `torch.compile` make code for the network, for which every training begins later; docs/performance.md has
+        what it saves.
     """
 
     def __init__(
