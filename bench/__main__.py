@@ -8,7 +8,8 @@ import shlex
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -28,59 +29,87 @@ FULL_SUBJECTS = ("incremental_step", "growth", "fit_memory", "incremental_memory
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="add what takes longer: growth, memory, peers of their own")
-    parser.add_argument("--only", nargs="+", metavar="SUBJECT", choices=SUBJECTS + FULL_SUBJECTS, default=[])
-    parser.add_argument("--out", type=Path, default=Path("bench-results.json"), help="where the table is stored")
-    parser.add_argument(
-        "--record",
-        action="store_true",
-        help="also make it the baseline and the table of the docs",
-    )
-    options = parser.parse_args()
-    if options.record and options.only:
-        parser.error("--record is for a whole table, so that all of its lines are of one run: leave out --only.")
-    if not options.out.parent.is_dir():
-        parser.error(f"there is no folder {options.out.parent} for --out.")
-    subjects = options.only or SUBJECTS + (FULL_SUBJECTS if options.full else ())
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    options = _parse()
+    console = Console(highlight=False, soft_wrap=True)
+    found = _measure_all(console, options.only or SUBJECTS + (FULL_SUBJECTS if options.full else ()))
     command = "make bench-full" if options.full else "make bench"
     if options.only:
         command = shlex.join(["python", "-m", "bench", *sys.argv[1:]])
-    measured: dict[str, list[Line]] = {"": [], "-full": []}
-    minutes, broken = dict.fromkeys(measured, 0.0), []
+    tables = {
+        part: Table(tuple(lines), command=command, minutes=found.minutes[part])
+        for part, lines in found.lines.items()
+        if lines
+    }
+    lines = [line for table in tables.values() for line in table.lines]
+    minutes = sum(found.minutes.values())
+    Table(tuple(lines), command=command, minutes=minutes).write(options.out)
+    console.print(f"Lines: {len(lines)}, in {minutes:.1f} minutes, stored in {options.out}.")
+    for part, table in tables.items():
+        _tell_what_is_slower(console, table, _HERE / f"baseline{part}.json")
+        if options.record and found.is_whole:
+            _record(console, part, table)
+    missed = [line for line in lines if line.verdict == "FAIL"]
+    for line in missed:
+        console.print(f"[red]Missed:[/] {line.name}, {line.workload}, against {line.against}")
+    for subject in found.broken:
+        console.print(f"[red]Could not be measured:[/] {subject}")
+    if found.stopped:
+        console.print("Stopped: the rest was not measured, and nothing recorded.")
+        return 130
+    return 1 if found.broken or missed else 0
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=__doc__,
+        epilog="Example: python -m bench --only energies jenks --out some.json",
+    )  # fmt: skip
+    add = parser.add_argument
+    add("--full", action="store_true", help="add what takes longer: growth, memory, peers of their own")
+    add("--only", nargs="+", metavar="SUBJECT", choices=SUBJECTS + FULL_SUBJECTS, default=[],
+        help=f"measure these: {', '.join(SUBJECTS)}; {', '.join(FULL_SUBJECTS)}")  # fmt: skip
+    add("--out", type=Path, default=Path("bench-results.json"), help="where the table is stored (default: %(default)s)")
+    add("--record", action="store_true", help="also make it the baseline and the table of the docs")
+    options = parser.parse_args()
+    if options.record and options.only:
+        parser.error("--record is for a whole table, so that all of its lines are of one run: leave out --only.")
+    if not options.out.parent.is_dir() or options.out.is_dir():
+        parser.error(f"--out {options.out} is no file in a folder that is there.")
+    return options
+
+
+@dataclass
+class _Found:
+    """The lines and minutes of both tables, by what their names end with; and what there are no lines of."""
+
+    lines: dict[str, list[Line]] = field(default_factory=lambda: {"": [], "-full": []})
+    minutes: dict[str, float] = field(default_factory=lambda: {"": 0.0, "-full": 0.0})
+    broken: list[str] = field(default_factory=list)
+    stopped: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.broken and not self.stopped
+
+
+def _measure_all(console: Console, subjects: Sequence[str]) -> _Found:
+    found = _Found()
     for subject in subjects:
         part, start = "-full" if subject in FULL_SUBJECTS else "", time.monotonic()
         try:
-            for line in _measure(subject):
-                _tell(console, line)
-                measured[part].append(line)
+            with console.status(f"measuring {subject}"):
+                for line in _measure(subject):
+                    _tell(console, line)
+                    found.lines[part].append(line)
         except Exception:  # the other lines are still worth having
             traceback.print_exc()
-            broken.append(subject)
-        minutes[part] += (time.monotonic() - start) / 60
-    lines = [line for part in measured.values() for line in part]
-    total = sum(minutes.values())
-    Table(tuple(lines), command=command, minutes=total).write(options.out)
-    console.print(f"{len(lines)} lines in {total:.1f} minutes, stored in {options.out}.")
-    for part in (part for part, found in measured.items() if found):
-        table = Table(tuple(measured[part]), command=command, minutes=minutes[part])
-        baseline = _HERE / f"baseline{part}.json"
-        _tell_what_is_slower(console, table, baseline)
-        if options.record and not broken:
-            table.write(baseline)
-            _PAGE.write_text(with_table(_PAGE.read_text(), f"table{part}", table.markdown()))
-            if curves := [line for line in table.lines if line.curve]:
-                from bench.curves import draw_curves  # matplotlib, which no line needs
-
-                draw_curves(curves, _PAGE.parent / "images" / "growth.png")
-            console.print(f"Recorded in bench/{baseline.name} and docs/{_PAGE.name}.")
-    for line in lines:
-        if line.verdict == "FAIL":
-            console.print(f"[red]Missed:[/] {line.name}, {line.workload}, against {line.against}")
-    for subject in broken:
-        console.print(f"[red]Could not be measured:[/] {subject}")
-    return 1 if broken or any(line.verdict == "FAIL" for line in lines) else 0
+            found.broken.append(subject)
+        except KeyboardInterrupt:  # and so are those from before
+            found.stopped = True
+            break
+        finally:
+            found.minutes[part] += (time.monotonic() - start) / 60
+    return found
 
 
 def _measure(subject: str) -> Iterator[Line]:
@@ -93,9 +122,19 @@ def _tell(console: Console, line: Line) -> None:
     spread = f" ({line.low:.3g} to {line.high:.3g})" if line.runs > 1 else ""
     console.print(
         f"[bold]{line.name}[/], {line.workload}, against {line.against}: [bold]{line.ratio:.3g}×[/]{spread}, "
-        f"goal {line.goal}: [{colour}]{line.verdict}[/]   "
-        f"[dim]{' to '.join(filter(None, amounts(line)))}[/]"
+        f"goal {line.goal}: [{colour}]{line.verdict}[/]   [dim]{' to '.join(filter(None, amounts(line)))}[/]"
     )
+
+
+def _record(console: Console, part: str, table: Table) -> None:
+    baseline = _HERE / f"baseline{part}.json"
+    table.write(baseline)
+    _PAGE.write_text(with_table(_PAGE.read_text(), f"table{part}", table.markdown()))
+    if curves := [line for line in table.lines if line.curve]:
+        from bench.curves import draw_curves  # matplotlib, which no line needs
+
+        draw_curves(curves, _PAGE.parent / "images" / "growth.png")
+    console.print(f"Recorded in bench/{baseline.name} and docs/{_PAGE.name}.")
 
 
 def _tell_what_is_slower(console: Console, table: Table, baseline: Path) -> None:
@@ -103,10 +142,16 @@ def _tell_what_is_slower(console: Console, table: Table, baseline: Path) -> None
         return
     before = Table.read(baseline)
     if before.machine != table.machine:
-        console.print("The recorded table is of another machine: no comparison. Record one here with --record.")
+        differing = [
+            f"{there} there, {table.machine[key]} here"
+            for key, there in before.machine.items()
+            if there != table.machine[key]
+        ]
+        console.print(f"Not compared: the recorded table is of another machine ({'; '.join(differing)}).")
         return
-    if unknown := len({line.key for line in table.lines} - {line.key for line in before.lines}):
-        console.print(f"{unknown} lines are not in the table recorded on {before.date}: nothing to compare them with.")
+    unknown = {line.key for line in table.lines} - {line.key for line in before.lines}
+    if unknown:
+        console.print(f"Not compared, as the table recorded on {before.date} does not have them: {len(unknown)} lines.")
     slower = table.slower_than(before)
     if not slower:
         console.print(f"Nothing is more than 10 % slower than the table recorded on {before.date}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,11 +107,28 @@ def test_more_rounds_leave_less_to_noise(n: int, from_each_end: int) -> None:
     assert found.interval == (from_each_end, n + 1 - from_each_end)
 
 
+def test_lines_from_before_a_stop_are_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(subject: str) -> Iterator[Line]:
+        yield line(3.0, name=subject)
+        if subject == "marginal":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("bench.__main__._measure", measure)
+    monkeypatch.setattr("bench.__main__._HERE", tmp_path)  # where no table is recorded
+    arguments = ["--only", "jenks", "marginal", "resume", "--out", str(tmp_path / "t.json")]
+    monkeypatch.setattr("sys.argv", ["bench", *arguments])
+    assert main() == 130
+    assert [each.name for each in Table.read(tmp_path / "t.json").lines] == ["jenks", "marginal"]
+    assert "Stopped" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["--only", "jenks", "--record"], "leave out --only"),
-        (["--only", "jenks", "--out", "no/such/folder.json"], "no folder no/such"),
+        (["--only", "jenks", "--out", "no/such/folder.json"], "no file in a folder"),
     ],
 )
 def test_what_cannot_be_kept_is_not_measured(

@@ -92,7 +92,7 @@ def test_it_prints_each_class_and_the_accuracies_before_and_after(problem, run):
 
 def test_auto_prints_what_it_compared(problem, run):
     _, out, _ = run("fit", "logits.npy", "--labels", "labels.npy", "--counts", "counts.json", "--evidence", "held-out")
-    assert "What auto compared" in out
+    assert "What was compared" in out
     for name in ("marginal", "lse", "prior", "none", "monotone", "per-class"):
         assert name in out
     assert "Nothing was saved" in out

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
 from energyalign.core.clusters import Clusters
-from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
+from energyalign.core.errors import BadValueError, EnergyAlignError, UntrustedEstimateWarning
 from energyalign.core.estimators import ESTIMATORS
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
@@ -144,11 +144,13 @@ def test_logits_of_ten_thousand_are_fitted_without_a_murmur() -> None:
 
 
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, "auto"])
-def test_a_bad_value_is_refused_by_all(estimator: str) -> None:
-    logits = random_logits(6)
-    logits[17, 3] = np.nan
-    with pytest.raises(EnergyAlignError, match="NaN at sample 17, class 3"):
-        fit_shifts(Evidence.from_arrays(logits, counts=COUNTS), estimator=estimator)
+@pytest.mark.parametrize("clusters", ["auto", "per-class"])
+@pytest.mark.parametrize("sample", [17, 117])  # among the rows that are looked at first, and beyond
+def test_a_bad_value_is_refused_by_all(estimator: str, clusters: str, sample: int) -> None:
+    logits = random_logits(6, 120)
+    logits[sample, 3] = np.nan
+    with pytest.raises(BadValueError, match=f"^logits has NaN at sample {sample}, class 3"):
+        fit_shifts(Evidence.from_arrays(logits, counts=COUNTS), estimator=estimator, clusters=clusters)
 
 
 def test_the_warning_points_at_the_caller() -> None:

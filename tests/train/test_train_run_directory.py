@@ -108,6 +108,20 @@ def test_another_kind_of_setting_is_no_other_version(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    ("there", "here", "told"),
+    [
+        ({"compile": True}, {}, "compile is true there and false here"),
+        ({}, {"compile": True}, "compile is false there"),
+    ],
+)
+def test_a_setting_that_is_left_out_has_its_old_value(tmp_path: Path, there: Any, here: Any, told: str) -> None:
+    with opened(tmp_path / "run", {"seed": 0, **there}):
+        pass
+    with pytest.raises(EnergyAlignError, match=told), opened(tmp_path / "run", {"seed": 0, **here}):
+        pass
+
+
 def test_what_killed_processes_left_is_removed_but_not_what_others_are_writing(tmp_path: Path) -> None:
     with opened(tmp_path, CONFIG):
         pass

@@ -143,7 +143,7 @@ def print_selection(console: Console, selection: Selection) -> None:
     columns = ["", "estimator", "sharing", "cross-fitted %", "behind (SE)", "largest error", "slope", "problem"]
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
-    print_table(console, columns, rows, title="What auto compared")
+    print_table(console, columns, rows, title="What was compared")
     console.print(Text(f"Chosen: {selection.reason}"))
 
 

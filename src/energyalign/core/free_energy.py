@@ -44,9 +44,10 @@ class FreeEnergy:
 
     with weights :math:`w_s = 1` unless given. The state is a few numbers per class however many samples
     come, and `merge` is associative and commutative, so that shards, processes and devices are one
-    mechanism. Each class is summed relative to its own running maximum in float64: logits of any magnitude
-    are exact. ``-inf`` marks a class that a sample cannot be; it adds nothing. A class that is ``-inf``
-    everywhere has value ``-inf`` and no effective samples.
+    mechanism. Exponentials have the precision of the logits, at least float32, and sums of them that of float64;
+    where these would not fit they are relative to the largest logit, so that any magnitude will do. ``-inf`` marks
+    a class that a sample cannot be; it adds nothing. A class that is ``-inf`` everywhere has value ``-inf`` and
+    no effective samples.
 
     Parameters
     ----------

@@ -62,9 +62,10 @@ class _RowByRow:
     def __init__(self, shifts: Floats, rows: int) -> None:
         self._shifts = np.tile(shifts, (rows, 1))
         self._corrected = np.empty_like(self._shifts)
+        self._rows = np.arange(rows)
 
     def largest(self, piece: npt.NDArray[np.floating], classes: npt.NDArray[np.int64]) -> bool:
         corrected = self._corrected[: len(piece)]
         np.add(piece, self._shifts[: len(piece)], out=corrected)
-        corrected.argmax(axis=1, out=classes)
-        return bool(np.isnan(corrected.max()))
+        corrected.argmax(axis=1, out=classes)  # a NaN, if there is one
+        return bool(np.isnan(corrected[self._rows[: len(piece)], classes]).any())

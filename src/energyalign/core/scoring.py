@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from energyalign.core.arrays import Bools, Floats, Ints, like, namespace, to_numpy, working_precision
-from energyalign.core.errors import CannotGoOn, EnergyAlignError
+from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError
 from energyalign.core.estimate import estimate
 from energyalign.core.estimators import Estimator
 from energyalign.core.evidence import Evidence
@@ -48,7 +48,7 @@ def cross_fitted_scores(evidence: Evidence, options: list[tuple[Estimator, Shari
         for i, (estimator, sharing) in enumerate(options):
             try:
                 shifts[i] = estimate(others, estimator, sharing).shifts
-            except CannotGoOn:
+            except (BadValueError, CannotGoOn):
                 raise  # nothing that the option is to blame for
             except EnergyAlignError as error:
                 problems.setdefault(i, str(error))

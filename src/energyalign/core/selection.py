@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from energyalign.core.arrays import Floats
-from energyalign.core.errors import CannotGoOn, EnergyAlignError
+from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError
 from energyalign.core.estimate import Estimate, estimate
 from energyalign.core.estimators import Estimator, make_estimator
 from energyalign.core.evidence import Evidence
@@ -85,7 +85,7 @@ def select(evidence: Evidence, options: list[Option], target: Floats) -> tuple[E
     for estimator, sharing in options:
         try:
             result = estimate(sample, estimator, sharing)
-        except CannotGoOn:
+        except (BadValueError, CannotGoOn):
             raise  # nothing that the option is to blame for
         except EnergyAlignError as error:
             estimates.append(None)

@@ -193,5 +193,9 @@ class Shifts:
     def _check(self, logits: Array) -> None:
         self._check_shape(logits)
         xp = namespace(logits)
-        if bool(xp.any(xp.isnan(logits))):
-            raise EnergyAlignError("logits to correct contain NaN: mend the model or drop those samples.")
+        undefined = xp.isnan(logits)
+        if bool(xp.any(undefined)):
+            first = ", ".join(str(index) for index in np.argwhere(to_numpy(undefined))[0])
+            raise EnergyAlignError(
+                f"logits to correct have NaN, first at [{first}]: mend the model or drop those samples."
+            )

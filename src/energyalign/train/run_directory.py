@@ -22,6 +22,8 @@ Json = dict[str, Any]
 
 _COMMANDS = "commands.txt"
 _CONFIG = "config.json"
+# Settings that a config has only where they differ from this: runs from before there was a choice are still good.
+_LEFT_OUT = {"compile": False}
 _WRITTEN_BY_RUNS = (".json", ".jsonl", ".safetensors", ".txt")
 
 
@@ -172,20 +174,25 @@ def _claim(run: RunDirectory, config: Json) -> bool:
     known = run.read_json(_CONFIG)
     if known is None:
         _refuse_strangers(run.path)
-    elif unknown := _unknown(known, config):
-        raise EnergyAlignError(
-            f"{run.path} holds a run of another version of energyalign, with settings that this one does not have: "
-            f"{some_of(unknown)}. Use that version, or give another --out."
-        )
-    elif known != config:
-        raise EnergyAlignError(
-            f"{run.path} holds a run with another config: {_difference(known, config)}. Give another --out, or the "
-            "same settings to go on with it."
-        )
+    else:
+        _refuse_other_settings(run.path, {**_LEFT_OUT, **known}, {**_LEFT_OUT, **config})
     remove_leftovers(run.path, _WRITTEN_BY_RUNS)
     if known is None:
         run.write_json(_CONFIG, config)
     return known is not None
+
+
+def _refuse_other_settings(path: Path, known: Json, wanted: Json) -> None:
+    if unknown := _unknown(known, wanted):
+        raise EnergyAlignError(
+            f"{path} holds a run of another version of energyalign, with settings that this one does not have: "
+            f"{some_of(unknown)}. Use that version, or give another --out."
+        )
+    if known != wanted:
+        raise EnergyAlignError(
+            f"{path} holds a run with another config: {_difference(known, wanted)}. Give another --out, or the same "
+            "settings to go on with it."
+        )
 
 
 def _refuse_strangers(path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from typing import Any
 
@@ -156,3 +158,15 @@ def test_where_numba_is_missing_on_another_machine(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("energyalign.core.compiled._installed", lambda: False)
     with pytest.raises(EnergyAlignError, match=r"energyalign\[fast\]"):
         require_installed()
+
+
+def test_numba_can_be_told_to_stay_away() -> None:
+    program = "from energyalign.core import compiled; print(compiled.worthwhile(2**40, compiled.ONE_PASS))"
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, "NUMBA_DISABLE_JIT": switch}, check=True,
+            capture_output=True, text=True,
+        ).stdout.strip()
+        for switch in ("0", "1")
+    ]  # fmt: skip
+    assert printed == ["True", "False"]

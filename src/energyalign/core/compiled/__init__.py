@@ -1,6 +1,7 @@
 """The two inner loops of the method as machine code, for logits so many that loading a compiler pays.
 
-They need Numba (``pip install 'energyalign[fast]'``). Without it, and for less work than that, NumPy does the same.
+They need Numba (``pip install 'energyalign[fast]'``). Without it, with its own switch ``NUMBA_DISABLE_JIT=1``, and for
+less work than that, NumPy does the same.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ def worthwhile(numbers: int, fewest: int) -> bool:
 @cache
 def _installed() -> bool:
     try:
-        import numba  # noqa: F401
+        import numba
     except Exception:  # it is missing, or does not go with this version of NumPy or Python
         return False
-    return True
+    return not numba.config.DISABLE_JIT
 
 
 def require_installed() -> None:
