@@ -179,9 +179,10 @@ def test_the_config_of_every_method_comes_back_from_its_json(name: str) -> None:
             memory=MemoryPlan.parse(method.memory, 2000), corrector=method.corrector, learned_scale=True,
         )  # fmt: skip
         assert IncrementalConfig.from_json(config.to_json()) == config
-        compiled = replace(config, compile=True)
-        assert IncrementalConfig.from_json(compiled.to_json()) == compiled
         assert "compile" not in config.to_json()  # so that runs from before there was a choice are still good
+        if name != "rps":  # whose networks cannot be
+            compiled = replace(config, compile=True)
+            assert IncrementalConfig.from_json(compiled.to_json()) == compiled
 
 
 @pytest.mark.parametrize(
