@@ -140,7 +140,11 @@ def _record(console: Console, part: str, table: Table) -> None:
 def _tell_what_is_slower(console: Console, table: Table, baseline: Path) -> None:
     if not baseline.exists():
         return
-    before = Table.read(baseline)
+    try:
+        before = Table.read(baseline)
+    except (KeyError, TypeError, ValueError):  # ten minutes of measuring are not to be lost for it
+        console.print(f"Not compared: bench/{baseline.name} is not of this version. Record another one with --record.")
+        return
     if before.machine != table.machine:
         differing = [
             f"{there} there, {table.machine[key]} here"

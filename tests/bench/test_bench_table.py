@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from bench.__main__ import main
+from bench.__main__ import SUBJECTS, main
 from bench.curves import draw_curves
 from bench.line import Line, at_least, at_most
 from bench.measure import Work, alternate
@@ -105,6 +105,22 @@ def test_more_rounds_leave_less_to_noise(n: int, from_each_end: int) -> None:
     ratios = [float(k) for k in range(1, n + 1)]
     found = Line.of("n", "w", "a", at_most(1.0), ours=ratios, theirs=[1.0] * n)
     assert found.interval == (from_each_end, n + 1 - from_each_end)
+
+
+@pytest.mark.parametrize("recorded", ["", "{}", '{"lines": [{}]}'])
+def test_nothing_is_lost_for_a_recorded_table_that_cannot_be_read(
+    recorded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "baseline.json").write_text(recorded)
+    (tmp_path / "page.md").write_text("<!-- table -->\n<!-- end of table -->\n")
+    monkeypatch.setattr("bench.__main__._HERE", tmp_path)
+    monkeypatch.setattr("bench.__main__._PAGE", tmp_path / "page.md")
+    monkeypatch.setattr("bench.__main__._measure", lambda subject: iter([line(3.0, name=subject)]))
+    monkeypatch.setattr("sys.argv", ["bench", "--record", "--out", str(tmp_path / "t.json")])
+    assert main() == 0
+    assert "Not compared" in capsys.readouterr().out
+    assert {each.name for each in Table.read(tmp_path / "baseline.json").lines} == set(SUBJECTS)
+    assert "| jenks | workload |" in (tmp_path / "page.md").read_text()
 
 
 def test_lines_from_before_a_stop_are_stored(
