@@ -143,10 +143,10 @@ class Line:
         """
         if self.passed:
             return "pass"
-        if self.interval[0] <= self.goal.bound <= self.interval[1]:
-            return "within noise"
         reached = self.ratio >= self.floor if self.goal.faster else self.ratio <= self.floor
-        return f"limit: {self.limit}" if self.limit and reached else "FAIL"
+        if self.limit and reached:
+            return f"limit: {self.limit}"
+        return "within noise" if self.interval[0] <= self.goal.bound <= self.interval[1] else "FAIL"
 
     def to_json(self) -> dict[str, Any]:
         """All of it, and what follows from it."""

@@ -35,6 +35,7 @@ def test_ratios_say_how_many_times_faster_or_longer() -> None:
     assert Line.single("n", "w", "a", 1.5, 1.0, unit="").verdict == "FAIL"
     assert replace(longer, limit="Heading", floor=0.3).verdict == "limit: Heading"
     assert replace(longer, limit="Heading", floor=0.24).verdict == "FAIL"
+    assert replace(unclear, limit="Heading", floor=0.3).verdict == "limit: Heading"
 
 
 def test_limits_are_explained_under_the_headings_that_they_name() -> None:
