@@ -41,6 +41,7 @@ default_role = "code"  # single backticks in docstrings are names, as in Markdow
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 highlight_language = "none"  # indented blocks are commands with comments
+smartquotes_action = "qe"  # dashes stay: `--compile` is an option also where it is not code
 html_theme = "furo"
 html_title = f"energyalign {release}"
 html_static_path = ["_static"]
