@@ -118,7 +118,7 @@ def test_what_cannot_be_compiled_is_refused_before_anything_is_trained(
     code = main([*command.split(), "--compile", "--out", str(tmp_path / "out")])
     assert code == 2
     assert re.search(complaint, capsys.readouterr().err, re.DOTALL)
-    assert not list(tmp_path.glob("out/**/*.safetensors"))
+    assert not list(tmp_path.glob("out/*"))
 
 
 @pytest.mark.parametrize("command", ["longtail", "incremental"])

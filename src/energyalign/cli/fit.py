@@ -56,7 +56,7 @@ def add_parser(commands: Any) -> None:
     add("--key", help="which array of an .npz file, or list column of a .parquet file, holds the logits")
     add("--jobs", type=int, metavar="N",
         help="local processes that share the shards, with one thread each (default: threads of one process, as many as "
-        "OMP_NUM_THREADS allows, mostly the faster); the result is the same to the bit")  # fmt: skip
+        "OMP_NUM_THREADS allows); the result is the same to the bit")  # fmt: skip
     add("--engine", default="local", choices=["local", "ray"], help="this machine (default) or a Ray cluster")
     add("--address", metavar="A", help="of the Ray cluster; without it one is started on this machine")
     add("--out", metavar="FILE", help="where to write the shifts (JSON); - is stdout")
