@@ -7,23 +7,23 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 from torch.nn import functional as F
 
 from bench.own_process import Turns
 from energyalign.cli.heap import keep_freed_memory
-from energyalign.data.images import MemoryImages
-from energyalign.data.loader import make_loader
-from energyalign.data.preparation import Normalisation, SmallPreparation
-from energyalign.longtail.learners.cross_entropy import CrossEntropy
-from energyalign.nets.network import Network, make_network
-from energyalign.train.loop import Training
-from energyalign.train.position import Position
-from energyalign.train.randomness import seed_torch
-from energyalign.train.recipe import SGD, Recipe
-from energyalign.train.reporter import Reporter
-from energyalign.train.run_directory import opened
-from energyalign.train.schedule import Constant
+from energyalign.experiments.data.images import MemoryImages
+from energyalign.experiments.data.loader import make_loader
+from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
+from energyalign.experiments.longtail.learners.cross_entropy import CrossEntropy
+from energyalign.experiments.nets.network import Network, make_network
+from energyalign.experiments.train.loop import Training
+from energyalign.experiments.train.position import Position
+from energyalign.experiments.train.randomness import seed_torch
+from energyalign.experiments.train.recipe import SGD, Recipe
+from energyalign.experiments.train.reporter import Reporter
+from energyalign.experiments.train.run_directory import opened
+from energyalign.experiments.train.schedule import Constant
 
 BATCH, CLASSES = 128, 100
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)

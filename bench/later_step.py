@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 
 from bench.cifar_training import BATCH, made_up_images
-from energyalign.experiment.for_inference import for_inference
-from energyalign.incremental.config import IncrementalConfig
-from energyalign.incremental.learners.distill import Distill
-from energyalign.incremental.memory_plan import MemoryPlan
-from energyalign.incremental.presets import PRESETS
-from energyalign.incremental.step import Step
-from energyalign.nets.network import Network
-from energyalign.train.reporter import Reporter
-from energyalign.train.run_directory import RunDirectory
+from energyalign.experiments.engine.for_inference import for_inference
+from energyalign.experiments.incremental.config import IncrementalConfig
+from energyalign.experiments.incremental.learners.distill import Distill
+from energyalign.experiments.incremental.memory_plan import MemoryPlan
+from energyalign.experiments.incremental.presets import PRESETS
+from energyalign.experiments.incremental.step import Step
+from energyalign.experiments.nets.network import Network
+from energyalign.experiments.train.reporter import Reporter
+from energyalign.experiments.train.run_directory import RunDirectory
 
 OLD, NEW = 50, 10  # classes: a step of ten after fifty
 

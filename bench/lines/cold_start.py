@@ -1,28 +1,44 @@
-"""How long the command line takes until it can answer anything."""
+"""How long the command line takes until it has answered what needs no training."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 from bench.line import Line, at_most
 from bench.measure import alternate
 
 
 def lines() -> Iterator[Line]:
-    """Of `--help`, which imports what every command does."""
-    seconds = alternate(
-        {
-            "ours": _process("-m", "energyalign.cli.main", "--help"),
-            "numpy": _process("-c", "import numpy"),
-        },
-        rounds=21,
-    )
-    yield Line.of(
-        "cold start", "energyalign --help", 'python -c "import numpy"', at_most(2.0),
-        ours=seconds["ours"], theirs=seconds["numpy"],
-    )  # fmt: skip
+    """`--help`, a listing, and a table of a stored run, against the start of NumPy."""
+    with tempfile.TemporaryDirectory() as folder:
+        _store_run(Path(folder) / "run")
+        commands = {
+            "cold start": (["--help"], "energyalign --help", 2.0),
+            "listing": (["list", "methods"], "energyalign list methods", 3.0),
+            "table": (["table", "longtail", folder], "energyalign table longtail, one run", 10.0),
+        }
+        ours = {name: _process("-m", "energyalign.cli.main", *words) for name, (words, _, _) in commands.items()}
+        seconds = alternate({**ours, "numpy": _process("-c", "import numpy")}, rounds=21)
+    for name, (_, workload, goal) in commands.items():
+        yield Line.of(
+            name, workload, 'python -c "import numpy"', at_most(goal), ours=seconds[name], theirs=seconds["numpy"]
+        )
+
+
+def _store_run(folder: Path) -> None:
+    """A short run on digits."""
+    from energyalign.experiments.longtail.config import LongTailConfig
+    from energyalign.experiments.longtail.experiment import LongTailExperiment
+    from energyalign.experiments.longtail.presets import PRESETS
+
+    preset = PRESETS["digits-lt-50"]
+    config = LongTailConfig.from_preset(replace(preset, recipe=preset.recipe.lasting(1)), seed=0)
+    LongTailExperiment(config).run(folder, ["raw", "logit-adjustment"])
 
 
 def _process(*arguments: str) -> Callable[[], object]:

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from bench.line import Line, at_least, at_most
 from bench.measure import Work, alternate
 from energyalign import FreeEnergy
-from energyalign.core.threads import Threads
+from energyalign.core._engine.threads import Threads
 
 
 def lines() -> Iterator[Line]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 
 from bench.cifar_training import BATCH, made_up_images, made_up_network, train
 from bench.line import Line, at_most
@@ -18,16 +18,16 @@ from bench.measure import alternate
 from bench.own_process import OwnProcess
 from energyalign.cli.heap import keep_freed_memory
 from energyalign.core.shifts import Shifts
-from energyalign.data.cut import cut_long_tail
-from energyalign.experiment.evidence import EvidencePlan
-from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.correctors import find_corrector
-from energyalign.longtail.data import LongTailData
-from energyalign.longtail.presets import PRESETS
-from energyalign.longtail.setting import Setting
-from energyalign.longtail.trained import Trained
-from energyalign.train.reporter import Reporter
-from energyalign.train.run_directory import RunDirectory
+from energyalign.experiments.data.cut import cut_long_tail
+from energyalign.experiments.engine.evidence import EvidencePlan
+from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.correctors import find_corrector
+from energyalign.experiments.longtail.data import LongTailData
+from energyalign.experiments.longtail.presets import PRESETS
+from energyalign.experiments.longtail.setting import Setting
+from energyalign.experiments.longtail.trained import Trained
+from energyalign.experiments.train.reporter import Reporter
+from energyalign.experiments.train.run_directory import RunDirectory
 
 BATCHES = 4  # of the epoch's 85; the training of a whole one would take most of a minute
 

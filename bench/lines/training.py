@@ -17,8 +17,8 @@ from bench.line import Line, at_least
 from bench.measure import alternate
 from bench.own_process import OwnProcess, Turns
 from energyalign.cli.heap import keep_freed_memory
-from energyalign.data.images import MemoryImages
-from energyalign.data.loader import make_loader
+from energyalign.experiments.data.images import MemoryImages
+from energyalign.experiments.data.loader import make_loader
 
 BATCHES = 3  # of each contestant in each round
 WORKLOAD = "ResNet-32, CIFAR-shaped, batch 128, end to end with augmentation"

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from energyalign.core.free_energy import FreeEnergy
     from energyalign.core.metrics import ClassScores, confusion_matrix
     from energyalign.core.shifts import Shifts
-    from energyalign.core.target_estimation import estimate_target_prior
+    from energyalign.core.target_prior import estimate_target_prior
+    from energyalign.experiments.engine.row import load_rows
     from energyalign.sklearn.aligner import EnergyAligner
     from energyalign.sklearn.classifier import EnergyAlignedClassifier
 
@@ -33,8 +34,9 @@ _HOMES = {
     "Shifts": "core.shifts",
     "UntrustedEstimateWarning": "core.errors",
     "confusion_matrix": "core.metrics",
-    "estimate_target_prior": "core.target_estimation",
+    "estimate_target_prior": "core.target_prior",
     "fit_shifts": "core.fitting",
+    "load_rows": "experiments.engine.row",
 }
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "confusion_matrix",
     "estimate_target_prior",
     "fit_shifts",
+    "load_rows",
 ]
 
 

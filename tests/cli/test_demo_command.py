@@ -11,8 +11,9 @@ import pytest
 from stopped_command import stopped
 
 from energyalign.demo import run as demo_run
-from energyalign.demo.part import Section, Table
+from energyalign.demo.part import Section
 from energyalign.demo.run import DemoResult
+from energyalign.report.tables.model import Cell, Column, Line, PaperTable
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
@@ -22,12 +23,16 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     assert "Traceback" not in told
 
 
+def table(title: str, name: str, overall: float) -> PaperTable:
+    return PaperTable("made-up", title, (Column("overall"),), (Line(name, "", (Cell(overall),)),), ())
+
+
 def test_it_prints_lines_then_all_tables_then_the_files(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def made(out: str, *, first_seed: int, say: Callable[[str], None]) -> DemoResult:
         say(f"[training] {out} {first_seed}")
         sections = [
-            Section("First part", [Table(["head", "overall"], [["cosine", "87.4"]])], ["What [it] says."]),
-            Section("Second part", [Table(["step", "1"], [["raw", "98.7"]], caption="By step")], []),
+            Section("First part", [table("By head", "cosine", 87.4), table("By [size]", "few", 12.3)], ["It [says]."]),
+            Section("Second part", [table("By step", "raw", 98.7)], []),
         ]
         return DemoResult(sections, (Path("here/report.html"), Path("here/rows.jsonl")))
 
@@ -38,6 +43,7 @@ def test_it_prints_lines_then_all_tables_then_the_files(run: Any, monkeypatch: p
     assert words[:3] == ["[training]", "here", "7"]
     shown = [word for word in words if set(word) != {"─"}][3:]
     assert " ".join(shown) == (
-        "First part head overall cosine 87.4 What [it] says. Second part By step step 1 raw 98.7 "
+        "First part By head method overall cosine 87.4 By [size] method overall few 12.3 It [says]. "
+        "Second part By step method overall raw 98.7 "
         "Wrote here/report.html, here/rows.jsonl."
     )

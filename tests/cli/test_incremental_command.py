@@ -8,7 +8,6 @@ import json
 import re
 import shlex
 import signal
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,18 @@ import torch
 from PIL import Image
 from stopped_command import stopped
 
-from energyalign.cli.incremental_plan import PlannedRun, chosen_preset, planned_runs
 from energyalign.cli.main import build_parser, main
-from energyalign.incremental.config import IncrementalConfig
-from energyalign.incremental.learners import find_learner
-from energyalign.incremental.memory_plan import MemoryPlan
-from energyalign.incremental.methods import METHODS
-from energyalign.incremental.presets import PRESETS
-from energyalign.train.run_directory import RunDirectory
+from energyalign.experiments.correctors import CORRECTORS
+from energyalign.experiments.engine.request import Planned
+from energyalign.experiments.incremental.config import IncrementalConfig
+from energyalign.experiments.incremental.learners import find_learner
+from energyalign.experiments.incremental.memory_plan import MemoryPlan
+from energyalign.experiments.incremental.methods import METHODS
+from energyalign.experiments.incremental.presets import PRESETS
+from energyalign.experiments.incremental.request import IncrementalRequest
+from energyalign.experiments.train.run_directory import RunDirectory
 
+SUMMARY = "\nAccuracy (%) on"  # the first words of the second table
 TINY = ["--subset", "first:4", "--steps", "2", "--epochs", "1", "--evidence-size", "5"]
 
 
@@ -66,13 +68,12 @@ def results(folder: Path) -> dict[str, bytes]:
     return {name: data for name, data in contents(folder).items() if not name.endswith("commands.txt")}
 
 
-def parsed(*arguments: str) -> Namespace:
-    return build_parser().parse_args(["incremental", *arguments])
+def request(*arguments: str) -> IncrementalRequest:
+    return IncrementalRequest.from_arguments(build_parser().parse_args(["incremental", *arguments]))
 
 
-def plan(*arguments: str) -> list[PlannedRun]:
-    options = parsed(*arguments)
-    return planned_runs(options, chosen_preset(options), 40)
+def plan(*arguments: str) -> list[Planned]:
+    return request(*arguments).plan()
 
 
 @pytest.fixture(scope="module")
@@ -87,33 +88,35 @@ def standard(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], Pa
 
 def test_the_default_command_prints_both_tables(standard: Any) -> None:
     _, run, printed = standard
-    steps, summary = printed.split("accuracy, %", 1)
-    assert re.search(r"after step +1 +2 +3 +4 +5 *\n", steps)
+    steps, summary = printed.split(SUMMARY)
+    assert steps.startswith(f"digits-il-5, small-cnn, cosine head, 2 epochs a step; runs in {run.parents[1]}\n")
+    assert "Top-1 accuracy (%) on digits-il-5, all classes seen, after each of 5 steps" in steps
+    assert re.search(r"^ method +1 +2 +3 +4 +5 *\n", steps, re.MULTILINE)
     for table in (steps, summary):
-        assert re.findall(r"^ +(raw|ea|prior|ea-marginal) ", table, re.MULTILINE) == [
+        assert re.findall(r"^ +(raw|ea|logit-adjustment|ea-marginal) ", table, re.MULTILINE) == [
             "raw",
             "ea",
-            "prior",
+            "logit-adjustment",
             "ea-marginal",
         ]
     for word in ("average", "with step 1", "last step", "old", "new", "forgetting", "top-5", "seeds"):
         assert word in summary
     last = next(row for row in rows_in(run) if (row["step"], row["corrector"]) == (5, "ea"))
     line = next(line for line in steps.splitlines() if line.split()[:1] == ["ea"])
-    assert line.split()[-1] == f"{100 * last['overall']:.1f}"
+    assert line.split()[-1].lstrip("*") == f"{100 * last['overall']:.1f}"
 
 
 def test_and_writes_a_run_directory(standard: Any) -> None:
     _, run, _ = standard
-    correctors = ["ea-marginal-one-50", "ea-one-50", "prior", "raw"]
-    of_step = ["network", "record", "test_logits", *(f"confusion-{name}" for name in correctors)]
+    correctors = ["ea-marginal-one-50", "ea-one-50", "logit-adjustment", "raw"]
+    of_step = ["network", "record", "test_logits", *(f"predictions/{name}" for name in correctors)]
     expected = {"config.json", "manifest.json", "rows.jsonl", "commands.txt"}
     for step in range(1, 6):
         expected |= {f"step-0{step}/{name}.safetensors" for name in of_step}
         expected |= {f"step-0{step}/state.json"}
     assert set(contents(run)) == expected
     assert [(row["step"], row["corrector"]) for row in rows_in(run)] == [
-        (step, name) for step in range(1, 6) for name in ("ea", "ea-marginal", "prior", "raw")
+        (step, name) for step in range(1, 6) for name in ("ea", "ea-marginal", "logit-adjustment", "raw")
     ]
     assert [path.name for path in run.parent.parent.iterdir()] == ["distill-random-40-ea"]
 
@@ -141,8 +144,8 @@ def test_new_correctors_join_a_finished_run(standard: Any) -> None:
     weights = {name: data for name, data in contents(run).items() if name.endswith("network.safetensors")}
     out, told = done("digits", "--corrector", "nme", "--from", run)
     assert "epoch " not in told
-    assert re.findall(r"^ +(raw|ea|prior|ea-marginal|nme) ", out, re.MULTILINE) == ["raw", "nme"] * 2
-    assert {row["corrector"] for row in rows_in(run)} == {"ea", "ea-marginal", "nme", "prior", "raw"}
+    assert re.findall(r"^ +(raw|ea|logit-adjustment|ea-marginal|nme) ", out, re.MULTILINE) == ["raw", "nme"] * 2
+    assert {row["corrector"] for row in rows_in(run)} == {"ea", "ea-marginal", "nme", "logit-adjustment", "raw"}
     assert {name: data for name, data in contents(run).items() if name.endswith("network.safetensors")} == weights
     done("digits-il-5", "--from", run)  # by the name of the cell, with the standard correctors
 
@@ -187,7 +190,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[str
     """Options of a run of three steps, and the files that it ends with if nothing stops it."""
     torch.set_num_threads(1)
     options = ["digits", "--subset", "first:6", "--steps", "3", "--epochs", "6", "--batch-size", "16"]
-    options += ["--corrector", "ea", "prior", "--fed-back", "ea", "--evidence-size", "5", "--out"]
+    options += ["--corrector", "ea", "logit-adjustment", "--fed-back", "ea", "--evidence-size", "5", "--out"]
     out = tmp_path_factory.mktemp("whole") / "out"
     done(*options, out)
     return options, results(out)
@@ -217,10 +220,13 @@ def test_stopped_in_mid_step_it_ends_with_the_bytes_of_a_whole_run(number: int, 
 @pytest.mark.parametrize(
     ("options", "folders"),
     [
-        (["--learner", "fine-tune", "--corrector", "raw", "prior", "ea", "il2m"], {"fine-tune-random-40"}),
-        (["--learner", "distill", "--corrector", "raw", "ea", "prior", "--fed-back", "raw"], {"distill-random-40"}),
+        (["--learner", "fine-tune", "--corrector", "raw", "logit-adjustment", "ea", "il2m"], {"fine-tune-random-40"}),
         (
-            ["--learner", "distill", "--corrector", "raw", "ea", "prior", "--memory", "30"],
+            ["--learner", "distill", "--corrector", "raw", "ea", "logit-adjustment", "--fed-back", "raw"],
+            {"distill-random-40"},
+        ),
+        (
+            ["--learner", "distill", "--corrector", "raw", "ea", "logit-adjustment", "--memory", "30"],
             {"distill-random-30", "distill-random-30-ea-one-5"},
         ),
         (["--learner", "fine-tune", "--head", "linear", "--corrector", "raw", "bic"], {
@@ -236,9 +242,7 @@ def test_rows_that_do_not_feed_back_share_one_training(options: list[str], folde
     asked = asked[: next((i for i, word in enumerate(asked) if word.startswith("--")), len(asked))]
     assert {corrector for _, corrector in found} == set(asked)
     assert {folder for folder, corrector in found if corrector == "raw"} == folders  # the control of every run
-    assert len([line for line in out.partition("accuracy, %")[2].splitlines() if re.search(r"\d +1 *$", line)]) == len(
-        found
-    )
+    assert len([line for line in out.partition(SUMMARY)[2].splitlines() if re.search(r"\d +1 *$", line)]) == len(found)
 
 
 def test_a_subset_in_two_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,20 +268,25 @@ def test_lwf_keeps_none_whatever_the_number(tmp_path: Path) -> None:
 def test_several_seeds_are_one_line_and_seeds_asked_for_twice_count_once(tmp_path: Path) -> None:
     out, _ = done("digits", *TINY, "--corrector", "raw", "--seed", "0", "1", "1", "--out", tmp_path)
     assert [path.name for path in sorted((tmp_path / "distill-random-40").iterdir())] == ["seed-0", "seed-1"]
-    (line,) = [line for line in out.partition("accuracy, %")[2].splitlines() if line.split()[:1] == ["raw"]]
-    assert line.split()[-1] == "2"
-    assert "±" in line
+    steps, _, summary = out.partition(SUMMARY)
+    (line,) = [line for line in steps.splitlines() if line.split()[:1] == ["raw"]]
+    assert line.count("±") == 2
+    assert "ours (2 seeds)" in line
+    lines = summary.splitlines()
+    (number,) = [number for number, line in enumerate(lines) if line.split()[:1] == ["raw"]]
+    assert lines[number].split()[-1] == "2"
+    assert lines[number + 1].count("±") == 7  # below the means, for it is a wide table
 
 
 @pytest.mark.parametrize(
     ("options", "folder", "correctors"),
     [
-        ([], "distill-random-40-ea", ["raw", "ea", "prior", "ea-marginal"]),
+        ([], "distill-random-40-ea", ["raw", "ea", "logit-adjustment", "ea-marginal"]),
         (["--learner", "wa", "--corrector", "wa"], "wa-linear-random-40-wa", ["raw", "wa"]),
         (["--learner", "distill"], "distill-random-40-ea", ["raw", "ea"]),
         (["--learner", "lwf", "--corrector", "raw"], "lwf-linear-none", ["raw"]),
         (["--learner", "joint", "--corrector", "raw"], "joint-all", ["raw"]),
-        (["--memory", "30"], "distill-random-30-ea", ["raw", "ea", "prior", "ea-marginal"]),
+        (["--memory", "30"], "distill-random-30-ea", ["raw", "ea", "logit-adjustment", "ea-marginal"]),
         (["--memory", "herding", "--corrector", "ea"], "distill-herding-40-ea", ["raw", "ea"]),
         (["--memory", "herding:20", "--corrector", "ea"], "distill-herding-20-ea", ["raw", "ea"]),
         (["--method", "icarl", "--memory", "30"], "icarl-linear-herding-30", ["raw", "nme"]),
@@ -292,7 +301,7 @@ def test_several_seeds_are_one_line_and_seeds_asked_for_twice_count_once(tmp_pat
 )
 def test_what_options_ask_for(options: list[str], folder: str, correctors: list[str]) -> None:
     (run,) = plan("digits", *options)
-    assert (run.folder, run.correctors) == (folder, correctors)
+    assert (run.folder, run.correctors) == (folder, tuple(correctors))
 
 
 def test_every_method_in_one_command_and_every_training_in_a_folder_of_its_own() -> None:
@@ -302,7 +311,7 @@ def test_every_method_in_one_command_and_every_training_in_a_folder_of_its_own()
     assert {(method.learner, method.corrector) for method in METHODS.values()} <= {(row[0], row[2]) for row in rows}
     # Fine-tuning, FT-th, IL2M and ScaIL are four rows of one training.
     (fine_tuned,) = [run for run in runs if run.config.learner.name == "fine-tune"]
-    assert fine_tuned.correctors == ["raw", "prior", "il2m", "scail"]
+    assert fine_tuned.correctors == ("raw", "logit-adjustment", "il2m", "scail")
     assert len(runs) == len(METHODS) - 3
 
 
@@ -329,7 +338,7 @@ def test_a_users_own_images_in_uneven_steps(tmp_path: Path, monkeypatch: pytest.
 BAD = [
     (["digits", "--steps", "10"], "Give --steps 9 or fewer"),
     (["digits", "--learner", "fine-tune", "--fed-back", "ea"], "fine-tune has no teacher"),
-    (["digits", "--method", "lwf", "--corrector", "prior"], "the memory none"),
+    (["digits", "--method", "lwf", "--corrector", "logit-adjustment"], "the memory none"),
     (["digits", "--steps", "11"], "11 steps are too many for 10 classes"),
     (["digits", "--subset", "first:4", "--steps", "5"], "5 steps are too many for 4 classes"),
     (["digits", "--steps", "1"], "--steps 1: classes must come in at least 2 steps"),
@@ -345,6 +354,10 @@ BAD = [
     (["digits", "--method", "bic", "--memory", "12"], "give at least herding:20"),
     (["digits", "--learner", "magic"], "unknown learner 'magic'"),
     (["digits", "--corrector", "magic"], "unknown corrector 'magic'"),
+    (["digits", "--corrector", "la-post-hoc"], "unknown corrector 'la-post-hoc': it is called logit-adjustment."),
+    (["digits", "--corrector", "raw", "prior"], "unknown corrector 'prior': it is called logit-adjustment."),
+    (["digits", "--learner", "distill", "--fed-back", "prior"], "it is called logit-adjustment."),
+    (["digits", "--corrector", "crt"], "crt is for long-tailed runs (energyalign longtail): leave it out here"),
     (["digits", "--corrector", "raw", "--fed-back", "magic"], "unknown corrector 'magic'"),
     (["digits", "--order", "magic"], "unknown class order 'magic'"),
     (["digits", "--order", "icarl"], "'icarl' exists for 100 classes only, not for 10"),
@@ -360,9 +373,9 @@ BAD = [
     (["digits", "--accelerator", "cpu", "--precision", "16-mixed"], "16-mixed needs a GPU"),
     (["digits", "--backbone", "alexnet"], "unknown backbone 'alexnet'"),
     (["digits", "--epochs", "0"], "epochs and batch size must be at least 1"),
-    (["digits", "--seed", "0", "-1"], "the seed is -1"),
-    (["digits", "--evidence-size", "0"], "it takes at least 1"),
-    (["digits", "--scale", "nan"], "the scale is nan"),
+    (["digits", "--seed", "0", "-1"], "the seed must be >= 0, got -1"),
+    (["digits", "--evidence-size", "0"], "the evidence size must be >= 1 image of each class, got 0"),
+    (["digits", "--scale", "nan"], "the scale must be a positive number, got nan"),
     (["digits", "--precision", "lots"], "--precision lots"),
     (["mnist"], "there is no preset for 'mnist'"),
     (["folder:nowhere"], "nowhere"),
@@ -406,7 +419,10 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     for name, method in METHODS.items():
         composed = f"{method.learner} +{method.memory} +{method.corrector}"
         assert re.search(rf"^ +{name} +{composed} ", methods, re.MULTILINE), name
-    assert re.search(r"^ +nme +nearest mean", methods, re.MULTILINE)
+    (correctors,) = re.findall(r"^behind any training.*", methods, re.MULTILINE | re.DOTALL)
+    for name, entry in CORRECTORS.items():
+        assert re.search(rf"^ +{name} +{entry.serves} +{re.escape(entry.description[:30])}", correctors, re.MULTILINE)
+    assert re.search(r"^ +nme +in steps +nearest mean", correctors, re.MULTILINE)
     presets = listed("presets", capsys)
     assert set(PRESETS) <= set(presets.split())
     assert re.search(r"^ +cifar100-il-10 +resnet32 +10 +250 +2000 +65\.2 ", presets, re.MULTILINE)
@@ -425,9 +441,9 @@ def test_the_examples_of_help_can_be_run(capsys: pytest.CaptureFixture[str]) -> 
     found = examples(capsys)
     assert len(found) >= 8
     for _, *arguments in found:
-        options = build_parser().parse_args(arguments)
-        if options.source is None:
-            assert planned_runs(options, chosen_preset(options), 2000)
+        asked = request(*arguments[1:])
+        if asked.source is None:
+            assert asked.plan()
     (source,) = [words[words.index("--from") + 1] for words in found if "--from" in words]
     (run,) = plan("digits", "--method", "il2m")
     assert source == f"runs/{run.config.name}/{run.folder}/seed-0"

@@ -15,7 +15,8 @@ import torch
 from PIL import Image
 from stopped_command import stopped
 
-from energyalign.cli.main import main
+from energyalign.cli.main import build_parser, main
+from energyalign.experiments.longtail.request import LongTailRequest
 
 
 @pytest.fixture(autouse=True)
@@ -59,14 +60,17 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
     [
         (["mnist"], "there is no preset for 'mnist'"),
         (["digits", "--corrector", "magic"], "unknown corrector 'magic'"),
+        (["digits", "--corrector", "la-post-hoc"], "unknown corrector 'la-post-hoc': it is called logit-adjustment."),
+        (["digits", "--corrector", "prior"], "unknown corrector 'prior': it is called logit-adjustment."),
+        (["digits", "--corrector", "bic"], "bic sets new classes against old ones, and here all come at once"),
         (["digits", "--backbone", "alexnet"], "unknown backbone 'alexnet'"),
         (["digits", "--epochs", "0"], "epochs and batch size must be at least 1"),
         (["cifar100", "--data-root", "nowhere"], "cifar100 needs"),
         (["digits", "--evidence-policy", "lots"], "unknown augmentation policy 'lots'"),
-        (["digits", "--evidence-size", "0"], "it takes at least 1"),
-        (["digits", "--seed", "-1"], "the seed is -1"),
-        (["digits", "--scale", "nan"], "the scale is nan"),
-        (["digits", "--imbalance", "0"], "the imbalance is 0"),
+        (["digits", "--evidence-size", "0"], "the evidence size must be >= 1 image of each class, got 0"),
+        (["digits", "--seed", "-1"], "the seed must be >= 0, got -1"),
+        (["digits", "--scale", "nan"], "the scale must be a positive number, got nan"),
+        (["digits", "--imbalance", "0"], "must be >= 1, got 0"),
         (["digits-lt-50", "--imbalance", "10"], "leave --imbalance out"),
         (["digits", "--precision", "lots"], "--precision lots"),
         (["digits", "--accelerator", "abacus"], "--accelerator abacus"),
@@ -107,6 +111,26 @@ def test_options_reach_the_config(tmp_path: Path) -> None:
     assert stored["name"] == "digits-lt-10"
 
 
+@pytest.mark.parametrize(
+    ("words", "epochs"),
+    [
+        (["imagenet-lt", "--optimizer", "sgd-plain"], 200),
+        (["imagenet-lt-resnext50", "--optimizer", "sgd-plain"], 200),
+        (["imagenet-lt", "--optimizer", "sgd-plain", "--epochs", "7"], 7),
+        (["imagenet-lt", "--optimizer", "sgd-plain", "--quick"], 2),
+        (["imagenet-lt", "--optimizer", "adam"], 90),
+        (["imagenet-lt"], 90),
+        (["cifar100", "--optimizer", "sgd-plain"], 200),
+        (["inaturalist18", "--optimizer", "sgd-plain"], 90),
+    ],
+)
+def test_the_papers_ablation_without_momentum_has_200_epochs(words: list[str], epochs: int) -> None:
+    recipe = LongTailRequest.from_arguments(build_parser().parse_args(["longtail", *words])).preset.recipe
+    assert recipe.epochs == epochs
+    momentum = getattr(recipe.optimizer, "momentum", None)
+    assert (momentum == 0.0) == ("sgd-plain" in words)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_the_whole_group_leaves_the_readers_of_images_alive(number: int, tmp_path: Path) -> None:
     """As a terminal, `timeout` and schedulers send it: to the workers that read images, too."""
@@ -141,7 +165,7 @@ def test_a_corrector_joins_a_finished_run_of_any_learner_and_no_unfinished_one(t
     quick = ["--epochs", "2", "--evidence-size", "2", "--out", "run"]
     done(tmp_path, "digits", "--method", "focal", *quick)
     run = tmp_path / "run" / "focal" / "seed-0"
-    done(tmp_path, "digits", "--corrector", "la-post-hoc", "--from", str(run))
+    done(tmp_path, "digits", "--corrector", "logit-adjustment", "--from", str(run))
     for checkpoint in (run / "checkpoints").glob("epoch-00003-*"):
         checkpoint.unlink()
     code, _, err = longtail(tmp_path, "digits", "--corrector", "raw", "--from", str(run))
@@ -163,7 +187,7 @@ def test_methods_share_one_training_and_can_be_added_to_it_later(tmp_path: Path)
     weights = sorted((run / "checkpoints").iterdir())[-1].read_bytes()
     done(tmp_path, "digits", "--method", "la-post-hoc", *options, "--from", str(run))
     rows = [json.loads(line)["corrector"] for line in (run / "rows.jsonl").read_text().splitlines()]
-    assert sorted(rows) == ["ea", "la-post-hoc", "raw"]
+    assert sorted(rows) == ["ea", "logit-adjustment", "raw"]
     assert sorted((run / "checkpoints").iterdir())[-1].read_bytes() == weights
     for wrong, message in (
         (["digits", "--method", "focal"], "was trained by ce; focal needs a training of its own"),
@@ -174,3 +198,31 @@ def test_methods_share_one_training_and_can_be_added_to_it_later(tmp_path: Path)
         code, _, err = longtail(tmp_path, *wrong, "--from", str(run))
         assert code == 2
         assert message in err
+
+
+def test_the_same_command_again_trains_and_measures_nothing_and_says_the_same(tmp_path: Path) -> None:
+    words = ["digits", "--epochs", "1", "--corrector", "raw", "ea", "--evidence-size", "5", "--out", "run"]
+    printed, _ = done(tmp_path, *words)
+    first, title = printed.splitlines()[:2]
+    assert first == "digits-lt-50, small-cnn, cosine head, 1 epochs; runs in run"
+    assert title == "Top-1 accuracy (%) on digits-lt-50"
+
+    def files() -> dict[Path, tuple[int, bytes]]:
+        paths = [path for path in (tmp_path / "run").rglob("*") if path.is_file() and "tensorboard" not in path.parts]
+        return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in paths if path.name != ".lock"}
+
+    before = files()
+    assert {path.name for path in before} >= {"raw.safetensors", "ea-one-5.safetensors", "rows.jsonl"}
+    again, told = done(tmp_path, *words)
+    assert again == printed
+    assert "epoch" not in told
+    assert files() == before
+
+
+def test_trainings_with_heads_of_their_own_are_told_with_them_and_correctors_behind_all_are_a_matrix(
+    tmp_path: Path,
+) -> None:
+    words = ["digits", "--epochs", "1", "--method", "ce", "crt", "--corrector", "raw", "--out", "run"]
+    printed, _ = done(tmp_path, *words)
+    assert printed.startswith("digits-lt-50, small-cnn, heads cosine, linear, 1 epochs; runs in run\n")
+    assert "\n\nTop-1 accuracy (%) on digits-lt-50: trainings and the correctors behind them\n" in printed

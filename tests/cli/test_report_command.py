@@ -45,7 +45,7 @@ def test_a_page_of_a_folder_of_runs(run: Any, stored: Path, tmp_path: Path, no_f
     assert live["name"] == "digits-lt-50, ce, cosine head, seed 0"
     names = [correction["name"] for correction in live["views"][0]["corrections"]]
     assert names[0] == "ea"  # the paper's first
-    assert sorted(names) == ["ea", "ea-auto", "ea-marginal", "la-post-hoc"]
+    assert sorted(names) == ["ea", "ea-auto", "ea-marginal", "logit-adjustment"]
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from energyalign.cli.main import build_parser, main
-from energyalign.cli.sweep_plan import planned_runs
-from energyalign.incremental import learners, methods, paper
-from energyalign.longtail import learners as longtail_learners
-from energyalign.longtail import methods as longtail_methods
-from energyalign.longtail import paper as longtail_paper
+from energyalign.cli.sweep import planned_runs
+from energyalign.experiments.incremental import learners, methods, paper
+from energyalign.experiments.longtail import learners as longtail_learners
+from energyalign.experiments.longtail import methods as longtail_methods
+from energyalign.experiments.longtail import paper as longtail_paper
+from energyalign.experiments.sweep.planned_run import PlannedRun
 from energyalign.report.tables import TABLES, find_table
-from energyalign.sweep.planned_run import PlannedRun
 
 LONG_TAIL = longtail_methods.METHODS, longtail_learners.LEARNERS, longtail_paper.PAPER
 INCREMENTAL = methods.METHODS, learners.LEARNERS, paper.PAPER
@@ -22,8 +22,10 @@ DIGITS = ["sweep", "longtail", "--cell", "digits-lt-50"]
 
 
 def plan(*command: str, out: str = "out") -> list[PlannedRun]:
-    arguments = build_parser().parse_args(["sweep", *command])
-    return planned_runs(arguments, find_table(arguments.table), Path(out))
+    arguments = build_parser().parse_args(["sweep", *command, "--out", out])
+    runs, folder = planned_runs(arguments, find_table(arguments.table))
+    assert folder == Path(out)
+    return runs
 
 
 def test_rows_that_differ_only_after_training_share_a_run() -> None:

@@ -14,7 +14,6 @@ from scipy.special import log_softmax, logsumexp
 from energyalign.core.checks import check_counts, check_labels
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.estimate import estimate
 from energyalign.core.estimators import make_estimator
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
@@ -189,7 +188,7 @@ class TestSources:
         for name, values in all_of(evidence, rows=2).items():
             np.testing.assert_array_equal(values, all_of(whole)[name])
         for name in ("lse", "marginal"):
-            results = [estimate(e, make_estimator(name), Clusters.per_class(3)).shifts for e in (evidence, whole)]
+            results = [make_estimator(name).estimate(e, Clusters.per_class(3)).shifts for e in (evidence, whole)]
             np.testing.assert_allclose(*results, atol=1e-9)
 
     @pytest.mark.parametrize("lengths", [(5,), (7,), (6, 1), (3, 9), (0,)])
@@ -292,7 +291,7 @@ class TestFromFreeEnergy:
         whole = Evidence.from_arrays(LOGITS, counts=[9, 4, 1])
         for name in ("lse", "prior", "none"):
             for sharing in (Clusters.per_class(3, [9, 4, 1]), Clusters((0, 1, 1)), "monotone"):
-                mine, theirs = (estimate(e, make_estimator(name), sharing) for e in (left, whole))
+                mine, theirs = (make_estimator(name).estimate(e, sharing) for e in (left, whole))
                 np.testing.assert_allclose(mine.shifts, theirs.shifts, atol=1e-13)
                 np.testing.assert_allclose(mine.standard_errors, theirs.standard_errors, atol=1e-8)
 

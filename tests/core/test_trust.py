@@ -11,10 +11,10 @@ import pytest
 from scipy.special import log_softmax, logsumexp
 
 from energyalign.core.errors import UntrustedEstimateWarning
+from energyalign.core.estimators.lse import Lse
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.shifts import Shifts
-from energyalign.core.trust import smallest_effective_samples
 
 NAMES = ["ant", "bee", "cat", "dog"]
 COUNTS = [300.0, 100, 30, 10]
@@ -70,7 +70,7 @@ class TestThinEnergies:
     def test_the_smallest_is_that_of_usable_classes(self) -> None:
         logits = np.zeros((9, 3))
         logits[:, 1] = -np.inf
-        assert smallest_effective_samples(Evidence.from_arrays(logits)) == pytest.approx(9)
+        assert Lse().smallest_effective_samples(Evidence.from_arrays(logits)) == pytest.approx(9)
 
 
 class TestLooseShifts:

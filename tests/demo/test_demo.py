@@ -10,8 +10,8 @@ from incremental_run import StopAt
 
 from energyalign.demo import class_incremental, long_tail, run
 from energyalign.demo.run import run_demo
-from energyalign.train.interruption import Interrupted
-from energyalign.train.run_directory import RunDirectory
+from energyalign.experiments.train.interruption import Interrupted
+from energyalign.experiments.train.run_directory import RunDirectory
 
 WRITTEN = ("report.html", "rows.jsonl")
 

@@ -40,12 +40,12 @@ def test_quickstart(tmp_path, monkeypatch):
 @pytest.fixture
 def registries():
     """What the page adds to the registries is gone afterwards."""
-    from energyalign.incremental.correctors import CORRECTORS as INCREMENTAL
-    from energyalign.longtail.correctors import CORRECTORS
-    from energyalign.longtail.learners import LEARNERS
-    from energyalign.longtail.methods import METHODS
+    from energyalign.core.estimators import ESTIMATORS
+    from energyalign.experiments.correctors import CORRECTORS
+    from energyalign.experiments.longtail.learners import LEARNERS
+    from energyalign.experiments.longtail.methods import METHODS
 
-    known = [(registry, dict(registry)) for registry in (INCREMENTAL, CORRECTORS, LEARNERS, METHODS)]
+    known = [(registry, dict(registry)) for registry in (ESTIMATORS, CORRECTORS, LEARNERS, METHODS)]
     yield
     for registry, before in known:
         registry.clear()
@@ -54,15 +54,15 @@ def registries():
 
 @pytest.mark.usefixtures("registries")
 def test_adding_a_method(tmp_path, monkeypatch):
-    from energyalign.longtail.methods import METHODS, name_of
-    from energyalign.report.runs import measured_runs
+    from energyalign.experiments.engine.stored import measured_runs
+    from energyalign.experiments.longtail.methods import METHODS, name_of
 
     monkeypatch.chdir(tmp_path)
     page = run_page("adding-a-method.md", tmp_path)
 
     (run,) = measured_runs(["runs/poly"])
-    assert run.config["learner"] == {"kind": "Poly", "epsilon": 2.0}
-    assert {row["corrector"] for row in run.rows} == {"raw", "la-post-hoc", "ea", "tuned-prior"}
+    assert run.config.values["learner"] == {"kind": "Poly", "epsilon": 2.0}
+    assert {row.corrector for row in run.rows} == {"raw", "logit-adjustment", "ea", "tuned-prior"}
     assert "poly" in METHODS
     assert name_of("poly", "cosine", "raw") == "poly"
 
@@ -70,21 +70,22 @@ def test_adding_a_method(tmp_path, monkeypatch):
     logits, labels = run.outputs()
     row = run.row_of("tuned-prior")
     prior = run.counts() / run.counts().sum()
-    right = (logits - row["details"]["tau"] * np.log(prior)).argmax(axis=1) == labels
-    assert row["overall"] == pytest.approx(right.mean())
+    right = (logits - row.details["tau"] * np.log(prior)).argmax(axis=1) == labels
+    assert row.overall == pytest.approx(right.mean())
 
     (steps,) = measured_runs(["runs/steps"])
     assert steps.n_steps == 5
-    assert steps.row_of("raw", 1)["overall"] == steps.row_of("equal-peaks", 1)["overall"]
+    assert steps.row_of("raw", 1).overall == steps.row_of("tuned-prior", 1).overall  # nothing to correct yet
     logits, labels = steps.outputs()
-    shift = steps.row_of("equal-peaks")["details"]["shift"]
-    right = np.concatenate([logits[:, :8], logits[:, 8:] + shift], axis=1).argmax(axis=1) == labels
-    assert steps.row_of("equal-peaks")["overall"] == pytest.approx(right.mean())
+    prior = steps.counts() / steps.counts().sum()
+    last = steps.row_of("tuned-prior")
+    right = (logits - last.details["tau"] * np.log(prior)).argmax(axis=1) == labels
+    assert last.overall == pytest.approx(right.mean())
 
     (axes,) = page["draw"]([run]).axes
     raw = run.row_of("raw")
-    by_count = [accuracy for _, accuracy in sorted(zip(raw["counts"], raw["per_class"], strict=True), reverse=True)]
+    by_count = [accuracy for _, accuracy in sorted(zip(raw.counts, raw.per_class, strict=True), reverse=True)]
     np.testing.assert_allclose([bar.get_height() for bar in axes.patches], 100 * np.array(by_count))
     worst = [line.cells[0].mean for line in page["spread_table"]([raw]).lines]
-    assert worst == [pytest.approx(100 * min(raw["per_class"]))]
+    assert worst == [pytest.approx(100 * min(raw.per_class))]
     assert Path("per_class.png").stat().st_size > 0

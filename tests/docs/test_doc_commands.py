@@ -40,8 +40,9 @@ def test_it_parses(page, line, capsys):
 
 @pytest.mark.parametrize("application", ["longtail", "incremental"])
 def test_methods_and_correctors_exist(application):
-    methods = set(import_module(f"energyalign.{application}.methods").METHODS) | {"all"}
-    find_corrector = import_module(f"energyalign.{application}.correctors").find_corrector
+    methods = set(import_module(f"energyalign.experiments.{application}.methods").METHODS) | {"all"}
+    from energyalign.experiments.correctors import find_corrector
+
     for page, line in LINES:
         words = arguments(line)
         if words[0] != application or page == "adding-a-method.md":  # which makes up its own

@@ -84,6 +84,8 @@ def test_every_file_damaged_in_every_way(
             folder = tmp_path / f"{Path(name).name}-{number}"
             shutil.copytree(undamaged, folder)
             (folder / name).write_bytes(content)
+            if "/crt/" in name:  # while its row is known, nobody reads the stage
+                next(folder.rglob("rows.jsonl")).unlink()
             monkeypatch.chdir(folder)
             code, what = main(command), f"{name}, {how}"
             told = capsys.readouterr().err

@@ -36,9 +36,13 @@ def test_a_data_root_that_is_gone_before_the_start(photographs: Path, tmp_path: 
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(
-    "moment", [("energyalign.train.loop:seed_torch", 2), ("energyalign.experiment.evidence:balanced_evidence", 1)],
+    "moment",
+    [
+        ("energyalign.experiments.train.loop:seed_torch", 2),
+        ("energyalign.experiments.engine.evidence:balanced_evidence", 1),
+    ],
     ids=["training", "evidence"],
-)  # fmt: skip
+)
 def test_images_that_go_away_in_mid_run(
     workers: int, moment: tuple[str, int], photographs: Path, tmp_path: Path
 ) -> None:

@@ -23,24 +23,27 @@ def sent(where: str, at: int = 1) -> dict[str, Any]:
 
 
 MOMENTS = {
-    "reading the data": [sent("energyalign.longtail.data:open_source")],
-    "in a batch": [sent("energyalign.train.loop:seed_torch", 4)],
-    "twice in a batch": [sent("energyalign.train.loop:seed_torch", 4), sent("energyalign.train.loop:save_checkpoint")],
-    "as a checkpoint is saved": [sent("energyalign.train.loop:save_checkpoint")],
-    "as the last one is saved": [sent("energyalign.train.loop:save_checkpoint", 2)],
-    "in a batch of the second stage": [sent("energyalign.train.loop:seed_torch", 13)],
-    "in evidence": [sent("energyalign.experiment.evidence:balanced_evidence")],
-    "as a row is stored": [sent("energyalign.longtail.experiment:store_row", 2)],
+    "reading the data": [sent("energyalign.experiments.longtail.data:open_source")],
+    "in a batch": [sent("energyalign.experiments.train.loop:seed_torch", 4)],
+    "twice in a batch": [
+        sent("energyalign.experiments.train.loop:seed_torch", 4),
+        sent("energyalign.experiments.train.loop:save_checkpoint"),
+    ],
+    "as a checkpoint is saved": [sent("energyalign.experiments.train.loop:save_checkpoint")],
+    "as the last one is saved": [sent("energyalign.experiments.train.loop:save_checkpoint", 2)],
+    "in a batch of the second stage": [sent("energyalign.experiments.train.loop:seed_torch", 13)],
+    "in evidence": [sent("energyalign.experiments.engine.evidence:balanced_evidence")],
+    "as a row is stored": [sent("energyalign.experiments.engine.experiment:store_row", 2)],
     "and again while it says how to go on": [
-        sent("energyalign.experiment.evidence:balanced_evidence"),
+        sent("energyalign.experiments.engine.evidence:balanced_evidence"),
         sent("energyalign.cli.stopping:command_line"),
     ],
 }
 IN_STEPS = {
-    "in a batch of the second step": [sent("energyalign.train.loop:seed_torch", 14)],
-    "in evidence": [sent("energyalign.experiment.evidence:balanced_evidence")],
-    "as exemplars are chosen": [sent("energyalign.incremental.experiment:finish_step")],
-    "as a step is saved": [sent("energyalign.incremental.experiment:save_step", 2)],
+    "in a batch of the second step": [sent("energyalign.experiments.train.loop:seed_torch", 14)],
+    "in evidence": [sent("energyalign.experiments.engine.evidence:balanced_evidence")],
+    "as exemplars are chosen": [sent("energyalign.experiments.incremental.experiment:finish_step")],
+    "as a step is saved": [sent("energyalign.experiments.incremental.experiment:save_step", 2)],
 }
 
 

@@ -7,17 +7,17 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 
-from energyalign.experiment.evidence import EvidencePlan
-from energyalign.experiment.rows import Row
-from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.experiment import LongTailExperiment
-from energyalign.longtail.learners import find_learner
-from energyalign.longtail.methods import METHODS
-from energyalign.longtail.presets import preset_for
-from energyalign.train.position import Position
-from energyalign.train.reporter import Reporter
+from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.experiment import LongTailExperiment
+from energyalign.experiments.longtail.learners import find_learner
+from energyalign.experiments.longtail.methods import METHODS
+from energyalign.experiments.longtail.presets import preset_for
+from energyalign.experiments.train.position import Position
+from energyalign.experiments.train.reporter import Reporter
 
 
 class StopIn(Reporter):

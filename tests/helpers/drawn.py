@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from safetensors.numpy import load_file
 
-from energyalign.report.runs import StoredRun
+from energyalign.experiments.engine.stored import StoredRun
 
 
 class Stored(NamedTuple):

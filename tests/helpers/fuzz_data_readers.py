@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fuzz_reader import Reader
+from fuzz_reader import PARQUET_PAGES, Reader
 from PIL import Image
 
-from energyalign.data.download import unpack
-from energyalign.data.images import ImageSet
-from energyalign.data.sources.cifar import CIFAR10, CIFAR100, Cifar
-from energyalign.data.sources.fashion import FashionMnist
-from energyalign.data.sources.folder import Folder
-from energyalign.data.sources.hf_parquet import HuggingFaceParquet
-from energyalign.data.sources.imagenet import ImageNet
-from energyalign.data.sources.lists import any_lists, imagenet_lt
-from energyalign.data.verify import verify_images
+from energyalign.experiments.data.download import unpack
+from energyalign.experiments.data.images import ImageSet
+from energyalign.experiments.data.sources.cifar import CIFAR10, CIFAR100, Cifar
+from energyalign.experiments.data.sources.fashion import FashionMnist
+from energyalign.experiments.data.sources.folder import Folder
+from energyalign.experiments.data.sources.hf_parquet import HuggingFaceParquet
+from energyalign.experiments.data.sources.imagenet import ImageNet
+from energyalign.experiments.data.sources.lists import any_lists, imagenet_lt
+from energyalign.experiments.data.verify import verify_images
 
 _RNG = np.random.default_rng(0)
 
@@ -133,7 +133,7 @@ def _hub_parquet() -> Reader:
         stream = io.BytesIO()
         pq.write_table(table, stream, **options)
         samples.append({"train-0.parquet": stream.getvalue()})
-    return Reader(lambda folder: _used(HuggingFaceParquet(folder).load("train")), samples)
+    return Reader(lambda folder: _used(HuggingFaceParquet(folder).load("train")), samples, reserved=PARQUET_PAGES)
 
 
 def _archive() -> Reader:

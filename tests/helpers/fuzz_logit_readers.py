@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fuzz_reader import Reader
+from fuzz_reader import PARQUET_PAGES, Reader
 
+from energyalign.core._io.shifts_json import dump
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.shifts import Shifts
-from energyalign.core.shifts_json import dump
 from energyalign.files import open_shards, read_assignment, read_counts, read_labels, read_prior
 
 _TABLE = np.random.default_rng(0).normal(size=(12, 3))
@@ -92,9 +92,10 @@ def _read_stdin(folder: Path) -> None:
             sys.stdin = before
 
 
-def _only(path: str, contents: list[bytes], read: Callable[[Path], object]) -> Callable[[], Reader]:
+def _only(path: str, contents: list[bytes], read: Callable[[Path], object], reserved: int = 0) -> Callable[[], Reader]:
     """A reader of a single file."""
-    return lambda: Reader(lambda folder: read(folder / path), [{path: one} for one in contents], named=path)
+    samples = [{path: one} for one in contents]
+    return lambda: Reader(lambda folder: read(folder / path), samples, named=path, reserved=reserved)
 
 
 def _any_of(contents: dict[str, list[bytes]], read: Callable[[Path], object]) -> Callable[[], Reader]:
@@ -131,12 +132,13 @@ _LABEL_FILES = {
 READERS: dict[str, Callable[[], Reader]] = {
     "logits.npy": _only("a.npy", _npy_tables(), _read_shards),
     "logits.npz": _only("a.npz", _npz_tables(), _read_shards),
-    "logits.parquet": _only("a.parquet", _parquet_tables(), _read_shards),
+    "logits.parquet": _only("a.parquet", _parquet_tables(), _read_shards, PARQUET_PAGES),
     "logits.csv": _only("a.csv", _csv_tables(), _read_shards),
     "standard input": lambda: Reader(
         _read_stdin,
         [{"piped": one} for one in (*_npy_tables(), *_npz_tables(), *_parquet_tables()[:1], *_csv_tables())],
         named="standard input",
+        reserved=PARQUET_PAGES,
     ),
     "labels": _any_of(_LABEL_FILES, lambda path: read_labels(path, _NAMES)),
     "counts": _any_of(_vectors([50, 20, 5]), read_counts),

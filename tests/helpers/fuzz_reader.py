@@ -8,6 +8,9 @@ from pathlib import Path
 
 Files = Mapping[str, bytes]
 
+# pyarrow reserves what the header of a page states, at most 2**31 bytes, and uses only as much as there is to unpack.
+PARQUET_PAGES = 3 * 2**31
+
 
 @dataclass(frozen=True)
 class Reader:
@@ -25,6 +28,8 @@ class Reader:
         The files that must change with a changed one, so that no checksum hides what comes after it.
     named : str
         What the message of an error must have in it.
+    reserved : int
+        Address space that it may reserve without using it. Resident memory is limited all the same.
     """
 
     read: Callable[[Path], object]
@@ -32,6 +37,7 @@ class Reader:
     fixed: Collection[str] = field(default=())
     finish: Callable[[Files], dict[str, bytes]] | None = None
     named: str = ""
+    reserved: int = 0
 
     def names(self, message: str) -> bool:
         """Whether a message names what it is about, in one line."""

@@ -56,7 +56,7 @@ def case_files(reader: Reader, name: str, case: int) -> tuple[int, dict[str, byt
 def problem_with(reader: Reader, folder: Path, size: int) -> str:
     """What is wrong with how the reader took the files in a folder; empty if nothing is."""
     in_use = int(Path("/proc/self/statm").read_text().split()[0]) * _PAGE
-    limit = in_use + TIMES_THE_FILE * size + ALLOWANCE
+    limit = in_use + TIMES_THE_FILE * size + ALLOWANCE + reader.reserved
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
     signal.alarm(SECONDS)
     try:
@@ -71,6 +71,27 @@ def problem_with(reader: Reader, folder: Path, size: int) -> str:
         signal.alarm(0)
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     return ""
+
+
+def problem_with_memory(reader: Reader, folder: Path, size: int) -> str:
+    """As `problem_with`, and whether it used more memory than it may, however much it may reserve."""
+    before = _reset_peak()
+    problem = problem_with(reader, folder, size)
+    used = _peak() - before
+    if not problem and used > TIMES_THE_FILE * size + ALLOWANCE:
+        return f"used {used:,} bytes of memory"
+    return problem
+
+
+def _reset_peak() -> int:
+    """Make the peak of resident memory what is resident now, and return it."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
+
+
+def _peak() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -108,7 +129,7 @@ def run_cases(name: str, cases: range, folder: Path, at: mmap.mmap) -> int:
         for path, content in changed.items():
             (places[chosen] / path).write_bytes(content)
         sizes = [len(changed.get(path, content)) for path, content in reader.samples[chosen].items()]
-        problem = problem_with(reader, places[chosen], sum(sizes))
+        problem = problem_with_memory(reader, places[chosen], sum(sizes))
         if problem:
             wrong += 1
             print(f"{name}, case {case}: {problem}", flush=True)

@@ -14,24 +14,24 @@ from fuzz_reader import Files, Reader
 from made_up_run import made_up_run
 from torch import nn
 
-from energyalign.cli.longtail_plan import _profile
-from energyalign.data.manifest import Manifest
-from energyalign.data.profiles import given_counts
-from energyalign.incremental.config import IncrementalConfig
-from energyalign.incremental.finished_step import load_step, save_step
-from energyalign.incremental.memory import Memory
-from energyalign.incremental.methods import config_of, find_method
-from energyalign.incremental.presets import PRESETS as INCREMENTAL
-from energyalign.incremental.record import StepRecord
-from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.presets import PRESETS
-from energyalign.nets.network import Network
-from energyalign.report.runs import find_runs, measured_runs
+from energyalign.experiments.data.manifest import Manifest
+from energyalign.experiments.data.profiles import given_counts
+from energyalign.experiments.engine.stored import find_runs, measured_runs
+from energyalign.experiments.incremental.config import IncrementalConfig
+from energyalign.experiments.incremental.finished_step import _checksum, load_step, save_step
+from energyalign.experiments.incremental.memory import Memory
+from energyalign.experiments.incremental.methods import config_of, find_method
+from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
+from energyalign.experiments.incremental.record import StepRecord
+from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.presets import PRESETS
+from energyalign.experiments.longtail.request import _read_profile
+from energyalign.experiments.nets.network import Network
+from energyalign.experiments.train.checkpoint import newest_checkpoint, save_checkpoint
+from energyalign.experiments.train.position import Position
+from energyalign.experiments.train.run_directory import RunDirectory, _sha256
+from energyalign.experiments.train.tensor_file import load_arrays, save_arrays
 from energyalign.report.tables import find_table
-from energyalign.train.checkpoint import newest_checkpoint, save_checkpoint
-from energyalign.train.position import Position
-from energyalign.train.run_directory import RunDirectory
-from energyalign.train.tensor_file import load_arrays, save_arrays
 
 _NAMES = ("cat", "dog", "eel", "fox")
 
@@ -66,13 +66,13 @@ def _config() -> Reader:
 
 def _rows() -> Reader:
     def finish(files: Files) -> dict[str, bytes]:
-        """Without the hashes, as earlier versions wrote them."""
+        """With the hashes of what the rows have in them now."""
         kept = []
         for line in files["rows.jsonl"].split(b"\n"):
             try:
                 row = json.loads(line)
                 row.pop("sha256", None)
-                kept.append(json.dumps(row).encode())
+                kept.append(json.dumps(row | {"sha256": _sha256(row)}).encode())
             except Exception:  # nothing that could have a hash
                 kept.append(line)
         return {"rows.jsonl": b"\n".join(kept)}
@@ -150,14 +150,15 @@ def _step(changed: str) -> Reader:
         save_step(RunDirectory(folder), 1, network, memory, record)
 
     def finish(files: Files) -> dict[str, bytes]:
-        """With the hashes of what the files have in them now, and none of its own."""
+        """With the hashes of what the files have in them now, and its own."""
         try:
             state = json.loads(files["step-01/state.json"])
             state.pop("checksum", None)
             if changed != "state.json":
                 names = state["sha256"]
                 state["sha256"] = {name: hashlib.sha256(files[f"step-01/{name}"]).hexdigest() for name in names}
-            return {"step-01/state.json": json.dumps(state).encode()}
+            checksum = _checksum(state, RunDirectory(Path("without settings")))
+            return {"step-01/state.json": json.dumps(state | {"checksum": checksum}).encode()}
         except Exception:  # it is no state any more
             return {}
 
@@ -174,7 +175,7 @@ def _step(changed: str) -> Reader:
 
 def _profiles() -> Reader:
     def read(folder: Path) -> None:
-        given_counts(_profile(str(folder / "profile.json")), _NAMES)
+        given_counts(_read_profile(str(folder / "profile.json")), _NAMES)
 
     counts = dict(zip(_NAMES, (40, 20, 10, 5), strict=True))
     return Reader(read, [{"profile.json": json.dumps(counts).encode()}])

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import torch
 from incremental_run import digits_config
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 from torch import nn
 
-from energyalign.data.images import MemoryImages
-from energyalign.data.preparation import Normalisation, SmallPreparation
-from energyalign.incremental.after_step import AfterStep
-from energyalign.incremental.learners.fine_tuning import FineTuning
-from energyalign.incremental.record import StepRecord
-from energyalign.incremental.step import Step
-from energyalign.nets.network import Network
-from energyalign.train.reporter import Reporter
-from energyalign.train.run_directory import RunDirectory
+from energyalign.experiments.data.images import MemoryImages
+from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
+from energyalign.experiments.engine.trained import Trained
+from energyalign.experiments.incremental.learners.fine_tuning import FineTuning
+from energyalign.experiments.incremental.record import StepRecord
+from energyalign.experiments.incremental.step import Step
+from energyalign.experiments.nets.network import Network
+from energyalign.experiments.train.reporter import Reporter
+from energyalign.experiments.train.run_directory import RunDirectory
 
 
 def pixels(features: Sequence[Sequence[int]], labels: Sequence[int], n_classes: int) -> MemoryImages:
@@ -33,13 +33,17 @@ def pixels(features: Sequence[Sequence[int]], labels: Sequence[int], n_classes: 
 def hand_made_step(
     head: nn.Module, sizes: tuple[int, ...], train: MemoryImages, *, records: Sequence[StepRecord] = (),
     held_out: MemoryImages | None = None,
-) -> AfterStep:  # fmt: skip
+) -> Trained:  # fmt: skip
     """The end of the last of the steps of these sizes."""
     step = Step(
         digits_config(FineTuning(), epochs=1), len(sizes), sizes, np.arange(len(train)), train, (), held_out,
         RunDirectory(Path("nowhere")), Fabric(accelerator="cpu", devices=1), Reporter(),
     )  # fmt: skip
-    return AfterStep(step, Network(nn.Flatten(), head), train, records, network_sha256="")
+    return Trained(
+        network=Network(nn.Flatten(), head), ground=step, evidence_seed=0, run=step.run, fabric=step.fabric,
+        reporter=step.reporter, network_sha256="", number=step.number, sizes=sizes, held_out=held_out, exemplars=train,
+        records=records,
+    )  # fmt: skip
 
 
 def linear(weight: Sequence[Sequence[float]], bias: Sequence[float] | None = None) -> nn.Linear:

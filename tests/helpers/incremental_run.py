@@ -9,17 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 
-from energyalign.experiment.rows import Row
-from energyalign.incremental.config import IncrementalConfig
-from energyalign.incremental.experiment import IncrementalExperiment
-from energyalign.incremental.learners import Learner
-from energyalign.incremental.memory_plan import MemoryPlan
-from energyalign.incremental.presets import PRESETS
-from energyalign.incremental.stream import ClassStream, load_stream
-from energyalign.train.position import Position
-from energyalign.train.reporter import Reporter
+from energyalign.experiments.correctors.base import Cell
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.incremental.config import IncrementalConfig
+from energyalign.experiments.incremental.experiment import IncrementalCell, IncrementalExperiment
+from energyalign.experiments.incremental.learners import FineTuning
+from energyalign.experiments.incremental.memory_plan import MemoryPlan
+from energyalign.experiments.incremental.presets import PRESETS
+from energyalign.experiments.incremental.stream import ClassStream, load_stream
+from energyalign.experiments.train.position import Position
+from energyalign.experiments.train.reporter import Reporter
 
 torch.set_num_threads(1)
 
@@ -41,7 +42,7 @@ class StopAt(Reporter):
 
 
 def digits_config(
-    learner: Learner, *, epochs: int, n_steps: int = 5, batch_size: int = 32, memory: str = "random:40",
+    learner: FineTuning, *, epochs: int, n_steps: int = 5, batch_size: int = 32, memory: str = "random:40",
     corrector: str = "raw", head: str = "linear", seed: int = 0,
 ) -> IncrementalConfig:  # fmt: skip
     """The digits in so many steps, each with so many epochs."""
@@ -51,6 +52,11 @@ def digits_config(
         replace(preset, n_steps=n_steps, head=head, recipe=recipe), learner, seed=seed,
         memory=MemoryPlan.parse(memory, 40), corrector=corrector,
     )  # fmt: skip
+
+
+def cell(config: IncrementalConfig) -> Cell:
+    """What correctors may know before it is trained."""
+    return IncrementalCell(config, load_stream(config).train)
 
 
 def run_digits(
@@ -77,5 +83,5 @@ def few(stream: ClassStream, per_class: int) -> ClassStream:
 
 def bytes_of_steps(folder: Path) -> dict[str, bytes]:
     """All that must come out the same when a run was interrupted: networks, memories, records and rows."""
-    files = [*folder.glob("step-*/*.safetensors"), *folder.glob("step-*/state.json"), folder / "rows.jsonl"]
+    files = [*folder.glob("step-*/**/*.safetensors"), *folder.glob("step-*/state.json"), folder / "rows.jsonl"]
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}

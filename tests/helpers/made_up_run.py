@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from made_row import made_row
 
-from energyalign.data.manifest import Manifest
-from energyalign.experiment.evidence import EvidencePlan
-from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.presets import PRESETS
-from energyalign.report.runs import StoredRun, find_runs
-from energyalign.train.describe import described
-from energyalign.train.run_directory import RunDirectory
-from energyalign.train.tensor_file import save_arrays
+from energyalign.experiments.data.manifest import Manifest
+from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.stored import StoredRun, find_runs
+from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.presets import PRESETS
+from energyalign.experiments.train.run_directory import RunDirectory
+from energyalign.experiments.train.tensor_file import save_arrays
 
 
 def made_up_run(folder: Path, names: Sequence[str], *, per_class: int = 2, seed: int = 0) -> StoredRun:
@@ -38,13 +38,17 @@ def made_up_run(folder: Path, names: Sequence[str], *, per_class: int = 2, seed:
         right = (logits + shifts).argmax(axis=1) == labels
         is_ea = corrector == "ea"
         rows.append(
-            {
-                "corrector": corrector, "evidence": described(EvidencePlan()) if is_ea else None, "cell": "made-up",
-                "learner": "ce", "seed": seed, "config": config, "counts": counts.tolist(), "shifts": shifts.tolist(),
-                "standard_errors": np.full(n_classes, 0.1).tolist(), "estimator": "lse" if is_ea else "none",
-                "n_clusters": n_classes, "effective_samples": np.full(n_classes, 7.0).tolist() if is_ea else None,
-                "overall": float(right.mean()), "many": 0.5, "medium": 0.25, "few": None, "top5": 1.0, "concerns": [],
-            }
+            made_row(
+                config, corrector=corrector, evidence=EvidencePlan() if is_ea else None, cell="made-up",
+                counts=tuple(counts.tolist()), shifts=tuple(shifts.tolist()), standard_errors=(0.1,) * n_classes,
+                estimator="lse" if is_ea else "none", n_clusters=n_classes,
+                effective_samples=(7.0,) * n_classes if is_ea else None, overall=float(right.mean()), many=0.5,
+                medium=0.25,
+            )
         )  # fmt: skip
-    RunDirectory(folder).write_rows(rows)
+        name = "ea-one-50" if is_ea else "raw"
+        predictions = (logits + shifts).argmax(axis=1).astype(np.uint16)
+        (folder / "predictions").mkdir(exist_ok=True)
+        save_arrays(folder / "predictions" / f"{name}.safetensors", {"predictions": predictions})
+    RunDirectory(folder).write_rows([row.to_json() for row in rows])
     return find_runs([folder])[0]

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from energyalign.sweep.planned_run import PlannedRun
+from energyalign.experiments.incremental.methods import config_of, find_method
+from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
+from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.presets import PRESETS as LONG_TAIL
+from energyalign.experiments.sweep.planned_run import PlannedRun
 
 PROGRAM = ("sweep_program",)
 
 
-def planned(out: Path, name: str, what: str = "measure", **config: object) -> PlannedRun:
-    """A run that does `what`; see sweep_program.py."""
+def planned(out: Path, name: str, what: str = "measure", *, n_steps: int | None = None) -> PlannedRun:
+    """A run that does `what`; see sweep_program.py. It is one in steps if their number is given."""
     folder = out / name
-    about = {"name": name, **config}
-    return PlannedRun(name, folder, (json.dumps(about), str(folder), what), about, ("raw",))
+    config = _config(n_steps) | {"name": name}
+    return PlannedRun(name, folder, (json.dumps(config), str(folder), what), config, ("raw",))
+
+
+def _config(n_steps: int | None) -> dict[str, Any]:
+    if n_steps is None:
+        return LongTailConfig.from_preset(LONG_TAIL["digits-lt-50"], seed=0).to_json()
+    return config_of(find_method("ea"), replace(INCREMENTAL["digits-il-5"], n_steps=n_steps), seed=0).to_json()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from energyalign.experiment.evidence import EvidencePlan
-from energyalign.incremental.experiment import IncrementalExperiment
-from energyalign.incremental.methods import config_of
-from energyalign.incremental.methods import find_method as find_incremental
-from energyalign.incremental.presets import PRESETS as INCREMENTAL
-from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.correctors import STANDARD
-from energyalign.longtail.experiment import LongTailExperiment
-from energyalign.longtail.presets import PRESETS
+from energyalign.experiments.correctors import STANDARD
+from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.incremental.experiment import IncrementalExperiment
+from energyalign.experiments.incremental.methods import config_of
+from energyalign.experiments.incremental.methods import find_method as find_incremental
+from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
+from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.experiment import LongTailExperiment
+from energyalign.experiments.longtail.presets import PRESETS
 
 EVIDENCE = EvidencePlan(5)
 
@@ -31,5 +31,5 @@ def incremental_run(folder: Path, *, n_steps: int = 2, epochs: int = 2) -> Path:
     preset = INCREMENTAL["digits-il-5"]
     preset = replace(preset, n_steps=n_steps, recipe=preset.recipe.lasting(epochs))
     config = config_of(find_incremental("ea"), preset, seed=0)
-    IncrementalExperiment(config).run(folder, ("raw", "ea", "prior"), EVIDENCE)
+    IncrementalExperiment(config).run(folder, ("raw", "ea", "logit-adjustment"), EVIDENCE)
     return folder

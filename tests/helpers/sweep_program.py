@@ -16,6 +16,10 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from made_row import made_row
+
+from energyalign.experiments.train.run_directory import RunDirectory
+
 
 def main() -> int:
     config, folder, what = json.loads(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
@@ -36,9 +40,8 @@ def main() -> int:
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "wait":
         _wait(folder)
-    with (folder / "rows.jsonl").open("w") as stream:
-        for step in range(1, config.get("n_steps", 1) + 1):
-            stream.write(json.dumps({"corrector": "raw", "evidence": None, "step": step}) + "\n")
+    steps = range(1, config.get("n_steps", 1) + 1)
+    RunDirectory(folder).write_rows([made_row(config, corrector="raw", step=step).to_json() for step in steps])
     return 0
 
 

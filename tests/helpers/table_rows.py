@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from energyalign.experiment.rows import Row
-from energyalign.incremental.methods import METHODS as INCREMENTAL
-from energyalign.incremental.methods import config_of
-from energyalign.incremental.presets import PRESETS as INCREMENTAL_PRESETS
-from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.learners import LEARNERS
-from energyalign.longtail.methods import METHODS
-from energyalign.longtail.presets import PRESETS
+from made_row import made_row
 
-ONE_50 = {"kind": "EvidencePlan", "per_class": 50, "policy": "one"}
+from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.incremental.methods import METHODS as INCREMENTAL
+from energyalign.experiments.incremental.methods import config_of
+from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL_PRESETS
+from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.learners import LEARNERS
+from energyalign.experiments.longtail.methods import METHODS
+from energyalign.experiments.longtail.presets import PRESETS
+
+ONE_50 = EvidencePlan(50, "one")
 
 
 def long_tail_row(
@@ -26,18 +29,11 @@ def long_tail_row(
     preset = PRESETS[cell]
     preset = replace(preset, head=of.head or preset.head, recipe=preset.recipe.lasting(epochs or preset.recipe.epochs))
     config = LongTailConfig.from_preset(preset, LEARNERS[of.learner], seed=seed)
-    return {
-        "cell": cell,
-        "learner": of.learner,
-        "corrector": of.corrector,
-        "seed": seed,
-        "evidence": ONE_50 if of.corrector.startswith("ea") else None,
-        "overall": overall,
-        "many": overall + 0.2,
-        "medium": overall,
-        "few": overall - 0.3,
-        "config": config.to_json(),
-    } | more
+    return made_row(
+        config.to_json(), corrector=of.corrector, overall=overall, learner=of.learner,
+        evidence=ONE_50 if of.corrector.startswith("ea") else None, many=overall + 0.2, medium=overall,
+        few=overall - 0.3, **more,
+    )  # fmt: skip
 
 
 def step_rows(
@@ -49,23 +45,13 @@ def step_rows(
     preset = replace(preset, recipe=preset.recipe.lasting(epochs or preset.recipe.epochs))
     config = config_of(of, preset, seed=seed)
     return [
-        {
-            "cell": cell,
-            "learner": of.learner,
-            "corrector": of.corrector,
-            "memory": str(config.memory),
-            "fed_back": config.fed_back,
-            "seed": seed,
-            "step": step,
-            "n_steps": config.n_steps,
-            "evidence": ONE_50 if of.corrector.startswith("ea") else None,
-            "overall": overall,
-            "top5": (1 + overall) / 2,
-            "old": None if step == 1 else overall - 0.1,
-            "new": overall + 0.1,
-            "groups": [overall] * step,
-            "config": config.to_json(),
-        }
-        | more
+        made_row(
+            config.to_json(), corrector=of.corrector, overall=overall,
+            **{
+                "learner": of.learner, "memory": str(config.memory), "fed_back": config.fed_back, "step": step,
+                "evidence": ONE_50 if of.corrector.startswith("ea") else None, "top5": (1 + overall) / 2,
+                "old": None if step == 1 else overall - 0.1, "new": overall + 0.1, "groups": (overall,) * step, **more,
+            },
+        )
         for step, overall in enumerate(accuracies, 1)
     ]  # fmt: skip

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from energyalign.data.images import MemoryImages
-from energyalign.data.preparation import Normalisation, SmallPreparation
-from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.learners import Learner
-from energyalign.longtail.presets import PRESETS
-from energyalign.longtail.setting import Setting
+from energyalign.experiments.data.images import MemoryImages
+from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
+from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.learners import CrossEntropy
+from energyalign.experiments.longtail.presets import PRESETS
+from energyalign.experiments.longtail.setting import Setting
 
 torch.set_num_threads(1)
 
@@ -26,7 +26,7 @@ class TinyBatch(NamedTuple):
 
 
 def tiny_setting(
-    learner: Learner, counts: tuple[int, ...] = (16, 4, 1), *, channels: int = 3, epochs: int = 200,
+    learner: CrossEntropy, counts: tuple[int, ...] = (16, 4, 1), *, channels: int = 3, epochs: int = 200,
     preset: str = "cifar10-lt-100", backbone: str = "small-cnn", batch_size: int = 8,
 ) -> Setting:  # fmt: skip
     """Random images of 8 x 8 pixels, so many of each class, in a cell of this preset."""

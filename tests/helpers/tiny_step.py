@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 from incremental_run import digits_config
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 
-from energyalign.data.images import MemoryImages
-from energyalign.data.preparation import Normalisation, SmallPreparation
-from energyalign.incremental.learners import Learner
-from energyalign.incremental.step import Step
-from energyalign.train.reporter import Reporter
+from energyalign.experiments.data.images import MemoryImages
+from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
+from energyalign.experiments.incremental.learners import FineTuning
+from energyalign.experiments.incremental.step import Step
+from energyalign.experiments.train.reporter import Reporter
 
 
 def tiny_images(counts: tuple[int, ...], *, flip: bool = True) -> MemoryImages:
@@ -25,7 +25,7 @@ def tiny_images(counts: tuple[int, ...], *, flip: bool = True) -> MemoryImages:
     return MemoryImages("tiny train", torch.from_numpy(pixels), labels, names, preparation)
 
 
-def tiny_step(learner: Learner, counts: tuple[int, ...], sizes: tuple[int, ...], **config: Any) -> Step:
+def tiny_step(learner: FineTuning, counts: tuple[int, ...], sizes: tuple[int, ...], **config: Any) -> Step:
     """The last of steps with so many classes each, of which there are so many training images."""
     images = tiny_images(counts)
     run: Any = None

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 from torch import nn
 from torch.nn import functional as F
 
-from energyalign.train.loop import Training
-from energyalign.train.randomness import derived_seed, seed_torch
-from energyalign.train.recipe import SGD, Recipe
-from energyalign.train.reporter import Reporter
-from energyalign.train.run_directory import opened
-from energyalign.train.schedule import Steps, WarmUp
+from energyalign.experiments.train.loop import Training
+from energyalign.experiments.train.randomness import derived_seed, seed_torch
+from energyalign.experiments.train.recipe import SGD, Recipe
+from energyalign.experiments.train.reporter import Reporter
+from energyalign.experiments.train.run_directory import opened
+from energyalign.experiments.train.schedule import Steps, WarmUp
 
 torch.set_num_threads(1)
 

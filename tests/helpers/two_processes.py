@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, {helpers!r})
 import numpy as np
 import torch
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 torch.set_num_threads(1)
 """
 

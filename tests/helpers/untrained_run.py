@@ -6,17 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 
-from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.data import load_data
-from energyalign.longtail.learners import find_learner
-from energyalign.longtail.presets import preset_for
-from energyalign.longtail.setting import Setting
-from energyalign.longtail.trained import Trained
-from energyalign.train.randomness import seed_torch
-from energyalign.train.reporter import Reporter
-from energyalign.train.run_directory import RunDirectory
+from energyalign.experiments.correctors.base import Corrected
+from energyalign.experiments.data.images import ImageSet
+from energyalign.experiments.engine.for_inference import for_inference
+from energyalign.experiments.engine.outputs import Floats32
+from energyalign.experiments.engine.trained import Trained
+from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.data import load_data
+from energyalign.experiments.longtail.learners import find_learner
+from energyalign.experiments.longtail.presets import preset_for
+from energyalign.experiments.longtail.setting import Setting
+from energyalign.experiments.train.randomness import seed_torch
+from energyalign.experiments.train.reporter import Reporter
+from energyalign.experiments.train.run_directory import RunDirectory
 
 torch.set_num_threads(1)
 
@@ -35,4 +39,19 @@ def untrained_run(folder: Path, *, head: str = "linear", learner: str = "ce", ep
         network.train()(next(setting.loader().epoch(1)).images)
     network.eval()
     fabric = Fabric(accelerator="cpu", devices=1)
-    return Trained(network, setting, data, run=RunDirectory(folder), fabric=fabric, reporter=Reporter())
+    return Trained(
+        network=network, ground=setting, evidence_seed=config.seed, run=RunDirectory(folder), fabric=fabric,
+        reporter=Reporter(), network_sha256="", sizes=(data.train.n_classes,),
+    )  # fmt: skip
+
+
+def images_of_test(trained: Trained) -> ImageSet:
+    """The test images of its data set, which a `Trained` knows nothing of."""
+    return load_data(trained.ground.config).test
+
+
+def scores_of_test(trained: Trained, corrected: Corrected) -> Floats32:
+    """What a corrected network says of the test images."""
+    if corrected.network.backbone is trained.network.backbone:
+        return trained.scores(corrected.network.head, trained.features(images_of_test(trained)))
+    return trained.features(images_of_test(trained), for_inference(corrected.network))

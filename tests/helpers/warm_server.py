@@ -56,7 +56,7 @@ def run(request: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    import lightning.fabric  # noqa: F401
+    import lightning_fabric  # noqa: F401
     import sklearn.datasets  # noqa: F401
     import torch.utils.tensorboard  # noqa: F401
 

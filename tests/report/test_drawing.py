@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,6 +15,7 @@ from made_up_run import made_up_run
 from matplotlib.figure import Figure
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import (
     BLUE,
     GREEN,
@@ -27,7 +29,6 @@ from energyalign.report.drawing import (
     save_figure,
 )
 from energyalign.report.figures import FIGURES
-from energyalign.report.runs import StoredRun
 
 HOSTILE = ["$x", "<script>alert(1)</script>", "$a$ & b", "a--b", "new\nline", "\x01", "cat"]
 
@@ -107,7 +108,7 @@ def drawn_of(run: StoredRun) -> dict[str, Figure]:
 def test_a_thousand_classes_stay_small_and_ten_stay_sharp(tmp_path: Path) -> None:
     run = made_up_run(tmp_path / "run", [f"class {k}" for k in range(1000)], per_class=1)
     # As with all the correctors that there are.
-    others = [{**run.rows[1], "corrector": f"ea-M{k}"} for k in range(2, 11)]
+    others = [replace(run.rows[1], corrector=f"ea-M{k}") for k in range(2, 11)]
     crowded = drawn_of(StoredRun(run.path, run.config, [*run.rows, *others]))
     assert {"shifts", "energies", "effective-samples", "frequencies", "confusion"} < set(crowded)
     for name, figure in crowded.items():

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+from made_row import made_row
 
+from energyalign.experiments.engine.row import Settings
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.progress import how_far
-from energyalign.report.runs import StoredRun
 
-RECIPE = {"epochs": 60}
+CONFIG = {
+    "name": "digits", "head": "cosine", "backbone": "small-cnn", "seed": 0,
+    "recipe": {"epochs": 60, "optimizer": {"kind": "SGD"}},
+}  # fmt: skip
 
 
 def stored(path: Path, *steps: int, n_steps: int | None = None) -> StoredRun:
-    if n_steps is None:
-        return StoredRun(path, {"kind": "LongTailConfig", "recipe": RECIPE}, [{"corrector": "raw"} for _ in steps])
-    config = {"kind": "IncrementalConfig", "recipe": RECIPE, "n_steps": n_steps}
-    return StoredRun(path, config, [{"step": step} for step in steps])
+    config: dict[str, Any] = {**CONFIG, "kind": "LongTailConfig"}
+    if n_steps is not None:
+        config |= {"kind": "IncrementalConfig", "n_steps": n_steps, "held_out": 0.0}
+    return StoredRun(path, Settings(config), [made_row(config, step=step) for step in steps])
 
 
 def save(path: Path, place: str, epoch: int, second: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import socket
 import struct
 import threading
@@ -11,12 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from made_row import made_row
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.report import server as served
 from energyalign.report.page.pictures import Pictures
 from energyalign.report.server import HOST, LivePage, make_server
 from energyalign.report.trainings import Training
+
+CONFIG = {
+    "kind": "LongTailConfig", "name": "digits", "head": "cosine", "backbone": "small-cnn", "seed": 0,
+    "recipe": {"epochs": 60, "optimizer": {"kind": "SGD"}},
+}  # fmt: skip
 
 
 class Shown:
@@ -160,9 +168,10 @@ def test_made_anew_only_when_something_changed(tmp_path: Path, monkeypatch: pyte
 
     def begin(name: str) -> Path:
         (tmp_path / name / "checkpoints").mkdir(parents=True)
-        (tmp_path / name / "config.json").write_text('{"kind": "LongTailConfig"}')
+        (tmp_path / name / "config.json").write_text(json.dumps(CONFIG))
         return tmp_path / name
 
+    row = made_row(CONFIG).to_json()
     folder = begin("seed-0")
     page = LivePage([tmp_path])
     text, mark = page.current()
@@ -174,12 +183,12 @@ def test_made_anew_only_when_something_changed(tmp_path: Path, monkeypatch: pyte
     assert page.mark() != mark
     assert page.current()[0].startswith(b"page 2 ")
     assert len(drawn) == 1  # a checkpoint changes no figure
-    (folder / "rows.jsonl").write_text("{}\n")
+    RunDirectory(folder).write_rows([row])
     page.current()
     assert len(drawn) == 2
     (folder / "rows.jsonl").write_text("{")
     assert page.current()[0].startswith(b"page 3 ")  # the last that could be made
-    (folder / "rows.jsonl").write_text("{}\n")
+    RunDirectory(folder).write_rows([row])
     begin("seed-1")  # a run that begins later is seen too
     assert page.current()[0].startswith(b"page 4 ")
     assert made[-1] == ["seed-0", "seed-1"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,17 +11,18 @@ import pytest
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
-from energyalign.data.manifest import Manifest
+from energyalign.experiments.data.manifest import Manifest
+from energyalign.experiments.engine.stored import measured_runs
+from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.presets import PRESETS
+from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.files import read_assignment, read_counts, read_labels, read_prior
-from energyalign.longtail.config import LongTailConfig
-from energyalign.report.runs import find_runs, measured_runs
-from energyalign.train.run_directory import RunDirectory
 
 READERS: dict[str, Callable[[Path], object]] = {
     "shifts.json": Shifts.load,
     "manifest.json": Manifest.load,
     "config.json": lambda path: LongTailConfig.from_json(RunDirectory(path.parent).read_json(path.name) or {}),
-    "rows.jsonl": lambda path: [run.checked() for run in _with_config(path)],
+    "rows.jsonl": lambda path: _rows_of(path.parent),
     "labels.json": read_labels,
     "counts.json": read_counts,
     "prior.json": lambda path: read_prior(path, None),
@@ -44,9 +47,15 @@ HOSTILE: dict[str, bytes] = {
 }
 
 
-def _with_config(path: Path) -> object:
-    (path.parent / "config.json").write_text('{"kind": "LongTailConfig"}')
-    return find_runs([path.parent])
+def _rows_of(folder: Path) -> object:
+    """With whole settings beside them, and their own hash if they can have one: they are refused for what they say."""
+    with contextlib.suppress(Exception):  # what is no object has no hash
+        row: dict[str, object] = dict(json.loads((folder / "rows.jsonl").read_bytes()))
+        row.pop("sha256", None)
+        RunDirectory(folder).write_rows([row])
+    config = LongTailConfig.from_preset(PRESETS["digits-lt-50"], seed=0)
+    (folder / "config.json").write_text(json.dumps(config.to_json()))
+    return measured_runs([folder])
 
 
 @pytest.mark.parametrize("case", HOSTILE)
@@ -56,13 +65,20 @@ def test_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: 
     (tmp_path / name).write_bytes(HOSTILE[case])
     with pytest.raises(EnergyAlignError) as raised:
         READERS[name](tmp_path / name)
-    assert name in str(raised.value) or "settings" in str(raised.value) or "config.json" in str(raised.value)
+    named = [name, "settings", *(["has no rows yet"] if case == "nothing" else [])]
+    assert any(word in str(raised.value) for word in named)
     assert len(str(raised.value)) < 2000
     assert not (tmp_path / "code-ran").exists()
 
 
-def test_rows_without_what_tables_read(tmp_path: Path) -> None:
+def test_settings_without_what_tables_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"kind": "LongTailConfig", "name": "a", "head": "linear", "seed": 0}')
-    (tmp_path / "rows.jsonl").write_text('{"corrector": "../../../etc/passwd"}\n')
-    with pytest.raises(EnergyAlignError, match=r"config\.json has no 'backbone' that could be read"):
+    RunDirectory(tmp_path).write_rows([{"corrector": "../../../etc/passwd"}])
+    with pytest.raises(EnergyAlignError, match=r"config\.json is of another version.*: config\.backbone must be text"):
         measured_runs([tmp_path])
+
+
+def test_rows_without_what_tables_read(tmp_path: Path) -> None:
+    RunDirectory(tmp_path).write_rows([{"corrector": "../../../etc/passwd"}])
+    with pytest.raises(EnergyAlignError, match=r"rows\.jsonl, line 1, is no result of this version.*: cell is missing"):
+        _rows_of(tmp_path)

@@ -15,14 +15,14 @@ from table_rows import long_tail_row
 from torch import nn
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.data.download import unpack
-from energyalign.data.sources.imagenet import ImageNet
-from energyalign.data.sources.lists import any_lists
+from energyalign.experiments.data.download import unpack
+from energyalign.experiments.data.sources.imagenet import ImageNet
+from energyalign.experiments.data.sources.lists import any_lists
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.incremental.finished_step import _checksum, load_step
+from energyalign.experiments.nets.network import Network
+from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.files import open_shards
-from energyalign.incremental.finished_step import load_step
-from energyalign.nets.network import Network
-from energyalign.report.row_check import check_row
-from energyalign.train.run_directory import RunDirectory
 
 OUTSIDE = ["../secret", "/etc/passwd", "a/../../secret", "a\0b"]
 
@@ -93,25 +93,27 @@ def test_members_of_npz_are_arrays_whatever_their_names(data: Path, fortran: boo
 def test_the_state_of_a_step_names_no_files(data: Path, name: str) -> None:
     folder = data / "step-01"
     folder.mkdir()
-    (folder / "state.json").write_text(json.dumps({"memory": {}, "sha256": {name: "0"}}))
+    state = {"memory": {}, "sha256": {name: "0"}}
+    checksum = _checksum(state, RunDirectory(data))
+    (folder / "state.json").write_text(json.dumps(state | {"checksum": checksum}))
     with pytest.raises(EnergyAlignError, match="step-01 cannot be read") as raised:
         load_step(RunDirectory(data), 1, Network(nn.Flatten(), nn.Linear(2, 2)))
     assert name not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "blamed"),
     [
-        {"corrector": "../../secret"},
-        {"corrector": "a/b"},
-        {"corrector": "a\0b"},
-        {"evidence": {"policy": "../one", "per_class": 5}},
-        {"evidence": {"policy": "one", "per_class": "../5"}},
+        ({"corrector": "../../secret"}, "corrector must be a name"),
+        ({"corrector": "a/b"}, "corrector must be a name"),
+        ({"corrector": "a\0b"}, "corrector must be a name"),
+        ({"evidence": {"policy": "../one", "per_class": 5}}, "unknown augmentation policy"),
+        ({"evidence": {"policy": "one", "per_class": "../5"}}, "evidence.per_class must be a whole number"),
     ],
 )
-def test_rows_name_no_folders(change: dict[str, object]) -> None:
+def test_rows_name_no_folders(change: dict[str, object], blamed: str) -> None:
     """The names of correctors and of policies are parts of the names of files."""
     row = long_tail_row("ea", "cifar10-lt-100", 0.5)
-    check_row(row, "rows.jsonl", in_steps=False)
-    with pytest.raises(EnergyAlignError, match=r"rows\.jsonl has no '(corrector|evidence)' that could be read"):
-        check_row(row | change, "rows.jsonl", in_steps=False)
+    assert Row.from_json(row.to_json(), "rows.jsonl") == row
+    with pytest.raises(EnergyAlignError, match=rf"rows\.jsonl is no result of this version.*: .*{blamed}"):
+        Row.from_json(row.to_json() | change, "rows.jsonl")

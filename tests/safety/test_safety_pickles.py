@@ -17,12 +17,12 @@ from trap import Trap, pickled_trap
 from energyalign.cli.main import main
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
-from energyalign.data import open_source
-from energyalign.data.manifest import Manifest
+from energyalign.experiments.data.manifest import Manifest
+from energyalign.experiments.data.sources import open_source
+from energyalign.experiments.train.checkpoint import newest_checkpoint
+from energyalign.experiments.train.run_directory import RunDirectory
+from energyalign.experiments.train.tensor_file import load_arrays
 from energyalign.files import open_shards
-from energyalign.train.checkpoint import newest_checkpoint
-from energyalign.train.run_directory import RunDirectory
-from energyalign.train.tensor_file import load_arrays
 
 
 def bare(path: Path, sprung: Path) -> None:

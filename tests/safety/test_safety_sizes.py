@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import resource
 import struct
 import zipfile
 import zlib
@@ -17,17 +18,17 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from energyalign.core import limited_text
+from energyalign.core._io import limited_text
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
-from energyalign.data import open_source
-from energyalign.data.manifest import Manifest
-from energyalign.data.sources.idx import read_idx
+from energyalign.experiments.data.manifest import Manifest
+from energyalign.experiments.data.sources import open_source
+from energyalign.experiments.data.sources.idx import read_idx
+from energyalign.experiments.train.checkpoint import newest_checkpoint
+from energyalign.experiments.train.run_directory import RunDirectory
+from energyalign.experiments.train.tensor_file import load_arrays
 from energyalign.files import open_shards, read_labels
 from energyalign.files.npz import read_arrays
-from energyalign.train.checkpoint import newest_checkpoint
-from energyalign.train.run_directory import RunDirectory
-from energyalign.train.tensor_file import load_arrays
 
 GIGABYTE = 2**30
 TEXTS: dict[str, Callable[[Path], object]] = {
@@ -47,8 +48,8 @@ def test_texts(tmp_path: Path, name: str) -> None:
 
 
 def test_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limited_text, "MOST_BYTES", 100)
-    (tmp_path / "rows.jsonl").write_text("{}\n" * 50)  # in all they may be more
+    monkeypatch.setattr(limited_text, "MAX_BYTES", 100)
+    RunDirectory(tmp_path).write_rows([{}] * 50)  # in all they may be more
     assert len(RunDirectory(tmp_path).read_rows()) == 50
     (tmp_path / "rows.jsonl").write_text("{}\n" + " " * 101)
     with pytest.raises(EnergyAlignError, match=r"rows\.jsonl cannot be read: it has a line of more than 100 char"):
@@ -132,6 +133,7 @@ def test_a_quotation_mark_that_is_never_closed(tmp_path: Path) -> None:
 
 
 def test_a_page_of_parquet_that_claims_to_be_large(tmp_path: Path) -> None:
+    """pyarrow reserves what the page states and then sees that it is not so; the memory is never used."""
     path = tmp_path / "a.parquet"
     table = pa.table({"label": ["x" * 100_000] * 20, "a": [0.5] * 20, "b": [1.5] * 20})
     pq.write_table(table, path, compression="snappy", use_dictionary=False)
@@ -141,8 +143,38 @@ def test_a_page_of_parquet_that_claims_to_be_large(tmp_path: Path) -> None:
     assert [byte > 127 for byte in content[7:11]] == [True, True, True, False]
     content[7:11] = b"\xfe\xff\xff\x7f"
     path.write_bytes(content)
-    with pytest.raises(EnergyAlignError, match=r"a page of .*a\.parquet would take 134,217,727 bytes at once"):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(EnergyAlignError, match=r"a\.parquet is damaged"):
+        _ = open_shards([path]).labels
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 * 1024
+
+
+def write_zeros(path: Path) -> Path:
+    """Two columns of 40 MB of zeros each, in a few kilobytes."""
+    table = pa.table({"a": np.zeros(5_000_000), "b": np.zeros(5_000_000)})
+    pq.write_table(table, path, compression="zstd", use_dictionary=False, row_group_size=5_000_000)
+    return path
+
+
+def test_parquet_that_unpacks_to_much_but_page_by_page(tmp_path: Path) -> None:
+    shards = open_shards([write_zeros(tmp_path / "a.parquet")])
+    assert sum(len(block) for block in shards.blocks()) == 5_000_000
+
+
+def test_a_page_of_parquet_that_unpacks_to_much(tmp_path: Path) -> None:
+    """A value is never cut, however long it is: the page has 40 MB."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": [0.5], "b": [1.5], "label": ["x" * 40_000_000]}), path, compression="zstd")
+    with pytest.raises(EnergyAlignError, match=r"a part of .*a\.parquet would take [\d,]{10,} bytes at once"):
         open_shards([path])
+
+
+def test_parquet_that_states_much_and_kills_who_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that dies is not this one."""
+    (tmp_path / "dies.py").write_text("import os\nos.abort()\n")
+    monkeypatch.setattr("energyalign.files.parquet_trial.__file__", str(tmp_path / "dies.py"))
+    with pytest.raises(EnergyAlignError, match=r"a\.parquet is damaged, .*a trial ended with code -6.*Write it again"):
+        open_shards([write_zeros(tmp_path / "a.parquet")])
 
 
 def test_one_text_for_many_rows_of_parquet(tmp_path: Path) -> None:

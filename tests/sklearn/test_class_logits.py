@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from energyalign import EnergyAlignedClassifier, EnergyAlignError
-from energyalign.sklearn.scores import SMALLEST_PROBABILITY, class_logits
+from energyalign.sklearn.scores import MIN_PROBABILITY, class_logits
 
 CLASSES = np.arange(3)
 
@@ -47,7 +47,7 @@ def test_without_a_decision_function_log_probabilities_serve() -> None:
 
 def test_a_probability_of_zero_is_taken_to_be_small() -> None:
     sure = classifier(predict_proba=np.array([[1.0, 0.0, 0.0]]))
-    clipped = np.array([1.0, SMALLEST_PROBABILITY, SMALLEST_PROBABILITY])
+    clipped = np.array([1.0, MIN_PROBABILITY, MIN_PROBABILITY])
     np.testing.assert_allclose(class_logits(sure, None, CLASSES), [np.log(clipped / clipped.sum())])
 
 

@@ -45,18 +45,19 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Open, fetch if asked to, check."""
     from energyalign.core.errors import EnergyAlignError
+    from energyalign.experiments.data import sources
 
+    sources.check_source(arguments.name)  # an unknown name is told without what takes seconds to load
     try:
-        from energyalign.data.check import check_source
-        from energyalign.data.sources import open_source
+        from energyalign.experiments.data.check import check_source
     except ImportError as error:
         raise EnergyAlignError(
             f"data sets need {error.name}, which is not installed: pip install 'energyalign[experiments]'."
         ) from error
-    source = open_source(arguments.name, arguments.data_root)
+    source = sources.open_source(arguments.name, arguments.data_root)
     if arguments.download:
         source.download()
-        source = open_source(arguments.name, arguments.data_root)  # it looks around when it is opened
+        source = sources.open_source(arguments.name, arguments.data_root)  # it looks around when it is opened
     check_source(source, print, progress=_show_progress if sys.stderr.isatty() else None)
 
 

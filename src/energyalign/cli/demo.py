@@ -28,7 +28,8 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run it, print the tables, say where the rest is."""
     from energyalign.cli.stopping import resumable
-    from energyalign.cli.tables import make_console, print_table
+    from energyalign.cli.table import print_for_people
+    from energyalign.cli.tables import make_console
     from energyalign.demo.run import run_demo
 
     console = make_console(sys.stdout)
@@ -36,8 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
         result = run_demo(arguments.out, first_seed=arguments.seed, say=lambda text: console.print(text, markup=False))
     for section in result.sections:
         console.print(f"\n{section.title}", style="bold", markup=False)
-        for table in section.tables:
-            print_table(console, table.columns, table.rows, title=table.caption)
+        print_for_people(*section.tables)
         for paragraph in section.paragraphs:
             console.print(paragraph, markup=False)
     console.print()

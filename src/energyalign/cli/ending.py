@@ -13,8 +13,8 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import _get_default_store
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.train.interruption import Interrupted
 from energyalign.pytorch.ranks import AnotherRankFailed, AnotherRankLost, in_a_group
-from energyalign.train.interruption import Interrupted
 
 PATIENCE = 60.0  # seconds; whoever has not come back from its work by then to find out is killed
 

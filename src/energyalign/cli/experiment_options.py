@@ -1,32 +1,18 @@
-"""Options that both experiments have, and what they ask for."""
+"""Options that both experiments have."""
 
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from energyalign.experiment.evidence import EvidencePlan
-    from energyalign.train.recipe import Recipe
-
-# Options that make another training. The head has a folder of its own, since methods bring theirs.
-OF_ANY_TRAINING = (
-    "quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "batch_size", "precision", "compile",
-)  # fmt: skip
-# Options that say where and how it runs.
-OF_THE_MACHINE = ("accelerator", "workers")
+from typing import Any
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, seeds: Sequence[int] = (0,), with_source: bool = True) -> None:
     """Which rows, how often, for how long, and where they go."""
     add = parser.add_argument
     add("--method", nargs="+", default=[], metavar="NAME", help="rows of `energyalign list methods`, or all")
-    told = " ".join(map(str, seeds))
-    add("--seed", type=int, nargs="+", default=list(seeds), metavar="N", help=f"one run for each (default: {told})")
+    default = " ".join(map(str, seeds))
+    add("--seed", type=int, nargs="+", default=list(seeds), metavar="N", help=f"one run for each (default: {default})")
     add("--epochs", type=int, metavar="N", help="train for so long, the schedule scaled (default: the preset's)")
     add("--quick", action="store_true", help="a smaller network and fewer epochs")
     add("--data-root", metavar="DIR", help="where the data set is (default: data)")
@@ -84,67 +70,3 @@ def add_process_options(group: Any) -> None:
         "srun has started)",
     )  # fmt: skip
     add("--nodes", type=int, metavar="N", help="... and so many nodes, on each of which the command is started")
-
-
-def changed_recipe(arguments: argparse.Namespace, recipe: Recipe) -> Recipe:
-    """As --epochs, --optimizer and --batch-size say."""
-    from energyalign.train.recipe import Adam
-
-    if arguments.epochs is not None:
-        recipe = recipe.lasting(arguments.epochs)
-    optimizer: Any = recipe.optimizer
-    if arguments.optimizer == "adam":
-        recipe = replace(recipe, optimizer=Adam(weight_decay=optimizer.weight_decay))
-    elif arguments.optimizer == "sgd-plain":
-        recipe = replace(recipe, optimizer=replace(optimizer, momentum=0.0))
-    if arguments.batch_size is not None:
-        recipe = replace(recipe, batch_size=arguments.batch_size)
-    return recipe
-
-
-def given_options(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Those of these options that the user gave."""
-    values = {name: getattr(arguments, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def as_options(arguments: argparse.Namespace, names: Sequence[str]) -> list[str]:
-    """Those of these options that have a value, as words of a command line."""
-    words: list[str] = []
-    for name in names:
-        value, option = getattr(arguments, name), "--" + name.replace("_", "-")
-        if value is True:
-            words.append(option)
-        elif value is not None and value is not False:
-            words += [option, str(value)]
-    return words
-
-
-def evidence_plans(arguments: argparse.Namespace) -> list[EvidencePlan]:
-    """Every size under every policy."""
-    from energyalign.experiment.evidence import EvidencePlan
-
-    sizes, policies = dict.fromkeys(arguments.evidence_size), dict.fromkeys(arguments.evidence_policy)
-    return [EvidencePlan(size, policy) for policy in policies for size in sizes]
-
-
-def folder_name(arguments: argparse.Namespace, cell: str, options: Sequence[str]) -> str:
-    """The cell and whatever was asked of its trainings: another setting goes to another folder."""
-    words = [cell]
-    for name in options:
-        value = getattr(arguments, name)
-        if value is not None and value is not False:
-            words.append(name if value is True else f"{name}-{value}")
-    return re.sub(r"[^\w.-]+|_", "-", "-".join(words))
-
-
-def out_folder(arguments: argparse.Namespace, cell: str, options: Sequence[str]) -> Path:
-    """Where the runs go: --out, or a folder that is named after cell and options."""
-    from energyalign.core.errors import EnergyAlignError
-
-    out = Path(arguments.out or f"runs/{folder_name(arguments, cell, options)}")
-    if (out / "config.json").exists():
-        raise EnergyAlignError(
-            f"{out} is a run directory itself, and run directories go below --out: give the folder that it was made in."
-        )
-    return out

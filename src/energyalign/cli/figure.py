@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from energyalign.report.runs import StoredRun
+    from energyalign.experiments.engine.stored import StoredRun
 
 _ALL = "all"
 _EXAMPLES = """\
@@ -54,13 +54,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _draw_one(name: str, path: Path, folders: Sequence[str]) -> None:
-    from energyalign.core.atomic import refuse_unwritable
-    from energyalign.experiment.registry import found
+    from energyalign.core._io.atomic import refuse_unwritable
+    from energyalign.experiments.engine.registry import look_up
     from energyalign.report.drawing import check_suffix, save_figure
     from energyalign.report.figures import FIGURES
     from energyalign.report.names import shown
 
-    entry = found(FIGURES, name, "figure")
+    entry = look_up(FIGURES, name, "figure")
     check_suffix(path)
     refuse_unwritable(path)
     save_figure(entry.draw(_read(folders)), path)
@@ -76,7 +76,7 @@ def _draw_all(folder: Path, folders: Sequence[str]) -> None:
     if folder.suffix in (".png", ".svg", ".pdf"):
         raise EnergyAlignError(f"{folder}: for all figures --out is a folder, not a file.")
     runs = _read(folders)
-    if len({run.is_incremental for run in runs}) > 1:
+    if len({run.in_steps for run in runs}) > 1:
         raise EnergyAlignError(
             "a figure is of long-tailed or of incremental runs, not of both: give the folders of one kind."
         )
@@ -96,8 +96,8 @@ def _draw_all(folder: Path, folders: Sequence[str]) -> None:
 
 def _read(folders: Sequence[str]) -> list[StoredRun]:
     """The runs that were measured; of others it is said that they are left out."""
+    from energyalign.experiments.engine.stored import find_runs, measured_runs
     from energyalign.report.names import shown
-    from energyalign.report.runs import find_runs, measured_runs
 
     for run in find_runs(folders):
         if not run.rows:

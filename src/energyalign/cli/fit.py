@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from energyalign.core._engine.parts import Engine
     from energyalign.core.evidence import Evidence
-    from energyalign.core.parts import Engine
     from energyalign.core.shifts import Shifts
     from energyalign.files import ShardSet
 
@@ -124,7 +124,7 @@ def _naming_the_file(shards: ShardSet) -> Iterator[None]:
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> None:
-    from energyalign.core.atomic import refuse_unwritable
+    from energyalign.core._io.atomic import refuse_unwritable
     from energyalign.core.errors import EnergyAlignError
 
     if arguments.target_prior and arguments.target_logits:
@@ -183,7 +183,7 @@ def _target_prior(arguments: argparse.Namespace, evidence: Evidence) -> Any:
 def _aim_at(arguments: argparse.Namespace, shifts: Shifts, engine: Engine) -> Shifts:
     """The same shifts for the label distribution of unlabelled target data."""
     from energyalign.core.evidence import Evidence
-    from energyalign.core.target_estimation import estimate_target_prior
+    from energyalign.core.target_prior import estimate_target_prior
     from energyalign.files import open_shards, refuse_other_classes
 
     shards = open_shards(arguments.target_logits, key=arguments.key)
@@ -230,7 +230,7 @@ def _report(arguments: argparse.Namespace, evidence: Evidence, shifts: Shifts, s
 
 def _write(arguments: argparse.Namespace, shifts: Shifts) -> None:
     if arguments.out == "-":
-        from energyalign.core.shifts_json import dump
+        from energyalign.core._io.shifts_json import dump
 
         sys.stdout.write(dump(shifts))
     elif arguments.out is not None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from energyalign.cli.experiment_options import (
     add_evidence_options,
@@ -14,9 +13,6 @@ from energyalign.cli.experiment_options import (
     add_training_options,
 )
 
-if TYPE_CHECKING:
-    from energyalign.experiment.rows import Row
-
 _EXAMPLES = """\
 examples:
   energyalign incremental digits                                      5 steps of 2 classes, with nothing to download
@@ -24,7 +20,7 @@ examples:
   energyalign incremental cifar100 --steps 10 --method ea wa bic --data-root ~/data
   energyalign incremental cifar100 --steps 10 --learner distill --memory random:2000 --corrector ea
   energyalign incremental cifar100 --steps 5 --subset first:20 --memory 200 --quick     a budget for two cores
-  energyalign incremental digits --learner distill --corrector raw ea prior --fed-back raw      all of one training
+  energyalign incremental digits --learner distill --corrector raw ea tau-norm --fed-back raw   all of one training
   energyalign incremental digits --corrector il2m scail --from runs/digits-il-5/fine-tune-linear-random-40/seed-0
   energyalign incremental imagenet100 --order seed:7 --data-root /data/imagenet
   energyalign incremental folder:my_images --steps 4 --epochs 30      your own images
@@ -87,34 +83,7 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """One run directory for each training and seed, then the tables."""
-    from energyalign.cli.ending import ending_together, is_first
-    from energyalign.cli.incremental_runs import rows_of_all_runs, rows_of_one_run
-    from energyalign.cli.stopping import resumable
+    from energyalign.cli.experiment_runs import run_request
+    from energyalign.experiments.incremental.request import IncrementalRequest
 
-    with resumable(arguments), ending_together():
-        rows, title = (rows_of_all_runs if arguments.source is None else rows_of_one_run)(arguments)
-        if is_first():
-            _show(rows, title)
-
-
-def _show(rows: list[Row], title: str) -> None:
-    from energyalign.cli.tables import make_console, print_table
-    from energyalign.incremental.table import step_table, summary_table
-
-    console = make_console(sys.stdout)
-    print(f"Top-1 accuracy on all classes seen, %: {title}")  # a title would be folded to the width of the table
-    print_table(console, *step_table(rows))
-    columns, lines = summary_table(rows)
-    print_table(console, columns, lines)
-    print("averages: over the steps from the second on, as in the paper; old, new, forgetting: after the last step.")
-    if "paper" in columns:
-        print(
-            "Paper: averages as printed there. All rows but ea are quoted in it from other papers, with networks, "
-            "orders and subsets of their own; a difference is shown for ea, where all settings are the paper's."
-        )
-    for row in rows:
-        for concern in row["concerns"]:
-            print(
-                f"warning: {row['learner']}, {row['corrector']}, seed {row['seed']}, step {row['step']}: {concern}",
-                file=sys.stderr,
-            )
+    run_request(IncrementalRequest.from_arguments(arguments), arguments)

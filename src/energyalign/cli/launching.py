@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lightning.fabric import Fabric
-from lightning.fabric.plugins.environments import LightningEnvironment
+from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments import LightningEnvironment
 
 from energyalign.cli.ending import remember_started
 from energyalign.cli.heap import keep_freed_memory
 from energyalign.cli.process_counts import ProcessCounts
 from energyalign.core.errors import EnergyAlignError
-from energyalign.train.reporter import Narrator, Reporter
+from energyalign.experiments.train.reporter import Narrator, Reporter
 
 
 def make_fabric(accelerator: str, precision: Any, counts: ProcessCounts) -> Fabric:

@@ -45,16 +45,14 @@ class Listing(NamedTuple):
 
 def _methods() -> list[Listing]:
     from energyalign.core.estimators import ESTIMATORS
-    from energyalign.incremental.correctors import CORRECTORS as INCREMENTAL_CORRECTORS
-    from energyalign.incremental.methods import METHODS as INCREMENTAL
-    from energyalign.longtail.correctors import CORRECTORS
-    from energyalign.longtail.methods import METHODS
+    from energyalign.experiments.correctors import CORRECTORS
+    from energyalign.experiments.incremental.methods import METHODS as INCREMENTAL
+    from energyalign.experiments.longtail.methods import METHODS
 
     auto = ["auto", "chooses among them and the ways of sharing, on the evidence", "energyalign"]
     return [
         Listing("estimators (energyalign fit)", ["estimator", *_TOLD], [*_told(ESTIMATORS), auto]),
         Listing("long tail (energyalign longtail --method)", ["method", *_TOLD], _told(METHODS)),
-        Listing("behind any training (energyalign longtail --corrector)", ["corrector", *_TOLD], _told(CORRECTORS)),
         Listing(
             "class-incremental (energyalign incremental --method)",
             ["method", "learner", "memory", "corrector", *_TOLD],
@@ -64,9 +62,9 @@ def _methods() -> list[Listing]:
             ],
         ),
         Listing(
-            "after each step (energyalign incremental --corrector)",
-            ["corrector", *_TOLD],
-            _told(INCREMENTAL_CORRECTORS),
+            "behind any training (--corrector)",
+            ["corrector", "for", *_TOLD],
+            [[name, entry.serves, entry.description, entry.reference] for name, entry in CORRECTORS.items()],
         ),
     ]
 
@@ -79,7 +77,7 @@ def _told(registry: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _datasets() -> list[Listing]:
-    from energyalign.data.sources import SOURCES
+    from energyalign.experiments.data.sources import SOURCES
 
     return [Listing("", ["dataset", "what it is", "reference"], _told(SOURCES))]
 
@@ -97,8 +95,8 @@ def _figures() -> list[Listing]:
 
 
 def _presets() -> list[Listing]:
-    from energyalign.incremental.presets import PRESETS as INCREMENTAL
-    from energyalign.longtail.presets import PRESETS
+    from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
+    from energyalign.experiments.longtail.presets import PRESETS
 
     hours = "V100 hours, a guess"
     long_tail = [

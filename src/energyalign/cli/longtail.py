@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from energyalign.cli.experiment_options import (
     add_evidence_options,
@@ -13,9 +12,6 @@ from energyalign.cli.experiment_options import (
     add_run_options,
     add_training_options,
 )
-
-if TYPE_CHECKING:
-    from energyalign.experiment.rows import Row
 
 _EXAMPLES = """\
 examples:
@@ -58,7 +54,7 @@ def add_parser(commands: Any) -> None:
     add = measure.add_argument
     add(
         "--corrector", nargs="+", default=[], metavar="NAME",
-        help="put these behind every training (default, without --method: raw la-post-hoc ea ea-marginal ea-auto)",
+        help="put these behind every training (default, without --method: raw logit-adjustment ea ea-marginal ea-auto)",
     )  # fmt: skip
     add("--clusters", type=int, nargs="+", default=[], metavar="M", help="also energy aligning with M Jenks clusters")
     add_evidence_options(measure)
@@ -67,32 +63,8 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """One run directory for each training and seed, then the table."""
-    from energyalign.cli.ending import ending_together, is_first
-    from energyalign.cli.longtail_runs import rows_of_all_runs, rows_of_one_run
-    from energyalign.cli.stopping import resumable
+    """One run directory for each training and seed, then the tables."""
+    from energyalign.cli.experiment_runs import run_request
+    from energyalign.experiments.longtail.request import LongTailRequest
 
-    with resumable(arguments), ending_together():
-        rows, title = (rows_of_all_runs if arguments.source is None else rows_of_one_run)(arguments)
-        if is_first():
-            # Correctors put behind several trainings are a table of their own.
-            _show(rows, title, matrix=len(arguments.method) > 0 and len(arguments.corrector) > 0)
-
-
-def _show(rows: list[Row], title: str, *, matrix: bool) -> None:
-    from energyalign.cli.tables import make_console, print_table
-    from energyalign.longtail.table import matrix_of, table_of
-
-    columns, lines = table_of(rows)
-    console = make_console(sys.stdout)
-    print_table(console, columns, lines, title=title)
-    if matrix:
-        print_table(console, *matrix_of(rows), title="trainings and correctors")
-    if any(line[-2] for line in lines):
-        print(
-            "Paper: as printed there. All rows but ea are quoted in it from other papers, with networks and cuts of "
-            "their own; a difference is shown for ea, where network, schedule and cut are the paper's."
-        )
-    for row in rows:
-        for concern in row["concerns"]:
-            print(f"warning: {row['learner']}, {row['corrector']}, seed {row['seed']}: {concern}", file=sys.stderr)
+    run_request(LongTailRequest.from_arguments(arguments), arguments)

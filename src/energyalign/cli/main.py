@@ -16,8 +16,9 @@ INTERRUPTED = 130
 
 # Which extra of pyproject.toml brings what a command may miss.
 _EXTRAS = {
-    "torch": "experiments", "torchvision": "experiments", "lightning": "experiments", "safetensors": "experiments",
-    "PIL": "experiments", "tensorboard": "experiments", "matplotlib": "report", "pyarrow": "parquet", "ray": "sweep",
+    "torch": "experiments", "torchvision": "experiments", "lightning_fabric": "experiments",
+    "safetensors": "experiments", "PIL": "experiments", "tensorboard": "experiments", "matplotlib": "report",
+    "pyarrow": "parquet", "ray": "sweep", "filelock": "experiments",
 }  # fmt: skip
 
 _EXAMPLES = """\

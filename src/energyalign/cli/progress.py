@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 if TYPE_CHECKING:
-    from energyalign.core.parts import Engine, Stretch
+    from energyalign.core._engine.parts import Engine, Stretch
     from energyalign.files import ShardSet
 
 Result = TypeVar("Result")

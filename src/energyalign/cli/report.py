@@ -41,9 +41,9 @@ def run(arguments: argparse.Namespace) -> None:
         return
     from pathlib import Path
 
-    from energyalign.core.atomic import refuse_unwritable
+    from energyalign.core._io.atomic import refuse_unwritable
+    from energyalign.experiments.engine.stored import find_runs
     from energyalign.report.page.write import write_page
-    from energyalign.report.runs import find_runs
 
     refuse_unwritable(arguments.out)
     runs = find_runs(arguments.runs)

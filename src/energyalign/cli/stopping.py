@@ -25,7 +25,7 @@ def resumable(arguments: argparse.Namespace) -> Iterator[None]:
     Training finishes its batch and saves. Whatever comes before and after it, such as reading data, drawing evidence
     and fitting correctors, is stopped at once: it is done again from the files that are there.
     """
-    from energyalign.train.interruption import Interrupted
+    from energyalign.experiments.train.interruption import Interrupted
 
     with _sigterm_raises(Interrupted):
         try:

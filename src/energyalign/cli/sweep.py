@@ -6,18 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from energyalign.cli.experiment_options import (
-    OF_ANY_TRAINING,
-    add_machine_options,
-    add_run_options,
-    add_training_options,
-    folder_name,
-)
+from energyalign.cli.experiment_options import add_machine_options, add_run_options, add_training_options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from energyalign.sweep.planned_run import PlannedRun
+    from energyalign.experiments.sweep.planned_run import PlannedRun
+    from energyalign.report.tables.registry import TableEntry
 
 _EXAMPLES = """\
 examples:
@@ -67,16 +62,11 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Plan, run what is missing, print the table."""
-    from pathlib import Path
-
     from energyalign.cli.stopping import resumable
-    from energyalign.cli.sweep_plan import planned_runs
     from energyalign.report.tables import find_table
 
     table = find_table(arguments.table)
-    options = [*OF_ANY_TRAINING, "head"]
-    out = Path(arguments.out or f"runs/{folder_name(arguments, f'sweep-{table.name}', options)}")
-    runs = planned_runs(arguments, table, out)
+    runs, out = planned_runs(arguments, table)
     if arguments.dry_run:
         _print_plan(runs, out)
         return
@@ -95,14 +85,29 @@ def run(arguments: argparse.Namespace) -> None:
         raise SystemExit(1)
 
 
+def planned_runs(arguments: argparse.Namespace, table: TableEntry) -> tuple[list[PlannedRun], Path]:
+    """What the options ask for, and the folder that it goes to."""
+    from pathlib import Path
+
+    from energyalign.experiments.longtail.request import LongTailRequest
+    from energyalign.experiments.sweep.plan import SHARED, cells_of, plan_sweep
+
+    cells = cells_of(table.name, table.cells, arguments.cell)
+    shared = {name: getattr(arguments, name) for name in SHARED}
+    name = LongTailRequest(dataset=cells[0], **shared).folder_name(f"sweep-{table.name}", "head")
+    out = Path(arguments.out or f"runs/{name}")
+    runs = plan_sweep(table.name, cells, methods=arguments.method, seeds=arguments.seed, out=out, shared=shared)
+    return runs, out
+
+
 def _complete(arguments: argparse.Namespace, runs: list[PlannedRun], out: Path) -> dict[str, str]:
     """Run what is missing; the errors of what failed, by name."""
     import contextlib
 
     from energyalign.cli.sweep_engine import chosen_engine
     from energyalign.cli.sweep_overview import Overview
-    from energyalign.sweep.complete import Completion
-    from energyalign.train.lock import locked
+    from energyalign.experiments.sweep.complete import Completion
+    from energyalign.experiments.train.lock import locked
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(locked(out))
@@ -150,10 +155,10 @@ def _hours(runs: list[PlannedRun]) -> str:
     return "0" if hours == 0 else "< 0.01" if hours < 0.01 else f"{hours:.2g}" if hours < 10 else f"{hours:,.0f}"
 
 
-def _print_table(table: Any, runs: list[PlannedRun]) -> None:
+def _print_table(table: TableEntry, runs: list[PlannedRun]) -> None:
     """Of what there is."""
     from energyalign.cli.table import print_for_people
-    from energyalign.report.runs import measured_runs
+    from energyalign.experiments.engine.stored import measured_runs
 
     there = [run.folder for run in runs if (run.folder / "rows.jsonl").exists()]
     if there:

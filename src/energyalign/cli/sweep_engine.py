@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from energyalign.core.errors import EnergyAlignError
 
 if TYPE_CHECKING:
-    from energyalign.sweep.local import LocalEngine
+    from energyalign.experiments.sweep.local import LocalEngine
 
 
 @contextlib.contextmanager
@@ -26,7 +26,7 @@ def chosen_engine(arguments: argparse.Namespace, out: Path) -> Iterator[Any]:
             raise EnergyAlignError(f"--{name} is {getattr(arguments, name)}; it must be 0 or more.")
     processes = 1 if arguments.devices is None else arguments.devices
     if arguments.engine == "ray":
-        from energyalign.sweep.on_ray import RayEngine
+        from energyalign.experiments.sweep.on_ray import RayEngine
 
         on_cluster = RayEngine(
             arguments.address, jobs=arguments.jobs, processes=processes, cpus=arguments.cpus,
@@ -41,7 +41,7 @@ def chosen_engine(arguments: argparse.Namespace, out: Path) -> Iterator[Any]:
 
 
 def _local_engine(arguments: argparse.Namespace, processes: int) -> LocalEngine:
-    from energyalign.sweep.local import LocalEngine
+    from energyalign.experiments.sweep.local import LocalEngine
 
     if arguments.address is not None:
         raise EnergyAlignError("--address is that of a Ray cluster: add --engine ray, or leave it out.")
@@ -53,7 +53,7 @@ def _local_engine(arguments: argparse.Namespace, processes: int) -> LocalEngine:
             f"{at_least} runs at once with {gpus} GPUs each need {gpus * at_least}, and there are {there}: give fewer "
             "--jobs or --gpus."
         )
-    cores = len(os.sched_getaffinity(0))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     jobs = arguments.jobs or (there // gpus if gpus else max(1, cores // (arguments.cpus * processes)))
     return LocalEngine(jobs, cpus=arguments.cpus, gpus=gpus)
 

@@ -7,13 +7,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.row import Settings, read_rows
+from energyalign.experiments.engine.stored import StoredRun
+from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.report.progress import how_far
-from energyalign.report.runs import StoredRun
-from energyalign.train.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from energyalign.sweep.planned_run import PlannedRun
-    from energyalign.sweep.state import SweepState
+    from energyalign.experiments.sweep.planned_run import PlannedRun
+    from energyalign.experiments.sweep.state import SweepState
 
 _REFRESH = 1.0  # seconds
 
@@ -105,6 +106,6 @@ def _how_far(run: PlannedRun) -> str:
     try:
         if directory.read_json("config.json") is None:
             return "starting"
-        return how_far(StoredRun(run.folder, run.config, directory.read_rows())) or "measuring"
+        return how_far(StoredRun(run.folder, Settings(run.config), read_rows(directory))) or "measuring"
     except EnergyAlignError:  # the run itself will say what is wrong
         return ""

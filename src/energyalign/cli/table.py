@@ -39,9 +39,9 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, make, print."""
-    from energyalign.core.atomic import atomic_write, refuse_unwritable
+    from energyalign.core._io.atomic import atomic_write, refuse_unwritable
+    from energyalign.experiments.engine.stored import measured_runs
     from energyalign.report.names import shown
-    from energyalign.report.runs import measured_runs
     from energyalign.report.tables import find_table
 
     entry = find_table(arguments.name)
@@ -58,12 +58,14 @@ def run(arguments: argparse.Namespace) -> None:
         print(table.render(arguments.format), end="")
 
 
-def print_for_people(table: PaperTable) -> None:
-    """As wide as the terminal is, if it is one."""
-    if sys.stdout.isatty():
-        from energyalign.cli.tables import make_console
-        from energyalign.report.tables.formats.terminal import show
+def print_for_people(*tables: PaperTable) -> None:
+    """As wide as the terminal is, if it is one; with a line between them."""
+    for number, table in enumerate(tables):
+        print("\n" if number else "", end="")
+        if sys.stdout.isatty():
+            from energyalign.cli.tables import make_console
+            from energyalign.report.tables.formats.terminal import show
 
-        show(table, make_console(sys.stdout))
-    else:
-        print(table.render("terminal"), end="")
+            show(table, make_console(sys.stdout))
+        else:
+            print(table.render("terminal"), end="")

@@ -15,7 +15,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from energyalign.core.evidence import Evidence
     from energyalign.core.metrics import ClassScores
-    from energyalign.core.selection_record import Selection
+    from energyalign.core.selection.record import Selection
     from energyalign.core.shifts import Shifts
 
 _MOST_ROWS = 24

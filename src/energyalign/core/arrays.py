@@ -1,4 +1,4 @@
-"""What the core needs to know of arrays: their namespace, whether they are usable logits, small results as NumPy."""
+"""Arrays of any array-API namespace: checks of logits, slices of rows, small results as NumPy."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def like(values: npt.ArrayLike, block: Array) -> Array:
     return namespace(block).asarray(source, dtype=block.dtype, device=device(block))
 
 
-def row_pieces(block: Array, most_rows: int) -> Iterator[tuple[int, Array]]:
+def row_pieces(block: Array, max_rows: int) -> Iterator[tuple[int, Array]]:
     """Slices of at most so many rows, each with the number of its first row."""
     n_rows = block.shape[0]
-    for start in range(0, n_rows, most_rows):
+    for start in range(0, n_rows, max_rows):
         # The array API leaves a slice beyond the end undefined.
-        yield start, block[start : min(start + most_rows, n_rows), :]
+        yield start, block[start : min(start + max_rows, n_rows), :]
 
 
 def take_rows(block: Array, rows: Ints) -> Array:

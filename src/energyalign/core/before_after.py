@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from energyalign.core._engine.parts import Block
 from energyalign.core.arrays import Floats, like, working_precision
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.estimate import estimate
 from energyalign.core.estimators import make_estimator
 from energyalign.core.evidence import Evidence
 from energyalign.core.metrics import ClassScores
-from energyalign.core.parts import Block
-from energyalign.core.scoring import assign_folds
+from energyalign.core.selection.scoring import assign_folds
 from energyalign.core.sharing import Sharing
 from energyalign.core.shifts import Shifts
 
@@ -33,7 +32,7 @@ class BeforeAfter(NamedTuple):
 
 
 def before_and_after(evidence: Evidence, shifts: Shifts) -> BeforeAfter:
-    """Score the raw model, and the model as corrected by the same estimator fitted without the sample in question.
+    """Score the raw model, and the model with shifts that were fitted without the sample in question.
 
     The samples are dealt into folds; each fold is corrected by shifts from the others, so that a correction cannot
     gain by fitting the very samples it is judged on. A class with a single sample is not scored.
@@ -45,13 +44,13 @@ def before_and_after(evidence: Evidence, shifts: Shifts) -> BeforeAfter:
     folds = assign_folds(evidence, evidence.labels)
     scores = BeforeAfter(ClassScores(evidence.n_classes), ClassScores(evidence.n_classes))
     for fold in range(int(folds.max()) + 1):
-        values = estimate(evidence.subset(folds != fold), estimator, sharing).shifts + np.log(shifts.target_prior)
+        values = estimator.estimate(evidence.subset(folds != fold), sharing).shifts + np.log(shifts.target_prior)
         scores.merge(scores_with(evidence.subset(folds == fold), values))
     return scores
 
 
 def scores_with(evidence: Evidence, shifts: Floats) -> BeforeAfter:
-    """Scores of the raw model and of the one with these shifts, on all of the evidence, which must have labels."""
+    """Score the raw model and the one with these shifts on all of the evidence, which must have labels."""
     return evidence.accumulate(partial(_scores_with, shifts))
 
 

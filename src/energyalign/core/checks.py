@@ -1,4 +1,4 @@
-"""What per-class and per-sample inputs must be: each check returns a clean array or names what is wrong."""
+"""Checks of per-class and per-sample inputs: each returns a clean array or raises an error that says what is wrong."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ def check_target_prior(prior: npt.ArrayLike | None, n_classes: int) -> Floats:
     return np.asarray(values / values.sum())
 
 
+def check_tau(tau: float) -> None:
+    """Refuse a scale that is not a number."""
+    if not np.isfinite(tau):
+        raise EnergyAlignError(f"tau must be a finite number, not {tau}.")
+
+
 def check_groups(groups: npt.ArrayLike, n_samples: int) -> Ints:
     """Groups, whatever they are called, as numbers 0, 1, 2, ..."""
     values = np.asarray(groups)
@@ -50,7 +56,7 @@ def check_groups(groups: npt.ArrayLike, n_samples: int) -> Ints:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def per_sample(name: str, values: Array | None, n_samples: int) -> Floats:
+def check_per_sample(name: str, values: Array | None, n_samples: int) -> Floats:
     """Weights or repeats: finite, not negative, one per sample; all 1 for None."""
     if values is None:
         return np.ones(n_samples)

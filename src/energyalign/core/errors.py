@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-MOST_NAMES_SHOWN = 8
+MAX_NAMES_SHOWN = 8
 
 
 class EnergyAlignError(ValueError):
     """Input that cannot be used. The message names the input and the remedy."""
 
     exit_code: ClassVar[int] = 2
-    """What a command that ends with it exits with."""
+    """Exit code of a command that ends with this error."""
 
 
 class BadValueError(EnergyAlignError):
-    """A number that is none among the logits; `sample` is the number of its row, if it is known."""
+    """A logit is NaN or +inf; `sample` is the number of its row, if it is known."""
 
     sample: int | None = None
 
@@ -38,12 +38,12 @@ class UntrustedEstimateWarning(UserWarning):
 
 
 def some_of(names: Sequence[object]) -> str:
-    """A short list for a message: ``a, b, c and 12 more``."""
-    shown = ", ".join(str(name) for name in names[:MOST_NAMES_SHOWN])
-    left = len(names) - MOST_NAMES_SHOWN
+    """List names for a message: ``a, b, c and 12 more``."""
+    shown = ", ".join(str(name) for name in names[:MAX_NAMES_SHOWN])
+    left = len(names) - MAX_NAMES_SHOWN
     return f"{shown} and {left:,} more" if left > 0 else shown
 
 
 def reason_of(error: BaseException) -> str:
-    """What an error of another library says, in one line."""
+    """Return what an error of another library says, in one line."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].strip()

@@ -1,4 +1,4 @@
-"""What a correction may look at: logits on a class-balanced sample, and what is known of the training data."""
+"""Evidence: logits on a class-balanced sample, labels, training counts, and where the sample comes from."""
 
 from __future__ import annotations
 
@@ -10,6 +10,20 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
+from energyalign.core._engine.compiled import ONE_PASS, worthwhile
+from energyalign.core._engine.parts import (
+    IN_TURN,
+    NUMBERS_PER_PART,
+    Block,
+    Engine,
+    LogitPart,
+    Mergeable,
+    Rows,
+    Source,
+    Stretch,
+    occurrences,
+)
+from energyalign.core._engine.threads import ThreadsOfEachPass
 from energyalign.core.arrays import (
     Array,
     Bools,
@@ -17,33 +31,17 @@ from energyalign.core.arrays import (
     Ints,
     as_logits,
     namespace,
-    refuse_bad_value,
     row_pieces,
     to_numpy,
     working_precision,
 )
-from energyalign.core.checks import check_counts, check_groups, check_labels, per_sample
-from energyalign.core.compiled import ONE_PASS, worthwhile
+from energyalign.core.checks import check_counts, check_groups, check_labels, check_per_sample
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.exponential_sums import SumOfExponentials
-from energyalign.core.free_energy import Counted, FreeEnergy
-from energyalign.core.parts import (
-    IN_TURN,
-    NUMBERS_PER_PART,
-    Block,
-    Engine,
-    Mergeable,
-    Part,
-    Rows,
-    Source,
-    Stretch,
-    occurrences,
-)
-from energyalign.core.threads import ThreadsOfEachPass
+from energyalign.core.free_energy import FreeEnergy, energy_of_blocks
 
 Total = TypeVar("Total", bound=Mergeable)
 EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
-# Of a block, unless more are asked for: what is computed of them stays in the processor's cache, also in float64.
+# Numbers in a block: small enough that intermediate results stay in the processor's cache, also in float64.
 _NUMBERS_PER_BLOCK = 1 << 18
 _ROWS_TO_LOOK_AT = 64
 _IMBALANCED = 2.0
@@ -70,7 +68,7 @@ class Evidence:
         an outer cross-validation.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[LogitPart, ...]
     n_samples: int
     n_classes: int
     labels: Ints | None = None
@@ -98,7 +96,7 @@ class Evidence:
     ) -> Self:
         """Evidence that is in memory (NumPy, torch, ...)."""
         block = as_logits(logits)
-        parts: list[Part] = [Rows(block)]
+        parts: list[LogitPart] = [Rows(block)]
         engine: Engine = IN_TURN
         # Arrays of other libraries have threads, or a device, of their own.
         if isinstance(block, np.ndarray) and block.size > NUMBERS_PER_PART:
@@ -133,7 +131,7 @@ class Evidence:
     @classmethod
     def from_parts(
         cls,
-        parts: Sequence[Part],
+        parts: Sequence[LogitPart],
         n_classes: int,
         labels: Array | None = None,
         *,
@@ -163,7 +161,7 @@ class Evidence:
             n_samples=n_samples,
             n_classes=n_classes,
             labels=checked_labels,
-            repeats=None if repeats is None else per_sample("repeats", repeats, n_samples),
+            repeats=None if repeats is None else check_per_sample("repeats", repeats, n_samples),
             counts=checked_counts,
             kind=kind,
             class_names=None if class_names is None else tuple(str(name) for name in class_names),
@@ -194,15 +192,15 @@ class Evidence:
         )
 
     def with_counts(self, counts: npt.ArrayLike) -> Self:
-        """The same samples, with the training counts known."""
+        """Return the same samples with these training counts."""
         return replace(self, counts=check_counts(counts, self.n_classes), counts_from_labels=False)
 
     def subset(self, keep: Bools) -> Self:
-        """The same evidence, only the samples where `keep` is true."""
+        """Return the same evidence with only the samples where `keep` is true."""
         return replace(self, keep=keep if self.keep is None else self.keep & keep)
 
     def unlabelled(self) -> Self:
-        """The same samples, nothing known of their classes."""
+        """Return the same samples without labels, counts and groups."""
         return replace(self, labels=None, counts=None, groups=None)
 
     @cached_property
@@ -211,7 +209,7 @@ class Evidence:
         return {}
 
     def names_of(self, classes: Iterable[int]) -> list[str]:
-        """What to call these classes in a message."""
+        """Name these classes for a message."""
         return [str(k) if self.class_names is None else self.class_names[k] for k in classes]
 
     @cached_property
@@ -245,19 +243,19 @@ class Evidence:
             _refuse_reading()
         return float(self.occurrences.sum())  # weights are 1 on average
 
-    def blocks(self, most_rows: int | None = None) -> Iterator[Block]:
-        """The evidence in blocks of at most so many rows, each with what is known of its samples."""
+    def blocks(self, max_rows: int | None = None) -> Iterator[Block]:
+        """Iterate over the evidence in blocks of at most so many rows."""
         for stretch in self._stretches():
-            yield from stretch.blocks(most_rows or self._rows_of(_NUMBERS_PER_BLOCK))
+            yield from stretch.blocks(max_rows or self._rows_of(_NUMBERS_PER_BLOCK))
 
-    def accumulate(self, fill: Callable[[Iterable[Block]], Total], most_numbers: int = _NUMBERS_PER_BLOCK) -> Total:
-        """One pass: what `fill` makes of the blocks of each part, merged in the order of the parts.
+    def accumulate(self, fill: Callable[[Iterable[Block]], Total], max_numbers: int = _NUMBERS_PER_BLOCK) -> Total:
+        """Make one pass: call `fill` on the blocks of each part and merge the results in the order of the parts.
 
-        The engine may call `fill` in other processes, which it reaches as a pickle, and so does its result come back.
+        The engine may call `fill` in other processes: it and its result must be picklable.
         """
         total = fill(())
         stretches = [stretch for stretch in self._stretches() if stretch.counts]
-        for found in self.engine.map(partial(_fill, fill, self._rows_of(most_numbers)), stretches):
+        for found in self.engine.map(partial(_fill, fill, self._rows_of(max_numbers)), stretches):
             total.merge(found)
         return total
 
@@ -286,12 +284,12 @@ class Evidence:
         if self.accumulated is not None:
             return self.accumulated
         compiled = self.uses_compiled_loops(ONE_PASS)
-        # A whole part at a time: it is cut to what the loop in question likes best further down.
-        return self.accumulate(partial(_energies, self.n_classes, compiled), NUMBERS_PER_PART)
+        # A whole part at a time: the loop in question cuts it to the size it likes best.
+        return self.accumulate(partial(energy_of_blocks, self.n_classes, compiled), NUMBERS_PER_PART)
 
-    def uses_compiled_loops(self, fewest: int) -> bool:
-        """Whether they are worth it for this evidence, if they are for so many numbers."""
-        return worthwhile(self.n_samples * self.n_classes, fewest)
+    def uses_compiled_loops(self, min_numbers: int) -> bool:
+        """Whether this evidence has the `min_numbers` from which compiled loops pay, and they are installed."""
+        return worthwhile(self.n_samples * self.n_classes, min_numbers)
 
     @cached_property
     def masked(self) -> Bools:
@@ -324,7 +322,7 @@ class Evidence:
     def holds_log_probabilities(self) -> bool:
         """True if the first rows are distributions after exp: normalised, so not logits."""
         rows = self._first_rows
-        with np.errstate(over="ignore"):  # large logits are not log-probabilities, and that is all there is to say
+        with np.errstate(over="ignore"):  # logits so large are not log-probabilities
             return rows is not None and _sum_to_one(namespace(rows).exp(rows))
 
     @cached_property
@@ -347,16 +345,5 @@ def _refuse_reading() -> Iterable[Array]:
     )
 
 
-def _fill(fill: Callable[[Iterable[Block]], Total], most_rows: int, stretch: Stretch) -> Total:
-    return fill(stretch.blocks(most_rows))
-
-
-def _energies(n_classes: int, compiled: bool, blocks: Iterable[Block]) -> FreeEnergy:
-    energy, sum_of = FreeEnergy(n_classes), SumOfExponentials(compiled=compiled)
-    for block in blocks:
-        try:
-            energy.add(Counted(block.logits, block.weights, block.repeats, first_row=0), sum_of)
-        except EnergyAlignError:
-            refuse_bad_value(block.logits, block.samples)  # by its number in the evidence, not in the block
-            raise
-    return energy
+def _fill(fill: Callable[[Iterable[Block]], Total], max_rows: int, stretch: Stretch) -> Total:
+    return fill(stretch.blocks(max_rows))

@@ -7,14 +7,13 @@ import warnings
 import numpy as np
 import numpy.typing as npt
 
+from energyalign.core._engine.threads import linear_algebra_in_one_thread
 from energyalign.core.checks import check_target_prior
 from energyalign.core.errors import UntrustedEstimateWarning
-from energyalign.core.estimate import estimate
 from energyalign.core.evidence import Evidence
-from energyalign.core.selection import options_for, select
+from energyalign.core.selection.auto import options_for, select
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
-from energyalign.core.threads import linear_algebra_in_one_thread
 from energyalign.core.trust import concerns
 
 
@@ -32,14 +31,15 @@ def fit_shifts(
     ----------
     evidence : Evidence
         Logits on a class-balanced sample, or a labelled sample that is weighted to be balanced.
-    estimator : {"auto", "lse", "marginal", "prior", "none"}
-        How class energies are measured.
-    clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters
+    estimator : str, default="auto"
+        How class energies are measured: a name of `energyalign.core.estimators.ESTIMATORS`, or ``auto``, which compares
+        all that apply and takes what the evidence supports.
+    clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters, default="auto"
         Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
         the number of them that scores best, as in the paper.
     target_prior : array of shape (n_classes,), optional
         The label distribution to predict for; uniform if not given.
-    tau : float
+    tau : float, default=1.0
         Scale of estimator ``prior``.
 
     Returns
@@ -55,7 +55,8 @@ def fit_shifts(
     options = options_for(evidence, estimator, clusters, tau)
     with linear_algebra_in_one_thread():
         if len(options) == 1:
-            result, selection = estimate(evidence, *options[0]), None
+            [(chosen, sharing)] = options
+            result, selection = chosen.estimate(evidence, sharing), None
         else:
             result, selection = select(evidence, options, target)
     doubts = tuple(concerns(evidence, result, selection))
@@ -66,7 +67,7 @@ def fit_shifts(
         standard_errors=result.standard_errors,
         clusters=result.clusters,
         target_prior=target,
-        estimator=result.estimator,
+        estimator=result.estimator.name,
         tau=tau,
         energies=evidence.free_energy.values,
         effective_samples=evidence.free_energy.effective_samples,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from energyalign.core.arrays import Array, Bools, Floats, as_logits, row_pieces
-from energyalign.core.checks import per_sample
+from energyalign.core._engine.compiled import ONE_PASS, worthwhile
+from energyalign.core._engine.exponential_sums import SumOfExponentials
+from energyalign.core._engine.parts import NUMBERS_PER_PART, Block
+from energyalign.core._engine.threads import Threads
+from energyalign.core.arrays import Array, Bools, Floats, as_logits, refuse_bad_value, row_pieces
+from energyalign.core.checks import check_per_sample
 from energyalign.core.clusters import Clusters
-from energyalign.core.compiled import ONE_PASS, worthwhile
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.exponential_sums import SumOfExponentials
-from energyalign.core.parts import NUMBERS_PER_PART
-from energyalign.core.threads import Threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +28,9 @@ class Counted:
     repeats: Floats
     first_row: int
 
-    def cut(self, most_rows: int) -> Iterator[Counted]:
+    def cut(self, max_rows: int) -> Iterator[Counted]:
         """The same samples, at most so many at a time."""
-        for start, logits in row_pieces(self.logits, most_rows):
+        for start, logits in row_pieces(self.logits, max_rows):
             rows = slice(start, start + logits.shape[0])
             yield Counted(logits, self.weights[rows], self.repeats[rows], self.first_row + start)
 
@@ -102,8 +102,8 @@ class FreeEnergy:
             How many times each sample was really observed: the same as giving it that many times.
         """
         block = as_logits(logits, self._n_classes)
-        weight = per_sample("weights", weights, block.shape[0])
-        repeat = per_sample("repeats", repeats, block.shape[0])
+        weight = check_per_sample("weights", weights, block.shape[0])
+        repeat = check_per_sample("repeats", repeats, block.shape[0])
         whole = Counted(block, weight, repeat, first_row=0)
         compiled = worthwhile(block.shape[0] * block.shape[1], ONE_PASS)
         # Nothing of a block with a bad value is kept: it is merged only once all of it was read.
@@ -227,3 +227,15 @@ def _energy_of(rows: Counted, compiled: bool) -> FreeEnergy:
         for found in threads.map_all(energy, list(rows.cut(max(1, NUMBERS_PER_PART // n_classes)))):
             total.merge(found)
     return total
+
+
+def energy_of_blocks(n_classes: int, compiled: bool, blocks: Iterable[Block]) -> FreeEnergy:
+    """Add up the energies of blocks of evidence, in turn."""
+    energy, sum_of = FreeEnergy(n_classes), SumOfExponentials(compiled=compiled)
+    for block in blocks:
+        try:
+            energy.add(Counted(block.logits, block.weights, block.repeats, first_row=0), sum_of)
+        except EnergyAlignError:
+            refuse_bad_value(block.logits, block.samples)  # by its number in the evidence, not in the block
+            raise
+    return energy

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from energyalign.core.arrays import Floats
-from energyalign.core.biased_model import BiasedModel
+from energyalign.core._engine.compiled import MANY_PASSES, require_installed
+from energyalign.core._engine.exponential_sums import read_only
+from energyalign.core._engine.parts import Block, Sums
+from energyalign.core.arrays import Array, Floats, Ints, like, namespace, refuse_bad_value, to_numpy, working_precision
 from energyalign.core.clusters import Clusters
-from energyalign.core.compiled import MANY_PASSES
+from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import Evidence
+from energyalign.core.free_energy import FreeEnergy
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,3 +86,166 @@ def _less_products(mass: Floats, products: Floats) -> Floats:
     np.negative(products, out=products)
     products[np.diag_indices_from(products)] += mass
     return products
+
+
+class Posteriors(NamedTuple):
+    """Some samples of the evidence under the biases: posteriors per class, and log Σ_k exp(f_k + b_k)."""
+
+    values: Array
+    log_partition: Floats
+    samples: Block
+
+
+class LogPosteriors(NamedTuple):
+    """The same as logarithms, exact also where the posteriors would underflow."""
+
+    values: Array
+    samples: Block
+
+
+@dataclass(frozen=True, eq=False)
+class BiasedModel:
+    """The model with biases: all that a process needs for its part of a pass over the evidence.
+
+    Attributes
+    ----------
+    biases : array of shape (n_clusters,)
+    cluster_of : array of shape (n_classes,)
+    temperature : float
+        Logits and biases are divided by it.
+    total_weight : float
+        That of the whole evidence: sums over its parts are means over all of it.
+    compiled : bool
+        Whether posteriors of NumPy's logits come from compiled loops.
+    """
+
+    biases: Floats
+    cluster_of: Ints
+    temperature: float
+    total_weight: float
+    compiled: bool
+
+    def moments(self, blocks: Iterable[Block], *, curvature: bool) -> Sums:
+        """Sums for the log-partition, the mass and, if asked for, the products p pᵀ."""
+        size = len(self.biases)
+        sums = Sums((), (size,), *([(size, size)] if curvature else []))
+        for piece in self._pieces(blocks):
+            posterior = self._clustered(piece.values)
+            share = self._share(piece.samples)
+            mass = to_numpy(like(share, posterior) @ posterior)
+            # No variable holds the products: it would keep them in memory beside the next ones.
+            terms = (float(share @ piece.log_partition), mass)
+            sums.add(*terms, products_of(posterior, share)) if curvature else sums.add(*terms)
+        return sums
+
+    def products_times(self, blocks: Iterable[Block], *, vector: Floats) -> Sums:
+        """The products p pᵀ times a vector, without the matrix."""
+        sums = Sums((len(self.biases),))
+        for posterior, share in self.posteriors(blocks):
+            along = posterior @ like(vector, posterior)
+            sums.add(to_numpy((along * like(share, posterior)) @ posterior))
+        return sums
+
+    def depths(self, blocks: Iterable[Block]) -> Sums:
+        """How far the logits in play are below the log-partition of their sample, and how many they are."""
+        sums = Sums((), ())
+        for piece in self._pieces(blocks):
+            logits = working_precision(piece.samples.logits, double=True)
+            xp = namespace(logits)
+            in_play = xp.isfinite(logits)
+            biased = (logits + like(self.biases[self.cluster_of], logits)[None, :]) / self.temperature
+            above = to_numpy(xp.sum(xp.where(in_play, biased, xp.zeros_like(biased)), axis=1))
+            n_in_play = to_numpy(xp.sum(xp.astype(in_play, xp.float64), axis=1))
+            share = self._share(piece.samples)
+            sums.add(float(share @ (n_in_play * piece.log_partition - above)), float(share @ n_in_play))
+        return sums
+
+    def energies(self, blocks: Iterable[Block]) -> FreeEnergy:
+        """Free energies of the log-posteriors, per class: the mass, also where it would underflow."""
+        energy = FreeEnergy(len(self.cluster_of))
+        for values, samples in self._log_pieces(blocks):
+            energy.update(values, weights=samples.weights, repeats=samples.repeats)
+        return energy
+
+    def posteriors(self, blocks: Iterable[Block]) -> Iterator[tuple[Array, Floats]]:
+        """Posteriors per sample and cluster, with each sample's share of the evidence."""
+        for piece in self._pieces(blocks):
+            yield self._clustered(piece.values), self._share(piece.samples)
+
+    def residuals(self, blocks: Iterable[Block], mass: Floats) -> Iterator[tuple[Array, Floats]]:
+        """Posterior minus truth per sample and cluster, with squared shares: what the mass owes to chance.
+
+        The truth is the unit vector of the label's cluster, or the mass where there are no labels.
+        """
+        for piece in self._pieces(blocks):
+            posterior = self._clustered(piece.values)
+            samples = piece.samples
+            if samples.labels is None:
+                truth = np.broadcast_to(mass, posterior.shape)
+            else:
+                truth = np.zeros(posterior.shape)
+                truth[np.arange(len(truth)), self.cluster_of[samples.labels]] = 1.0
+            yield posterior - like(truth, posterior), samples.repeats * (samples.weights / self.total_weight) ** 2
+
+    def _pieces(self, blocks: Iterable[Block]) -> Iterator[Posteriors]:
+        """Compute posteriors in float64, block by block."""
+        for samples in blocks:
+            if self.compiled and isinstance(samples.logits, np.ndarray):
+                yield self._by_compiled_loop(samples)
+                continue
+            shifted, peak = self._shifted(samples)
+            values = namespace(shifted).exp(shifted)
+            total = namespace(shifted).sum(values, axis=1, keepdims=True)
+            yield Posteriors(values / total, to_numpy(peak + namespace(shifted).log(total))[:, 0], samples)
+
+    def _by_compiled_loop(self, samples: Block) -> Posteriors:
+        require_installed()
+        from energyalign.core._engine.compiled.loops import fill_posteriors
+
+        logits = read_only(working_precision(samples.logits))
+        values, log_partition = np.empty(logits.shape), np.empty(len(logits))
+        fill_posteriors(logits, self.biases[self.cluster_of], self.temperature, values, log_partition)
+        if not np.all(np.isfinite(log_partition)):
+            _refuse(samples)
+        return Posteriors(values, log_partition, samples)
+
+    def _log_pieces(self, blocks: Iterable[Block]) -> Iterator[LogPosteriors]:
+        for samples in blocks:
+            shifted, _ = self._shifted(samples)
+            xp = namespace(shifted)
+            yield LogPosteriors(shifted - xp.log(xp.sum(xp.exp(shifted), axis=1, keepdims=True)), samples)
+
+    def _shifted(self, samples: Block) -> tuple[Array, Array]:
+        """Add the biases, and subtract the largest of each sample; return both."""
+        logits = working_precision(samples.logits, double=True)
+        xp = namespace(logits)
+        shifted = (logits + like(self.biases[self.cluster_of], logits)[None, :]) / self.temperature
+        peak = xp.max(shifted, axis=1, keepdims=True)
+        if not np.all(np.isfinite(to_numpy(peak))):
+            _refuse(samples)
+        return shifted - peak, peak
+
+    def _clustered(self, posterior: Array) -> Array:
+        return posterior if self._members is None else posterior @ like(self._members, posterior)
+
+    def _share(self, samples: Block) -> Floats:
+        return samples.weights * samples.repeats / self.total_weight
+
+    @cached_property
+    def _members(self) -> Floats | None:
+        """Which classes are in which cluster, or None if each class is the cluster of its own number."""
+        # One cluster per class is not enough: the clusters may be numbered in another order than the classes.
+        if np.array_equal(self.cluster_of, np.arange(len(self.biases))):
+            return None
+        return np.eye(len(self.biases))[self.cluster_of]
+
+
+def products_of(rows: Array, weights: Floats) -> Floats:
+    """Σ w r rᵀ over the rows r."""
+    scaled = rows * like(np.sqrt(weights), rows)[:, None]
+    return to_numpy(scaled.T @ scaled)  # a product with itself: half the work of another
+
+
+def _refuse(samples: Block) -> NoReturn:
+    refuse_bad_value(samples.logits, samples.samples)
+    raise EnergyAlignError("a sample has -inf for every class: a row of logits needs at least one class in play.")

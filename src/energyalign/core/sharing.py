@@ -1,4 +1,8 @@
-"""From what the user wrote for `clusters` to a way of sharing shifts between classes."""
+"""Ways of sharing shifts between classes: from what the user wrote for `clusters`, and what `auto` tries.
+
+A sharing is either `Clusters`, known before anything is measured, or ``monotone``: then the clusters follow from the
+energies by isotonic regression.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from energyalign.core.arrays import Floats
+from energyalign.core.arrays import Bools, Floats
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import Evidence
@@ -16,11 +20,11 @@ Monotone: TypeAlias = Literal["monotone"]
 Sharing: TypeAlias = Clusters | Monotone
 SharingChoice: TypeAlias = str | int | Sequence[int] | Clusters
 
-MOST_JENKS_CLUSTERS = 10  # what `auto` tries
+MAX_JENKS_CLUSTERS = 10  # what `auto` tries
 
 
 def make_sharing(choice: SharingChoice, evidence: Evidence) -> Sharing:
-    """``per-class``, ``monotone``, a number of Jenks clusters, clusters, or the cluster of each class."""
+    """Read ``per-class``, ``monotone``, a number of Jenks clusters, clusters, or the cluster of each class."""
     if isinstance(choice, str) and choice.isdecimal():
         choice = int(choice)
     if isinstance(choice, Clusters):
@@ -30,7 +34,7 @@ def make_sharing(choice: SharingChoice, evidence: Evidence) -> Sharing:
     elif isinstance(choice, (Sequence, np.ndarray)) and not isinstance(choice, str):
         clusters = Clusters.given(choice, evidence.counts)
     elif choice == "per-class":
-        return _per_class(evidence)
+        return share_per_class(evidence)
     elif choice == "monotone":
         _need_counts(evidence, "clusters='monotone'")
         return "monotone"
@@ -46,22 +50,27 @@ def make_sharing(choice: SharingChoice, evidence: Evidence) -> Sharing:
     return clusters
 
 
+def name_of(sharing: Sharing) -> str:
+    """Return what a sharing is called in results."""
+    return sharing if isinstance(sharing, str) else sharing.name
+
+
 def sharings_to_try(evidence: Evidence) -> list[Sharing]:
-    """What `auto` compares: per class and, where training counts differ, monotone (first) and Jenks clusters."""
+    """List what `auto` compares: per class and, where training counts differ, monotone (first) and Jenks clusters."""
     if evidence.counts is None or np.ptp(evidence.counts) == 0:
-        return [_per_class(evidence)]
-    return ["monotone", _per_class(evidence), *jenks_to_try(evidence)]
+        return [share_per_class(evidence)]
+    return ["monotone", share_per_class(evidence), *jenks_to_try(evidence)]
 
 
 def jenks_to_try(evidence: Evidence) -> list[Sharing]:
-    """Natural breaks of the training counts into 2, 3, ... clusters."""
+    """List the natural breaks of the training counts into 2, 3, ... clusters."""
     counts = _need_counts(evidence, "clusters='jenks'")
-    most = min(MOST_JENKS_CLUSTERS, len(np.unique(counts)), max(2, evidence.n_classes - 1))
-    return [Clusters.jenks(counts, m) for m in range(min(2, most), most + 1)]
+    largest = min(MAX_JENKS_CLUSTERS, len(np.unique(counts)), max(2, evidence.n_classes - 1))
+    return [Clusters.jenks(counts, m) for m in range(min(2, largest), largest + 1)]
 
 
-def _per_class(evidence: Evidence) -> Clusters:
-    """The anchor is the rarest class in play."""
+def share_per_class(evidence: Evidence) -> Clusters:
+    """Give each class a shift of its own; the anchor is the rarest class in play."""
     counts = np.zeros(evidence.n_classes) if evidence.counts is None else evidence.counts
     return Clusters.per_class(evidence.n_classes, np.where(evidence.usable, counts, np.inf))
 
@@ -70,3 +79,36 @@ def _need_counts(evidence: Evidence, what: str) -> Floats:
     if evidence.counts is None:
         raise EnergyAlignError(f"{what} orders the classes by their training counts: pass counts=...")
     return evidence.counts
+
+
+def smooth(energies: Floats, standard_errors: Floats, counts: Floats, usable: Bools) -> tuple[Floats, Floats]:
+    """Find the energies nearest to those given that do not fall as the training count grows (isotonic regression).
+
+    A class the model saw more often should not have a smaller negative free energy; where noise says so,
+    neighbours are pooled. Each energy weighs by its precision, 1 / standard error². Classes that are not
+    `usable` take the value at their count; beyond the counts of all usable classes it goes on as theory says,
+    with the logarithm of the count.
+
+    Returns
+    -------
+    energies, standard_errors : arrays of shape (n_classes,)
+        Classes of one pool have one value and the standard error of the pool's weighted mean.
+    """
+    from sklearn.isotonic import IsotonicRegression
+
+    # An unknown error weighs next to nothing. Without errors (known energies) all weigh the same. A class measured
+    # far better than the median weighs at most a hundred times as much: one lucky error must not decide a pool.
+    errors = np.minimum(standard_errors[usable], 1e6)
+    floor = 0.1 * float(np.median(errors))
+    weights = 1.0 / np.maximum(errors, floor) ** 2 if floor > 0 else np.ones(len(errors))
+    regression = IsotonicRegression(increasing=True, out_of_bounds="clip")
+    regression.fit(counts[usable], energies[usable], sample_weight=weights)
+    smoothed = np.asarray(regression.predict(counts), dtype=np.float64)
+    nearest = np.clip(counts, counts[usable].min(), counts[usable].max())
+    smoothed += np.where(usable, 0.0, np.log(counts / nearest))
+    if floor == 0:
+        return smoothed, np.zeros_like(smoothed)
+    pool_of_usable = np.searchsorted(np.unique(smoothed[usable]), smoothed[usable])
+    precision = np.bincount(pool_of_usable, weights=weights)
+    pool = np.clip(np.searchsorted(np.unique(smoothed[usable]), smoothed), 0, len(precision) - 1)
+    return smoothed, 1.0 / np.sqrt(precision[pool])

@@ -10,6 +10,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from energyalign.core._engine.largest import largest_corrected
+from energyalign.core._io.atomic import atomic_write
+from energyalign.core._io.limited_text import read_text
 from energyalign.core.arrays import (
     Array,
     Floats,
@@ -19,13 +22,10 @@ from energyalign.core.arrays import (
     to_numpy,
     working_precision,
 )
-from energyalign.core.atomic import atomic_write
 from energyalign.core.checks import check_target_prior
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.largest import largest_corrected
-from energyalign.core.limited_text import read_text
-from energyalign.core.selection_record import Selection
+from energyalign.core.selection.record import Selection
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Shifts:
     target_prior : array of shape (n_classes,)
         The label distribution the corrected model is meant for.
     estimator : str
-        ``lse``, ``marginal``, ``prior`` or ``none``.
+        Name of the estimator.
     tau : float
         Scale of ``prior``.
     energies : array of shape (n_classes,) or None
@@ -162,7 +162,7 @@ class Shifts:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write JSON that a person can read, one class a line. An existing file is replaced as a whole."""
-        from energyalign.core.shifts_json import dump
+        from energyalign.core._io.shifts_json import dump
 
         text = dump(self)
         with atomic_write(path) as stream:
@@ -171,7 +171,7 @@ class Shifts:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Shifts:
         """Read what `save` wrote; anything else is refused with the reason."""
-        from energyalign.core.shifts_json import parse
+        from energyalign.core._io.shifts_json import parse
 
         try:
             text = read_text(path)

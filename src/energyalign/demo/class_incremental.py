@@ -15,19 +15,19 @@ from energyalign.demo.part import (
     Results,
     Run,
     Section,
-    Table,
     all_rows,
     command_for,
     seeds_of,
 )
-from energyalign.experiment.rows import Row
-from energyalign.incremental.config import IncrementalConfig
-from energyalign.incremental.correctors import STANDARD
-from energyalign.incremental.experiment import IncrementalExperiment
-from energyalign.incremental.methods import config_of, find_method
-from energyalign.incremental.presets import PRESETS
-from energyalign.incremental.stream import load_stream
-from energyalign.incremental.table import curves_of, step_table, summary_table
+from energyalign.experiments.correctors import STANDARD_IN_STEPS
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.incremental.config import IncrementalConfig
+from energyalign.experiments.incremental.experiment import IncrementalExperiment
+from energyalign.experiments.incremental.methods import config_of, find_method
+from energyalign.experiments.incremental.presets import PRESETS
+from energyalign.experiments.incremental.stream import load_stream
+from energyalign.report.tables.curves import curves_of
+from energyalign.report.tables.own import incremental_table, steps_table
 
 PRESET = PRESETS["digits-il-5"]
 
@@ -35,7 +35,7 @@ PRESET = PRESETS["digits-il-5"]
 class ClassIncremental:
     """Application I of the paper, with all seeds: one training each, for the teachers are corrected as in the paper."""
 
-    correctors: Sequence[str] = STANDARD
+    correctors: Sequence[str] = STANDARD_IN_STEPS
 
     def __init__(self, seeds: Sequence[int]) -> None:
         self.seeds = seeds
@@ -63,10 +63,7 @@ class ClassIncremental:
     def section(self, results: Results) -> Section:
         """Accuracy by step, and what it comes to."""
         rows = all_rows(results)
-        tables = [
-            Table(*step_table(rows), caption="Accuracy on all classes seen, %"),
-            Table(*summary_table(rows), caption="All steps together, and after the last"),
-        ]
+        tables = [steps_table(rows), incremental_table(rows)]
         said = [self._measured(), f"{self._lines()} {ranking(accuracies(rows))}"]
         return Section("Class-incremental: classes come in steps", tables, said)
 
@@ -88,7 +85,8 @@ class ClassIncremental:
         return (
             "All lines share one training for each seed: distillation from a teacher that is aligned as in the paper. "
             "Raw is the same network without the correction of its own step; ea and ea-marginal learn one shift of all "
-            f"new classes from the training images of the step, {EVIDENCE.per_class} draws of each class; prior has a "
+            f"new classes from the training images of the step, {EVIDENCE.per_class} draws of each class; "
+            "logit-adjustment has a "
             "shift of each class from the training counts alone."
         )
 
@@ -96,7 +94,7 @@ class ClassIncremental:
 def accuracies(rows: Sequence[Row]) -> dict[str, NDArray[np.float64]]:
     """In per cent, by corrector: (seeds, steps)."""
     return {
-        name: np.array([[100.0 * row["overall"] for row in curve.rows] for curve in curves])
+        name: np.array([[100.0 * row.overall for row in curve.rows] for curve in curves])
         for name, curves in curves_of(rows).items()
     }
 

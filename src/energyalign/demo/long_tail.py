@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from energyalign.core.metrics import shot_groups
-from energyalign.demo.part import CAVEAT, EVIDENCE, Results, Run, Section, Table, all_rows, command_for, seeds_of
-from energyalign.experiment.cells import mean_and_deviation
-from energyalign.experiment.rows import Row
-from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.correctors import STANDARD
-from energyalign.longtail.data import load_data
-from energyalign.longtail.experiment import LongTailExperiment
-from energyalign.longtail.presets import PRESETS
-from energyalign.longtail.table import COLUMNS
+from energyalign.demo.part import CAVEAT, EVIDENCE, Results, Run, Section, all_rows, command_for, seeds_of
+from energyalign.experiments.correctors import STANDARD
+from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.data import load_data
+from energyalign.experiments.longtail.experiment import LongTailExperiment
+from energyalign.experiments.longtail.presets import PRESETS
+from energyalign.report.tables.own import longtail_table
 
 PRESET = PRESETS["digits-lt-50"]
 HEADS = ("cosine", "linear")
@@ -55,22 +52,12 @@ class LongTail:
 
     def section(self, results: Results) -> Section:
         """A line of the table for each head and corrector."""
-        table = self._table(all_rows(results))
+        table = longtail_table(all_rows(results))
         return Section("Long tail: few images of most classes", [table], [self._measured()])
 
     @staticmethod
     def _config(head: str, seed: int) -> LongTailConfig:
-        return LongTailConfig.from_preset(replace(PRESET, head=head), seed=seed)
-
-    def _table(self, rows: Sequence[Row]) -> Table:
-        groups: dict[tuple[str, str], list[Row]] = {}
-        for row in rows:
-            groups.setdefault((row["config"]["head"], row["corrector"]), []).append(row)
-        lines = [
-            [*names, *(mean_and_deviation([row[c] for row in same]) for c in COLUMNS)] for names, same in groups.items()
-        ]
-        sizes = self._group_sizes()
-        return Table(["head", "accuracy, %", "overall", *(f"{c} ({sizes[c]})" for c in COLUMNS[1:])], lines)
+        return LongTailConfig.from_preset(PRESET.with_head(head), seed=seed)
 
     def _measured(self) -> str:
         sizes = self._group_sizes()

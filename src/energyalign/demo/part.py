@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from energyalign.experiment.evidence import EvidencePlan
-from energyalign.experiment.rows import Row
+from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.row import Row
+from energyalign.report.tables.model import PaperTable
 
 EVIDENCE = EvidencePlan()
 ALIGNED = "ea"
@@ -32,19 +33,11 @@ class Run(NamedTuple):
     experiment: Experiment
 
 
-class Table(NamedTuple):
-    """Lines of cells as they are to be read, and what they are of."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    caption: str = ""
-
-
 class Section(NamedTuple):
     """What is printed of one application: tables, and paragraphs that say what was measured."""
 
     title: str
-    tables: Sequence[Table]
+    tables: Sequence[PaperTable]
     paragraphs: Sequence[str]
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import torch
 
-from energyalign.core.atomic import atomic_write
+from energyalign.core._io.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
 from energyalign.demo.class_incremental import ClassIncremental
 from energyalign.demo.long_tail import LongTail
 from energyalign.demo.part import EVIDENCE, Part, Results, Section, all_rows
-from energyalign.experiment.rows import Row
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.stored import find_runs
 from energyalign.report.page.write import write_page
-from energyalign.report.runs import find_runs
 
 N_SEEDS = 3
 
@@ -44,7 +44,9 @@ def run_demo(out: str | Path, *, first_seed: int, say: Callable[[str], None]) ->
         results = [measure(part, out, say) for part in parts]
     sections = [part.section(of_part) for part, of_part in zip(parts, results, strict=True)]
     with atomic_write(out / "rows.jsonl") as stream:
-        stream.writelines(json.dumps(row, sort_keys=True) + "\n" for of_part in results for row in all_rows(of_part))
+        stream.writelines(
+            json.dumps(row.to_json(), sort_keys=True) + "\n" for of_part in results for row in all_rows(of_part)
+        )
     runs = find_runs([folder for of_part in results for folder in of_part])
     write_page(out / "report.html", runs, title="energyalign demo: digits")
     return DemoResult(sections, (out / "report.html", out / "rows.jsonl"))
@@ -58,17 +60,17 @@ def measure(part: Part, out: Path, say: Callable[[str], None]) -> Results:
         rows = run.experiment.run(run.folder, part.correctors, EVIDENCE)
         say(f"{run.name}: {_accuracies(rows)}")
         for row in rows:
-            step = f" after step {row['step']}" if "step" in row else ""
-            for concern in row["concerns"]:
-                say(f"  warning, {row['corrector']}{step}: {concern}")
+            step = f" after step {row.step}" if row.in_steps else ""
+            for concern in row.concerns:
+                say(f"  warning, {row.corrector}{step}: {concern}")
         results[run.folder] = rows
     return results
 
 
 def _accuracies(rows: Sequence[Row]) -> str:
     """After the last step, of rows that have steps."""
-    last = [row for row in rows if row.get("step") == rows[-1].get("step")]
-    return ", ".join(f"{row['corrector']} {100 * row['overall']:.1f}" for row in last)
+    last = [row for row in rows if row.step == rows[-1].step]
+    return ", ".join(f"{row.corrector} {100 * row.overall:.1f}" for row in last)
 
 
 def _made(folder: Path) -> Path:

@@ -14,8 +14,8 @@ import numpy as np
 from energyalign.core.errors import EnergyAlignError, reason_of, some_of
 
 BLOCK_BYTES = 16 * 2**20
-# A small file may unpack to gigabytes. What is read whole may be so many times the file, and so much besides.
-UNPACKED_TIMES, UNPACKED_BESIDES = 4, 32 * 2**20
+# A small file may unpack to gigabytes: what is read at once is limited to this multiple of its size, plus a constant.
+MAX_UNPACKED_TIMES, MAX_UNPACKED_BESIDES = 4, 32 * 2**20
 
 
 @contextlib.contextmanager
@@ -88,12 +88,17 @@ def refuse_objects(dtype: np.dtype[Any], name: str) -> None:
         )
 
 
+def max_unpacked(size: int) -> int:
+    """Return how many bytes may be unpacked at once from a file of `size` bytes."""
+    return MAX_UNPACKED_TIMES * size + MAX_UNPACKED_BESIDES
+
+
 def refuse_bomb(unpacked: int, size: int, name: str) -> None:
     """Refuse to unpack that many bytes at once out of a file of `size` bytes."""
-    most = UNPACKED_TIMES * size + UNPACKED_BESIDES
-    if unpacked > most:
+    limit = max_unpacked(size)
+    if unpacked > limit:
         raise EnergyAlignError(
-            f"{name} would take {unpacked:,} bytes at once, and at most {most:,} are unpacked from a file of "
+            f"{name} would take {unpacked:,} bytes at once, and at most {limit:,} are unpacked from a file of "
             f"{size:,}: write it again without compression."
         )
 

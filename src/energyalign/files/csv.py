@@ -68,14 +68,14 @@ def _lines(stream: TextIO, name: str) -> Iterator[str]:
         yield line
 
 
-def read_small(path: Path, most_columns: int) -> Iterator[tuple[int, list[str]]]:
+def read_small(path: Path, max_columns: int) -> Iterator[tuple[int, list[str]]]:
     """The rows, with their line numbers, of a file of one column or a few."""
     require_file(path, str(path))
     rows = records(path, str(path))
     first = list(itertools.islice(rows, 1))
     width = len(first[0][1]) if first else 0
-    if not 1 <= width <= most_columns:
-        expected = "one column" if most_columns == 1 else f"1 to {most_columns} columns, separated by commas,"
+    if not 1 <= width <= max_columns:
+        expected = "one column" if max_columns == 1 else f"1 to {max_columns} columns, separated by commas,"
         raise EnergyAlignError(f"{path} has {width} columns, but {expected} is expected.")
     return itertools.chain(first, rows)
 
@@ -135,7 +135,7 @@ class CsvShard:
         self.n_rows = sum(1 for _ in rows) + (not self._has_header)
         require_logits((self.n_rows, self.n_classes), self.dtype, name)
 
-    def cut(self, most_rows: int) -> list[Self]:  # noqa: ARG002
+    def cut(self, max_rows: int) -> list[Self]:  # noqa: ARG002
         """The whole: where a row begins is known only to who has read the rows before."""
         return [self]
 

@@ -116,14 +116,14 @@ class NpyShard:
         self.n_rows, self.n_classes = self._header.shape
         self.dtype = native(self._header.dtype)
 
-    def cut(self, most_rows: int) -> list[Self]:
+    def cut(self, max_rows: int) -> list[Self]:
         """The same rows as shards of at most so many."""
-        return [self._some_rows(first, most_rows) for first in range(0, self.n_rows, most_rows)]
+        return [self._some_rows(first, max_rows) for first in range(0, self.n_rows, max_rows)]
 
-    def _some_rows(self, first: int, most_rows: int) -> Self:
+    def _some_rows(self, first: int, max_rows: int) -> Self:
         some = copy.copy(self)
         some._first_row = self._first_row + first
-        some.n_rows = min(most_rows, self.n_rows - first)
+        some.n_rows = min(max_rows, self.n_rows - first)
         return some
 
     def read_labels(self) -> None:

@@ -58,7 +58,7 @@ class NpzShard:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_copy": None}  # temporary files belong to the process that made them
 
-    def cut(self, most_rows: int) -> list[Self]:  # noqa: ARG002
+    def cut(self, max_rows: int) -> list[Self]:  # noqa: ARG002
         """The whole: what is compressed can be read only from its beginning."""
         return [self]
 

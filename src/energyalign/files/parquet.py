@@ -21,7 +21,7 @@ from energyalign.files.checks import (
     require_logits,
     rows_per_block,
 )
-from energyalign.files.parquet_pages import refuse_false_pages
+from energyalign.files.parquet_trial import require_plausible_sizes
 
 KIND = "a .parquet file"
 
@@ -56,10 +56,10 @@ class ParquetShard:
             self._label = label_column(schema.names, name)
             self._lists = _list_column(self._arrow, schema, name, key)
             types, self._columns = self._layout(schema)
-            read = [*self._columns, *([] if self._label is None else [self._label])]
-            refuse_false_pages(path, name, read)
             # float16, the narrowest, decides nothing beside another type and serves when there is no column.
-            self.dtype: np.dtype[Any] = np.result_type(np.float16, *(one.to_pandas_dtype() for one in types))
+            self.dtype: np.dtype[Any] = np.result_type(np.float16, *(f"f{one.bit_width // 8}" for one in types))
+            wanted = [*self._columns, *([] if self._label is None else [self._label])]
+            require_plausible_sizes(file, path, name, wanted)
             self.n_classes = self._list_length(file) if self._lists else len(self._columns)
         self.class_names = None if self._lists else tuple(self._columns)
         require_logits((self.n_rows, self.n_classes), self.dtype, name)
@@ -71,12 +71,12 @@ class ParquetShard:
         """Not an attribute: a shard may be sent to another process, and a module cannot."""
         return import_pyarrow(self.name)
 
-    def cut(self, most_rows: int) -> list[Self]:
+    def cut(self, max_rows: int) -> list[Self]:
         """The same rows as shards of one row group or more, as many as have at most so many rows."""
         pieces: list[Self] = []
         first = 0
         for group, n_rows in enumerate(self._group_rows):
-            if pieces and pieces[-1].n_rows + n_rows <= most_rows:
+            if pieces and pieces[-1].n_rows + n_rows <= max_rows:
                 pieces[-1]._groups = range(pieces[-1]._groups.start, group + 1)
                 pieces[-1].n_rows += n_rows
             else:

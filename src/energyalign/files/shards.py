@@ -19,14 +19,13 @@ from energyalign.files.labels import label_indices
 from energyalign.files.npy import NpyShard
 from energyalign.files.npz import NpzShard
 from energyalign.files.parquet import ParquetShard
-from energyalign.files.spool import Spool
-from energyalign.files.stdin import DASH, STDIN, spool_stdin
+from energyalign.files.spool import DASH, STDIN, Spool, spool_stdin
 
 EXTENSIONS = (".npy", ".npz", ".parquet", ".csv")
 
 PART_BYTES = 16 * 2**20
-FEWEST_ROWS = 256
-MOST_SHARDS = 32  # in a part: to open a small file takes as long as to read it
+MIN_ROWS = 256
+MAX_SHARDS = 32  # in a part: to open a small file takes as long as to read it
 
 
 class Shard(Protocol):
@@ -47,7 +46,7 @@ class Shard(Protocol):
     def read_labels(self) -> NDArray[Any] | None:
         """The labels beside the logits as the file has them, numbers or text."""
 
-    def cut(self, most_rows: int) -> Sequence[Shard]:
+    def cut(self, max_rows: int) -> Sequence[Shard]:
         """The same rows as shards of at most so many, or of more where the format cannot be read from the middle."""
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
@@ -138,12 +137,12 @@ class ShardSet:
         """The same rows in parts for evidence. The cut depends on the files alone, not on who will read the parts."""
         row_bytes = self.n_classes * self.dtype.itemsize
         # What a pass finds in a part is some numbers per class: much less than the part only if that has many rows.
-        most_rows = max(FEWEST_ROWS, PART_BYTES // row_bytes)
+        max_rows = max(MIN_ROWS, PART_BYTES // row_bytes)
         parts: list[ShardPart] = []
         shards: list[Shard] = []
         rows = 0
-        for piece in (piece for shard in self._shards for piece in shard.cut(most_rows)):
-            if shards and (rows + piece.n_rows > most_rows or len(shards) == MOST_SHARDS):
+        for piece in (piece for shard in self._shards for piece in shard.cut(max_rows)):
+            if shards and (rows + piece.n_rows > max_rows or len(shards) == MAX_SHARDS):
                 parts.append(ShardPart(tuple(shards)))
                 rows, shards = 0, []
             rows += piece.n_rows

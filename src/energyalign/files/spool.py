@@ -1,9 +1,10 @@
-"""A temporary copy of a stream, for what can be read only once but is needed several times."""
+"""Temporary copies of what can be read only once but is needed several times, such as standard input."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
 import weakref
 from pathlib import Path
@@ -11,6 +12,11 @@ from typing import IO
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.files.checks import reading
+
+DASH = "-"
+STDIN = "standard input"
+
+_MAGIC = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"PK\x05\x06": ".npz", b"PAR1": ".parquet"}
 
 
 class Spool:
@@ -40,3 +46,20 @@ def _next_chunk(stream: IO[bytes], name: str, kind: str) -> bytes:
 def _remove(path: str) -> None:
     with contextlib.suppress(OSError):
         os.unlink(path)
+
+
+def spool_stdin() -> tuple[Spool, str]:
+    """Copy standard input to a temporary file; return it and the extension that its format would have.
+
+    Logits are streamed several times, and a pipe can be read once. What has none of the known first bytes is
+    taken for .csv, the one format without any.
+    """
+    if sys.stdin is None or sys.stdin.closed:
+        raise EnergyAlignError(f"{STDIN} is closed: pipe the logits into it, or name a file instead of `-`.")
+    spool = Spool(sys.stdin.buffer, STDIN, "a stream of bytes")
+    with spool.path.open("rb") as stream:
+        start = stream.read(8)
+    if not start:
+        raise EnergyAlignError(f"{STDIN} is empty: did the command before the pipe fail?")
+    extensions = (extension for magic, extension in _MAGIC.items() if start.startswith(magic))
+    return spool, next(extensions, ".csv")

@@ -10,13 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from energyalign.core._io.strict_json import read_json_file
 from energyalign.core.errors import EnergyAlignError, some_of
-from energyalign.files.checks import label_column, require_extension
-from energyalign.files.class_numbers import EXTENSIONS, read_numbers
-from energyalign.files.csv import read_small, text_array
-from energyalign.files.jsonfile import json_type, read_json
+from energyalign.files.checks import (
+    is_number,
+    label_column,
+    reading,
+    require_distinct,
+    require_extension,
+    require_file,
+)
+from energyalign.files.csv import not_a_number, read_small, text_array
 from energyalign.files.labels import label_indices
 from energyalign.files.npy import read_vector_file
+
+EXTENSIONS = (".npy", ".json", ".csv")
 
 
 def read_labels(path: str | Path, class_names: Sequence[str] | None = None) -> NDArray[np.int64]:
@@ -42,7 +50,7 @@ def read_labels(path: str | Path, class_names: Sequence[str] | None = None) -> N
         case ".json":
             values = _text_or_numbers(_read_list(path, "class indices or of class names"))
         case _:
-            cells = text_array(cells[0] for _, cells in read_small(path, most_columns=1))
+            cells = text_array(cells[0] for _, cells in read_small(path, max_columns=1))
             values = cells[1:] if label_column(cells[:1].tolist(), str(path)) else cells
     return label_indices(values, class_names, str(path))
 
@@ -63,7 +71,7 @@ def read_counts(path: str | Path) -> tuple[NDArray[np.float64], tuple[str, ...] 
     class_names : tuple of str, or None
         In the order of the counts, if the file names the classes.
     """
-    return read_numbers(Path(path))
+    return _read_numbers(Path(path))
 
 
 def read_prior(path: str | Path, class_names: Sequence[str] | None) -> NDArray[np.float64]:
@@ -72,7 +80,7 @@ def read_prior(path: str | Path, class_names: Sequence[str] | None) -> NDArray[n
     The file has the forms of `read_counts`. If it names its classes and `class_names` are given, the weights
     come back in the order of `class_names`.
     """
-    values, names = read_numbers(Path(path))
+    values, names = _read_numbers(Path(path))
     if names is None or class_names is None:
         return values
     return in_class_order(values, names, class_names, str(path))
@@ -115,9 +123,9 @@ def read_assignment(path: str | Path) -> tuple[int, ...]:
 
 
 def _read_list(path: Path, of_what: str) -> list[Any]:
-    content = read_json(path)
+    content = _read_json(path)
     if not isinstance(content, list):
-        raise EnergyAlignError(f"{path} holds a JSON {json_type(content)}, but a list of {of_what} is expected.")
+        raise EnergyAlignError(f"{path} holds a JSON {_json_type(content)}, but a list of {of_what} is expected.")
     if not content:
         raise EnergyAlignError(f"{path} holds an empty list, but a list of {of_what} is expected.")
     return content
@@ -128,3 +136,75 @@ def _text_or_numbers(values: list[Any]) -> NDArray[Any]:
     if all(type(value) in (int, float) for value in values):
         return np.array(values)
     return np.array(values, dtype=object)
+
+
+def _read_numbers(path: Path) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
+    """Numbers that are finite and not negative, and the names that stand beside them."""
+    names: tuple[str, ...] | None = None
+    match require_extension(path, EXTENSIONS):
+        case ".npy":
+            values = read_vector_file(path)
+            if values.dtype.kind not in "iuf":
+                raise EnergyAlignError(f"{path} holds {values.dtype}, but numbers are expected: save numbers.")
+            values = values.astype(np.float64)
+        case ".json":
+            names, values = _from_json(path)
+        case _:
+            names, values = _from_csv(path)
+    if names is not None:
+        require_distinct(names, str(path))
+    if not len(values):
+        raise EnergyAlignError(f"{path} holds no numbers: write one for each class.")
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        first = int(np.argmax(bad))
+        where = f"position {first} (counted from 0)" if names is None else f"class {names[first]!r}"
+        raise EnergyAlignError(f"{path}: {values[first]} for {where}, but a finite number >= 0 is expected.")
+    return values, names
+
+
+def _from_json(path: Path) -> tuple[tuple[str, ...] | None, NDArray[np.float64]]:
+    content = _read_json(path)
+    if not isinstance(content, (list, dict)):
+        raise EnergyAlignError(
+            f"{path} holds a JSON {_json_type(content)}, but a list of numbers or an object of name and "
+            "number is expected."
+        )
+    names = tuple(content) if isinstance(content, dict) else None
+    values = list(content.values()) if isinstance(content, dict) else content
+    for where, value in zip(names or range(len(values)), values, strict=True):
+        if type(value) not in (int, float):
+            raise EnergyAlignError(f"{path}: {reprlib.repr(value)} for class {where!r} is not a number.")
+    with reading(str(path), "a file of numbers"):  # an integer may be too large for any float
+        return names, np.array(values, dtype=np.float64)
+
+
+def _from_csv(path: Path) -> tuple[tuple[str, ...] | None, NDArray[np.float64]]:
+    rows = list(read_small(path, max_columns=2))
+    if _is_word(rows[0][1][-1]):
+        del rows[0]
+    for line, cells in rows:
+        if not is_number(cells[-1]):
+            raise EnergyAlignError(f"{path}, line {line}: {not_a_number(cells[-1])}")
+    numbers = np.array([float(cells[-1]) for _, cells in rows])
+    named = bool(rows) and len(rows[0][1]) == 2
+    return (tuple(cells[0].strip() for _, cells in rows) if named else None), numbers
+
+
+def _is_word(cell: str) -> bool:
+    """Whether this is a column's name. A mistyped number has a digit in it and must not pass for one."""
+    letters = any(character.isalpha() for character in cell)
+    return letters and not any(character.isdigit() for character in cell) and not is_number(cell)
+
+
+def _read_json(path: Path) -> Any:
+    """The value in a JSON file."""
+    require_file(path, str(path))
+    with reading(str(path), "JSON in UTF-8"):
+        return read_json_file(path)
+
+
+def _json_type(content: object) -> str:
+    """What JSON calls the type of a value that was read from it."""
+    names = {dict: "object", list: "list", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(content), "number")

@@ -12,11 +12,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from energyalign.core.atomic import atomic_write
+from energyalign.core._io.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
 from energyalign.files.checks import native, require_extension
 from energyalign.files.sinks import Layout, Write, csv_sink, npy_sink, parquet_sink
-from energyalign.files.stdin import DASH
+from energyalign.files.spool import DASH
 
 STDOUT = "standard output"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 
-from energyalign.core.atomic import atomic_write, refuse_unwritable
+from energyalign.core._io.atomic import atomic_write, refuse_unwritable
 from energyalign.core.errors import EnergyAlignError
 from energyalign.files.checks import reading, require_file
 from energyalign.onnx.external_data import external_files, external_tensors, pack

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from energyalign.core.atomic import atomic_write
+from energyalign.core._io.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
 from energyalign.report.crowded import crowds_as_pixels
 

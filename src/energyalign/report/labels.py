@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.names import shown
-from energyalign.report.runs import StoredRun
 
 Facet = Callable[[StoredRun], str]
 
 
 def optimizer_name(run: StoredRun) -> str:
     """As the paper tells them apart."""
-    optimizer = run.config["recipe"]["optimizer"]
+    optimizer = run.config.optimizer
     if "momentum" not in optimizer:
         return str(optimizer["kind"])
     return f"{optimizer['kind']} with{'' if optimizer['momentum'] else 'out'} momentum"
 
 
 _COMMON: tuple[Facet, ...] = (
-    lambda run: str(run.config["name"]),
-    lambda run: str(run.rows[0]["learner"]),
-    lambda run: f"{run.config['head']} head",
-    lambda run: str(run.config["backbone"]),
+    lambda run: str(run.config.name),
+    lambda run: str(run.rows[0].learner),
+    lambda run: f"{run.config.head} head",
+    lambda run: str(run.config.backbone),
 )
 _OTHERS: tuple[Facet, ...] = (
-    lambda run: f"memory {run.rows[0]['memory']}" if run.is_incremental else "",
-    lambda run: f"fed back: {run.rows[0]['fed_back']}" if run.is_incremental else "",
-    lambda run: f"held out: {run.config['held_out']:g}" if run.is_incremental else "",
+    lambda run: f"memory {run.rows[0].memory}" if run.in_steps else "",
+    lambda run: f"fed back: {run.rows[0].fed_back}" if run.in_steps else "",
+    lambda run: f"held out: {run.config.held_out:g}" if run.in_steps else "",
     optimizer_name,
-    lambda run: f"{run.config['recipe']['epochs']} epochs",
+    lambda run: f"{run.config.epochs} epochs",
 )
 
 
 def full_name(run: StoredRun) -> str:
     """What a training is, whatever others there are: ``ce, cosine head``."""
-    words = [facet(run) for facet in (*_COMMON[1:3], *(_OTHERS[:2] if run.is_incremental else ()))]
+    words = [facet(run) for facet in (*_COMMON[1:3], *(_OTHERS[:2] if run.in_steps else ()))]
     return shown(", ".join(words))
 
 
@@ -51,7 +51,7 @@ def labels_of(runs: Sequence[StoredRun]) -> list[str]:
                 for index in members:
                     words[index] = (*words[index], told[index])
     labels = [", ".join(filter(None, said)) for said in words]
-    return [shown(label or run.rows[0]["learner"]) for label, run in zip(labels, runs, strict=True)]
+    return [shown(label or run.rows[0].learner) for label, run in zip(labels, runs, strict=True)]
 
 
 def seeds_and_settings(runs: Sequence[StoredRun], seeds: Sequence[int], *others: str) -> str:
@@ -65,7 +65,7 @@ def seeds_and_settings(runs: Sequence[StoredRun], seeds: Sequence[int], *others:
 
 def _any_setting(runs: Sequence[StoredRun]) -> list[Facet]:
     """Whatever else may differ: ``lr 0.05``."""
-    settings = {id(run): _leaves(run.config) for run in runs}
+    settings = {id(run): _leaves(run.config.values) for run in runs}
 
     def told(key: str) -> Facet:
         return lambda run: f"{key.rpartition('.')[2].replace('_', ' ')} {settings[id(run)].get(key, '-')}"
@@ -73,7 +73,7 @@ def _any_setting(runs: Sequence[StoredRun]) -> list[Facet]:
     return [told(key) for key in sorted({key for leaves in settings.values() for key in leaves} - {"seed"})]
 
 
-def _leaves(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
+def _leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in config.items():
         found |= _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": str(value)}

@@ -6,19 +6,19 @@ import contextlib
 import re
 from pathlib import Path
 
-from energyalign.report.runs import StoredRun
+from energyalign.experiments.engine.stored import StoredRun
 
 _CHECKPOINT = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
 
 
 def how_far(run: StoredRun) -> str:
     """For example ``step 3 of 5, epoch 12 of 60``; empty once there are rows of the last step."""
-    if run.rows and (not run.is_incremental or run.rows_at()[0]["step"] == run.n_steps):
+    if run.rows and (not run.in_steps or run.rows_at()[0].step == run.n_steps):
         return ""
-    done = run.rows_at()[0]["step"] if run.rows else 0
-    words = [f"step {done + 1} of {run.n_steps}"] if run.is_incremental else []
+    done = run.rows_at()[0].step if run.rows else 0
+    words = [f"step {done + 1} of {run.n_steps}"] if run.in_steps else []
     epoch = _epoch(run)
-    words.append("nothing saved yet" if epoch is None else f"epoch {epoch} of {run.config['recipe']['epochs']}")
+    words.append("nothing saved yet" if epoch is None else f"epoch {epoch} of {run.config.epochs}")
     return ", ".join(words)
 
 
@@ -36,4 +36,4 @@ def _epoch(run: StoredRun) -> int | None:
             saved.append(((folder / name).stat().st_mtime_ns, name))
     if not saved:
         return None
-    return min(int(max(saved)[1].split("-")[1]), int(run.config["recipe"]["epochs"]))
+    return min(int(max(saved)[1].split("-")[1]), int(run.config.epochs))

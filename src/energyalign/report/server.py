@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.stored import StoredRun, find_runs
 from energyalign.report.page.pictures import Pictures, draw_pictures
 from energyalign.report.page.write import page_of
 from energyalign.report.progress import checkpoints_of
-from energyalign.report.runs import StoredRun, find_runs
 from energyalign.report.trainings import Training
 
 HOST = "127.0.0.1"

@@ -24,17 +24,18 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    estimator : {"auto", "lse", "marginal", "prior", "none"}
-        How class energies are measured.
-    clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters
+    estimator : str, default="auto"
+        How class energies are measured: a name of `energyalign.core.estimators.ESTIMATORS`, or ``auto``, which compares
+        all that apply and takes what the evidence supports.
+    clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters, default="auto"
         Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
         the number of them that scores best, as in the paper.
     target_prior : array of shape (n_classes,), optional
         The label distribution to predict for; uniform if not given.
-    evidence : {"training", "out-of-fold", "held-out"}
+    evidence : {"training", "out-of-fold", "held-out"}, default="training"
         Whether the model behind the logits was trained on these very samples. `auto` needs to know: on
         ``training`` samples a model is right about nearly everything, so accuracy there cannot choose.
-    tau : float
+    tau : float, default=1.0
         Scale of estimator ``prior``.
     classes : array of shape (n_classes,), optional
         The label of each column. Not needed for labels 0..n_classes-1, nor when every class has a label in `y`.

@@ -100,7 +100,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         """
         base = LogisticRegression() if self.estimator is None else self.estimator
         frozen = isinstance(base, FrozenEstimator)
-        kind = self._evidence_kind(frozen)
+        kind = self._choose_kind(frozen)
         X, y = indexable(X, y)
         labels = column_or_1d(y, warn=True)
         assert_all_finite(labels, input_name="y")
@@ -131,7 +131,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         )
         return self
 
-    def _evidence_kind(self, frozen: bool) -> EvidenceKind:
+    def _choose_kind(self, frozen: bool) -> EvidenceKind:
         known = ("auto", "out-of-fold", "training", "held-out")
         if self.evidence not in known:
             raise EnergyAlignError(f"unknown evidence {self.evidence!r}: choose {', '.join(known)}.")

@@ -12,7 +12,7 @@ from energyalign.core.errors import EnergyAlignError
 
 # A forest or a tree says exactly 0 for a class it did not see in a leaf. That is less a certainty than a lack of
 # samples, so that probabilities are not taken to be smaller than this.
-SMALLEST_PROBABILITY = 1e-6
+MIN_PROBABILITY = 1e-6
 
 
 def class_logits(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> Floats:
@@ -44,7 +44,7 @@ def _scores(classifier: Any, X: Any, n_classes: int) -> Floats:
             "decision_function (of one-versus-rest shape, for SVC decision_function_shape='ovr') or predict_proba."
         )
     probabilities = np.asarray(classifier.predict_proba(X), dtype=np.float64)
-    clipped = np.maximum(probabilities, SMALLEST_PROBABILITY)
+    clipped = np.maximum(probabilities, MIN_PROBABILITY)
     return np.asarray(np.log(clipped / clipped.sum(axis=1, keepdims=True)))
 
 

@@ -10,7 +10,6 @@ from scipy.special import logsumexp
 
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.estimate import estimate
 from energyalign.core.estimators.lse import Lse
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
@@ -21,17 +20,17 @@ HAND = np.log([[1.0, 2, 0.25], [3, 2, 0.25], [4, 2, 0.5], [8, 2, 1]])
 
 class TestByHand:
     def test_per_class(self) -> None:
-        shifts = estimate(Evidence.from_arrays(HAND), Lse(), Clusters((0, 1, 2), anchor=1)).shifts
+        shifts = Lse().estimate(Evidence.from_arrays(HAND), Clusters((0, 1, 2), anchor=1)).shifts
         # log(8 / 16), 0, log(8 / 2)
         assert shifts == pytest.approx([-0.6931471805599453, 0.0, 1.3862943611198906], abs=1e-14)
 
     def test_cluster_form(self) -> None:
-        shifts = estimate(Evidence.from_arrays(HAND), Lse(), Clusters((0, 1, 0), anchor=1)).shifts
+        shifts = Lse().estimate(Evidence.from_arrays(HAND), Clusters((0, 1, 0), anchor=1)).shifts
         # log 8 - (log 16 + log 2) / 2 = log √2: a mean of energies, not the energy of a mean
         assert shifts == pytest.approx([0.34657359027997264, 0.0, 0.34657359027997264], abs=1e-14)
 
     def test_anchor_cluster_of_several_classes(self) -> None:
-        shifts = estimate(Evidence.from_arrays(HAND), Lse(), Clusters((0, 0, 1), anchor=0)).shifts
+        shifts = Lse().estimate(Evidence.from_arrays(HAND), Clusters((0, 0, 1), anchor=0)).shifts
         # (log 16 + log 8) / 2 - log 2 = 2.5 log 2
         assert shifts == pytest.approx([0.0, 0.0, 1.7328679513998633], abs=1e-14)
 
@@ -64,7 +63,7 @@ def test_per_class_makes_all_energies_equal(
     logits = rng.normal(size=(n_samples, n_classes)) * scale + rng.normal(size=n_classes) * scale
     labels = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, n_samples - n_classes)])
     evidence = Evidence.from_arrays(logits, labels if labelled else None)
-    shifts = estimate(evidence, Lse(), Clusters.per_class(n_classes)).shifts
+    shifts = Lse().estimate(evidence, Clusters.per_class(n_classes)).shifts
     weights = 1 / np.bincount(labels)[labels] if labelled else np.ones(n_samples)
     aligned = logsumexp(logits + shifts, axis=0, b=weights[:, None])  # from scratch, on the corrected logits
     assert np.ptp(aligned) <= 1e-6
@@ -75,7 +74,7 @@ def test_clusters_have_equal_mean_energies(seed: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
     logits = rng.normal(size=(30, 7)) * scale
     clusters = Clusters((0, 1, 1, 2, 2, 2, 0), anchor=int(rng.integers(3)))
-    shifts = estimate(Evidence.from_arrays(logits), Lse(), clusters).shifts
+    shifts = Lse().estimate(Evidence.from_arrays(logits), clusters).shifts
     aligned = logsumexp(logits + shifts, axis=0)
     means = [aligned[clusters.indices == k].mean() for k in range(3)]
     assert np.ptp(means) <= 1e-6
@@ -84,7 +83,7 @@ def test_clusters_have_equal_mean_energies(seed: int, scale: float) -> None:
 
 def test_single_precision_logits_are_aligned_to_single_precision() -> None:
     logits = (np.random.default_rng(0).normal(size=(5000, 10)) * 5).astype(np.float32)
-    shifts = estimate(Evidence.from_arrays(logits), Lse(), Clusters.per_class(10)).shifts
+    shifts = Lse().estimate(Evidence.from_arrays(logits), Clusters.per_class(10)).shifts
     assert np.ptp(logsumexp(logits.astype(np.float64) + shifts, axis=0)) <= 1e-6
 
 
@@ -92,16 +91,16 @@ class TestClassesWithoutEvidence:
     def test_alone_they_are_refused_by_name(self) -> None:
         evidence = Evidence.from_arrays(HAND, [0, 0, 1, 1], class_names=["cat", "dog", "emu"])
         with pytest.raises(EnergyAlignError, match=r"no evidence for class emu: .*clusters='monotone'.*'prior'"):
-            estimate(evidence, Lse(), Clusters.per_class(3))
+            Lse().estimate(evidence, Clusters.per_class(3))
 
     def test_in_a_cluster_they_take_the_shift_of_those_that_have_some(self) -> None:
         labels = np.array([0, 0, 1, 1])
-        shifts = estimate(Evidence.from_arrays(HAND, labels), Lse(), Clusters((0, 1, 1))).shifts
+        shifts = Lse().estimate(Evidence.from_arrays(HAND, labels), Clusters((0, 1, 1))).shifts
         energies = logsumexp(HAND, axis=0)
         assert shifts == pytest.approx([0, energies[0] - energies[1], energies[0] - energies[1]], abs=1e-14)
 
     def test_a_masked_class_has_no_say_in_its_cluster(self) -> None:
         masked = np.column_stack([HAND, np.full(4, -np.inf)])
-        shifts = estimate(Evidence.from_arrays(masked), Lse(), Clusters((0, 1, 1, 1))).shifts
-        without = estimate(Evidence.from_arrays(HAND), Lse(), Clusters((0, 1, 1))).shifts
+        shifts = Lse().estimate(Evidence.from_arrays(masked), Clusters((0, 1, 1, 1))).shifts
+        without = Lse().estimate(Evidence.from_arrays(HAND), Clusters((0, 1, 1))).shifts
         assert shifts == pytest.approx([*without, 0.0], abs=1e-14)

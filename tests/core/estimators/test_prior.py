@@ -10,7 +10,6 @@ from scipy.special import logsumexp
 
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.estimate import estimate
 from energyalign.core.estimators.lse import Lse
 from energyalign.core.estimators.prior import Prior
 from energyalign.core.evidence import Evidence
@@ -20,7 +19,7 @@ COUNTS = [60.0, 30.0, 10.0]
 
 
 def shifts_of(prior: Prior, clusters: Clusters) -> np.ndarray:
-    return estimate(Evidence.from_arrays(np.zeros((2, 3)), counts=COUNTS), prior, clusters).shifts
+    return prior.estimate(Evidence.from_arrays(np.zeros((2, 3)), counts=COUNTS), clusters).shifts
 
 
 def test_minus_the_logarithm_of_the_training_prior() -> None:
@@ -46,7 +45,7 @@ def test_clusters_take_the_mean_of_their_logarithms() -> None:
 
 def test_nothing_is_uncertain_about_known_counts() -> None:
     evidence = Evidence.from_arrays(np.zeros((2, 3)), counts=COUNTS)
-    assert estimate(evidence, Prior(), Clusters.per_class(3)).standard_errors.tolist() == [0, 0, 0]
+    assert Prior().estimate(evidence, Clusters.per_class(3)).standard_errors.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("sharing", ["per-class", "monotone", 2, [0, 0, 1, 1, 2]])
@@ -59,13 +58,13 @@ def test_equals_lse_when_energies_are_the_log_prior_plus_a_constant(
     logits = rng.normal(size=(40, 5)) * 3
     logits += np.log(counts / counts.sum()) + constant - logsumexp(logits, axis=0)
     evidence = Evidence.from_arrays(logits, counts=counts)
-    measured, known = (estimate(evidence, e, make_sharing(sharing, evidence)).shifts for e in (Lse(), Prior()))
+    measured, known = (e.estimate(evidence, make_sharing(sharing, evidence)).shifts for e in (Lse(), Prior()))
     np.testing.assert_allclose(measured, known, atol=1e-11)
 
 
 def test_counts_are_needed() -> None:
     with pytest.raises(EnergyAlignError, match="'prior' needs the training counts per class: pass counts="):
-        estimate(Evidence.from_arrays(np.zeros((2, 3))), Prior(), Clusters.per_class(3))
+        Prior().estimate(Evidence.from_arrays(np.zeros((2, 3))), Clusters.per_class(3))
 
 
 @pytest.mark.parametrize("tau", [np.nan, np.inf, -np.inf])

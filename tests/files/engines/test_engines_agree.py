@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from energyalign import EnergyAlignError, Evidence, fit_shifts
+from energyalign.core._engine.parts import IN_TURN
+from energyalign.core._engine.threads import Threads
+from energyalign.core._io.shifts_json import dump
 from energyalign.core.before_after import before_and_after, scores_with
-from energyalign.core.parts import IN_TURN
-from energyalign.core.shifts_json import dump
-from energyalign.core.target_estimation import estimate_target_prior
-from energyalign.core.threads import Threads
+from energyalign.core.target_prior import estimate_target_prior
 from energyalign.files import open_shards
 from energyalign.files.engines import open_engine
 
@@ -59,9 +59,9 @@ def test_random_shards_and_cuts(pools: dict[int, Any], monkeypatch: pytest.Monke
     dtype = data.draw(st.sampled_from([np.float16, np.float32, np.float64]), "dtype")
     logits = (rng.normal(size=(n_rows, 5)) + 2 * np.eye(5)[labels] + np.log(COUNTS)).astype(dtype)
     cuts = sorted(data.draw(st.sets(st.integers(1, n_rows - 1), max_size=12), "cuts"))
-    monkeypatch.setattr("energyalign.files.shards.FEWEST_ROWS", data.draw(st.integers(10, 50), "rows of a part"))
+    monkeypatch.setattr("energyalign.files.shards.MIN_ROWS", data.draw(st.integers(10, 50), "rows of a part"))
     monkeypatch.setattr("energyalign.files.shards.PART_BYTES", 1)
-    monkeypatch.setattr("energyalign.files.shards.MOST_SHARDS", data.draw(st.integers(1, 4), "shards of a part"))
+    monkeypatch.setattr("energyalign.files.shards.MAX_SHARDS", data.draw(st.integers(1, 4), "shards of a part"))
     estimator = data.draw(st.sampled_from(["auto", "lse", "marginal", "prior"]), "estimator")
     clusters = data.draw(st.sampled_from(["auto", "per-class", "monotone", "2"]), "clusters")
     known = data.draw(st.sampled_from([labels, None]), "labels")
@@ -107,7 +107,7 @@ def test_every_format_is_sent_to_other_processes(tmp_path: Path, pools: dict[int
     pd.DataFrame(logits[150:], columns=names).to_csv(tmp_path / "5.csv", index=False)
     shards = open_shards(sorted(tmp_path.iterdir()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("energyalign.files.shards.FEWEST_ROWS", 20)
+        patch.setattr("energyalign.files.shards.MIN_ROWS", 20)
         patch.setattr("energyalign.files.shards.PART_BYTES", 1)
         parts = shards.parts()
     # The .npy by rows, the .parquet by groups of rows, the others whole; small ones beside each other.
@@ -137,8 +137,8 @@ def test_the_first_bad_value_is_named_by_its_place_in_the_whole(
     logits = np.zeros((300, 3))
     logits[250, 1], logits[133, 2] = np.inf, np.nan
     paths = write_shards(tmp_path, logits, [100, 200])
-    monkeypatch.setattr("energyalign.files.shards.MOST_SHARDS", 1)
-    monkeypatch.setattr("energyalign.core.threads.FEWEST_NUMBERS", 1)
+    monkeypatch.setattr("energyalign.files.shards.MAX_SHARDS", 1)
+    monkeypatch.setattr("energyalign.core._engine.threads.MIN_NUMBERS", 1)
     shards = open_shards(paths)
     with threadpool_limits(2, user_api="blas"), Threads() as threads:
         evidence = Evidence.from_parts(shards.parts(), 3, engine=threads if how == "threads" else pools[2])

@@ -9,18 +9,18 @@ import pytest
 import torch
 from drawn import Stored
 
-from energyalign.experiment.evidence import EvidencePlan
-from energyalign.incremental.experiment import IncrementalExperiment
-from energyalign.incremental.methods import config_of
-from energyalign.incremental.methods import find_method as find_incremental
-from energyalign.incremental.presets import PRESETS as INCREMENTAL
-from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.correctors import STANDARD
-from energyalign.longtail.data import load_data
-from energyalign.longtail.experiment import LongTailExperiment
-from energyalign.longtail.presets import PRESETS
-from energyalign.report.runs import measured_runs
-from energyalign.train.recipe import Adam
+from energyalign.experiments.correctors import STANDARD
+from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.stored import measured_runs
+from energyalign.experiments.incremental.experiment import IncrementalExperiment
+from energyalign.experiments.incremental.methods import config_of
+from energyalign.experiments.incremental.methods import find_method as find_incremental
+from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
+from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.data import load_data
+from energyalign.experiments.longtail.experiment import LongTailExperiment
+from energyalign.experiments.longtail.presets import PRESETS
+from energyalign.experiments.train.recipe import Adam
 
 EVIDENCE = EvidencePlan(5)
 
@@ -52,7 +52,7 @@ def incremental(tmp_path_factory: pytest.TempPathFactory) -> Stored:
     folder: Path = tmp_path_factory.mktemp("incremental")
     preset = INCREMENTAL["digits-il-5"]
     preset = replace(preset, recipe=preset.recipe.lasting(1))
-    for method, correctors in (("ea", ("raw", "ea", "ea-marginal", "prior")), ("ea-linear", ("raw", "ea"))):
+    for method, correctors in (("ea", ("raw", "ea", "ea-marginal", "logit-adjustment")), ("ea-linear", ("raw", "ea"))):
         experiment = IncrementalExperiment(config_of(find_incremental(method), preset, seed=0))
         experiment.run(folder / method / "seed-0", correctors, EVIDENCE)
     return Stored(folder, measured_runs([folder]))

@@ -33,13 +33,13 @@ def test_mean_over_seeds_most_images_first(long_tail: Stored) -> None:
     np.testing.assert_allclose(bar.get_yticks(), np.log1p(shown))
 
 
-def test_steps_show_their_stored_matrix_and_divide_old_from_new(incremental: Stored) -> None:
+def test_steps_show_their_stored_predictions_and_divide_old_from_new(incremental: Stored) -> None:
     (run,) = incremental.below("ea")
     figure = FIGURES["confusion"].draw([run])
-    files = ("confusion-raw", "confusion-ea-one-5")
-    for axes, name in zip(panels(figure), files, strict=True):
-        stored = load_file(run.path / "step-05" / f"{name}.safetensors")["confusion"]
-        np.testing.assert_allclose(image(axes), np.log1p(stored))
+    _, labels = logits(run.path / "step-05")
+    for axes, name in zip(panels(figure), ("raw", "ea-one-5"), strict=True):
+        stored = load_file(run.path / "step-05" / "predictions" / f"{name}.safetensors")["predictions"]
+        np.testing.assert_allclose(image(axes), np.log1p(confusion_matrix(labels, stored)))
         across, down = axes.lines
         assert list(across.get_ydata()) == [7.5, 7.5]
         assert list(down.get_xdata()) == [7.5, 7.5]

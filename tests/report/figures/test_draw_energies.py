@@ -69,7 +69,7 @@ def test_a_thousand_classes_are_a_thin_line_without_names(tmp_path: Path) -> Non
 def test_trainings_without_both_rows_are_named(incremental: Stored) -> None:
     """A note, not silence; and an error if there is nothing else."""
     complete, other = incremental.below("ea")[0], incremental.below("ea-linear")[0]
-    raw_only = type(other)(other.path, other.config, [each for each in other.rows if each["corrector"] == "raw"])
+    raw_only = type(other)(other.path, other.config, [each for each in other.rows if each.corrector == "raw"])
     figure = FIGURES["energies"].draw([complete, raw_only])
     assert figure.get_supxlabel() == "Not shown, for want of rows of raw and ea: linear head."
     assert len(panels(figure)) == 2

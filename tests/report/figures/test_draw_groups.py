@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from drawn import Stored, heights, is_labelled, panels, row
 
@@ -41,7 +43,7 @@ def test_old_and_new_classes_of_several_trainings(incremental: Stored) -> None:
 
 def test_a_group_without_classes_is_a_dash(long_tail: Stored) -> None:
     run = long_tail.below("b-linear")[0]
-    rows = [{**each, "many": None, "counts": [50] * 10} for each in run.rows]
+    rows = [replace(each, many=None, counts=(50,) * 10) for each in run.rows]
     (axes,) = panels(FIGURES["groups"].draw([type(run)(run.path, run.config, rows)]))
     assert [text.get_text() for text in axes.texts[::4]] == ["–", "–"]
     assert heights(axes)[::4] == [0, 0]

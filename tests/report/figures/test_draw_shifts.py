@@ -33,13 +33,15 @@ def test_every_corrector_that_measures_shifts(long_tail: Stored) -> None:
 
 def test_shifts_of_a_step(incremental: Stored) -> None:
     (run,) = incremental.below("ea")
-    axes = panels(FIGURES["shifts"].draw([run]))[0]
+    drawn = panels(FIGURES["shifts"].draw([run]))
+    assert sorted(axes.get_title() for axes in drawn) == ["ea", "ea-marginal"]  # raw and logit adjustment measure none
+    axes = drawn[0]
     shifts = np.array(row(run.path, "ea", 5)["shifts"])
     np.testing.assert_allclose(line(axes, "shift of a class")[1], shifts - shifts.mean(), atol=1e-9)
 
 
 def test_without_measured_shifts(long_tail: Stored) -> None:
     run = long_tail.below("b-linear")[0]
-    rows = [each for each in run.rows if each["corrector"] in ("raw", "tau-norm")]
+    rows = [each for each in run.rows if each.corrector in ("raw", "tau-norm")]
     with pytest.raises(EnergyAlignError, match="energyalign longtail DATASET --corrector ea"):
         FIGURES["shifts"].draw([type(run)(run.path, run.config, rows)])

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from drawn import Stored, error_bars, is_labelled, line, panels, row
+from matplotlib.figure import Figure
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.row import Settings
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.figures import FIGURES
-from energyalign.report.runs import StoredRun
+from energyalign.report.figures.step_curves import draw_curves, looks_of
+from energyalign.report.tables.curves import curves_of
 
 
 @pytest.mark.parametrize(("place", "column", "label"), [(0, "overall", "top-1"), (1, "top5", "top-5")])
@@ -18,7 +24,7 @@ def test_every_corrector_has_a_curve(incremental: Stored, place: int, column: st
     axes = panels(figure)[place]
     assert is_labelled(figure)
     assert axes.get_ylabel() == f"{label} accuracy, %"
-    for corrector in ("raw", "ea", "ea-marginal", "prior"):
+    for corrector in ("raw", "ea", "ea-marginal", "logit-adjustment"):
         x, y = line(axes, corrector)
         np.testing.assert_allclose(y, [100 * row(run.path, corrector, step)[column] for step in range(1, 6)])
         np.testing.assert_allclose(x.round(), range(1, 6))  # moved aside by less than half a step
@@ -26,16 +32,26 @@ def test_every_corrector_has_a_curve(incremental: Stored, place: int, column: st
 
 def test_a_seed_that_is_not_finished_counts_where_it_is(incremental: Stored) -> None:
     (run,) = incremental.below("ea")
-    config = {**run.config, "seed": 1}
-    begun = [
-        {**each, "seed": 1, "config": config, "overall": each["overall"] + 0.1} for each in run.rows if each["step"] < 3
-    ]
+    config = Settings({**run.config.values, "seed": 1})
+    begun = [replace(each, seed=1, config=config, overall=each.overall + 0.1) for each in run.rows if each.step < 3]
     figure = FIGURES["steps"].draw([run, StoredRun(run.path, config, begun)])
     _, y = line(panels(figure)[0], "ea")
     own = np.array([100 * row(run.path, "ea", step)["overall"] for step in range(1, 6)])
     np.testing.assert_allclose(y, own + np.array([5, 5, 0, 0, 0]))
     # Two seeds in the first two steps, 10 % apart; one has no deviation.
     np.testing.assert_allclose(error_bars(panels(figure)[0], "ea"), [np.sqrt(50)] * 2)
+
+
+def test_a_number_that_is_missing_is_no_nought(incremental: Stored) -> None:
+    """There are no old classes in the first step."""
+    (run,) = incremental.below("ea")
+    curves = {"ea": curves_of(run.rows)["ea"]}
+    axes = Figure().subplots()
+    draw_curves(axes, curves, "old", looks_of(list(curves)))
+    x, y = line(axes, "ea")
+    assert x.tolist() == [2, 3, 4, 5]
+    assert row(run.path, "ea", 1)["old"] is None
+    np.testing.assert_allclose(y, [100 * row(run.path, "ea", step)["old"] for step in range(2, 6)])
 
 
 def test_several_trainings_have_curves_by_method(incremental: Stored) -> None:
@@ -54,15 +70,16 @@ def test_a_long_tail_has_no_steps(long_tail: Stored) -> None:
 
 def test_cells_do_not_share_an_axis(incremental: Stored) -> None:
     (run,) = incremental.below("ea")
-    other = StoredRun(run.path, {**run.config, "name": "cifar100-il-10"}, run.rows)
+    other = StoredRun(run.path, Settings({**run.config.values, "name": "cifar100-il-10"}), run.rows)
     with pytest.raises(EnergyAlignError, match="was given runs of cifar100-il-10, digits-il-5: give the runs of one"):
         FIGURES["steps"].draw([run, other])
 
 
 def test_settings_do_not_share_a_curve(incremental: Stored) -> None:
     (run,) = incremental.below("ea")
-    config = {**run.config, "recipe": {**run.config["recipe"], "epochs": 7}}
-    other = StoredRun(run.path, config, [{**each, "config": config} for each in run.rows])
+    values = run.config.values
+    config = Settings({**values, "recipe": {**values["recipe"], "epochs": 7}})
+    other = StoredRun(run.path, config, [replace(each, config=config) for each in run.rows])
     message = r"one curve for .* differ \(1 epochs; 7 epochs\): draw a figure of each"
     with pytest.raises(EnergyAlignError, match=message):
         FIGURES["steps"].draw([run, other])

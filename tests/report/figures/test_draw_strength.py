@@ -14,7 +14,7 @@ def test_a_long_tail(long_tail: Stored) -> None:
     runs = long_tail.below("a-ce")
     figure = FIGURES["strength"].draw(runs)
     assert is_labelled(figure)
-    assert [axes.get_title() for axes in panels(figure)] == ["ea", "ea-marginal", "la-post-hoc"]
+    assert [axes.get_title() for axes in panels(figure)] == ["ea", "ea-marginal", "logit-adjustment"]
     for axes in panels(figure):
         for group in ("overall", "many", "medium", "few"):
             x, y = line(axes, group)
@@ -36,7 +36,7 @@ def test_half_the_shifts(long_tail: Stored) -> None:
 def test_an_incremental_run(incremental: Stored) -> None:
     (run,) = incremental.below("ea")
     figure = FIGURES["strength"].draw([run])
-    assert [axes.get_title() for axes in panels(figure)] == ["ea", "ea-marginal", "prior"]
+    assert [axes.get_title() for axes in panels(figure)] == ["ea", "ea-marginal", "logit-adjustment"]
     for axes in panels(figure):
         for group in ("overall", "old", "new"):
             _, y = line(axes, group)
@@ -46,6 +46,6 @@ def test_an_incremental_run(incremental: Stored) -> None:
 
 def test_without_shifts(long_tail: Stored) -> None:
     (run,) = long_tail.below("b-linear")
-    rows = [each for each in run.rows if each["corrector"] == "raw"]
-    with pytest.raises(EnergyAlignError, match="strength needs rows of one of ea, ea-marginal, prior, la-post-hoc"):
+    rows = [each for each in run.rows if each.corrector == "raw"]
+    with pytest.raises(EnergyAlignError, match="strength needs rows of one of ea, ea-marginal, logit-adjustment: "):
         FIGURES["strength"].draw([type(run)(run.path, run.config, rows)])

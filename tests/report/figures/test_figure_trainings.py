@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from drawn import Stored
 from made_up_run import made_up_run
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.row import Settings
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.figures.trainings import about, trainings_of
 from energyalign.report.names import short, shown
-from energyalign.report.runs import StoredRun
 
 
 def test_seeds_of_one_setting_are_one_training(long_tail: Stored) -> None:
@@ -24,19 +27,19 @@ def test_seeds_of_one_setting_are_one_training(long_tail: Stored) -> None:
 
 def test_any_setting_can_tell_them_apart(long_tail: Stored) -> None:
     run = long_tail.runs[0]
-    other = json.loads(json.dumps(run.config))
+    other = json.loads(json.dumps(run.config.values))
     other["recipe"]["optimizer"]["lr"] = 7
-    labels = [each.label for each in trainings_of("x", [run, StoredRun(run.path, other, run.rows)])]
-    assert labels == [f"lr {run.config['recipe']['optimizer']['lr']}", "lr 7"]
+    labels = [each.label for each in trainings_of("x", [run, StoredRun(run.path, Settings(other), run.rows)])]
+    assert labels == [f"lr {run.config.optimizer['lr']}", "lr 7"]
 
 
 def test_the_default_evidence_is_preferred_and_named(long_tail: Stored) -> None:
     run = long_tail.below("b-linear")[0]
-    (row,) = [each for each in run.rows if each["corrector"] == "ea"]
-    plans = [{"kind": "EvidencePlan", "per_class": n, "policy": p} for n, p in ((5, "one"), (50, "one"), (50, "two"))]
-    several = StoredRun(run.path, run.config, [*run.rows, *({**row, "evidence": plan} for plan in plans[1:])])
-    assert run.row_of("ea")["evidence"] == plans[0]  # type: ignore[index]
-    assert several.row_of("ea")["evidence"] == plans[1]  # type: ignore[index]
+    (row,) = [each for each in run.rows if each.corrector == "ea"]
+    plans = [EvidencePlan(n, policy) for n, policy in ((5, "one"), (50, "one"), (50, "two"))]
+    several = StoredRun(run.path, run.config, [*run.rows, *(replace(row, evidence=plan) for plan in plans[1:])])
+    assert run.row_of("ea").evidence == plans[0]  # type: ignore[union-attr]
+    assert several.row_of("ea").evidence == plans[1]  # type: ignore[union-attr]
     assert several.row_of("nothing") is None
     assert "evidence one x 50" in about(trainings_of("x", [several]))
     assert "evidence" not in about(trainings_of("x", [run]))
@@ -44,10 +47,10 @@ def test_the_default_evidence_is_preferred_and_named(long_tail: Stored) -> None:
 
 def test_the_last_step_is_one_that_all_seeds_have(incremental: Stored) -> None:
     (run,) = incremental.below("ea")
-    begun = StoredRun(run.path, {**run.config, "seed": 1}, [row for row in run.rows if row["step"] < 4])
+    begun = StoredRun(run.path, Settings({**run.config.values, "seed": 1}), [row for row in run.rows if row.step < 4])
     (training,) = trainings_of("x", [run, begun])
     assert training.step == 3
-    assert {row["step"] for _, row in training.measured("ea")} == {3}
+    assert {row.step for _, row in training.measured("ea")} == {3}
     assert (training.n_old, len(training.counts), len(training.class_names)) == (4, 6, 6)
 
 
@@ -61,5 +64,5 @@ def test_names_that_cannot_be_printed(tmp_path: Path) -> None:
     assert short("x" * 24) == "x" * 24
     assert short("x" * 25) == "x" * 23 + "…"
     run = made_up_run(tmp_path / "run", ["a", "b"])
-    named = StoredRun(run.path, {**run.config, "name": "my\nimages"}, run.rows)
+    named = StoredRun(run.path, Settings({**run.config.values, "name": "my\nimages"}), run.rows)
     assert about(trainings_of("x", [named])).startswith("my\ufffdimages, ")

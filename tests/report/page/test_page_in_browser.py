@@ -14,11 +14,11 @@ from browser import Watched
 from energyalign import Shifts
 from energyalign.cli.main import main
 from energyalign.core.metrics import confusion_matrix
-from energyalign.data.manifest import Manifest
+from energyalign.experiments.data.manifest import Manifest
+from energyalign.experiments.engine.stored import StoredRun, find_runs
 from energyalign.report.page import write
 from energyalign.report.page.pictures import Pictures
 from energyalign.report.page.write import write_page
-from energyalign.report.runs import StoredRun, find_runs
 
 HOSTILE = "<script>alert(1)</script>"
 LIGHT = {"viewport": {"width": 1000, "height": 800}}
@@ -54,7 +54,7 @@ def test_nothing_goes_wrong_and_nothing_is_loaded(page: Watched) -> None:
     assert [url for url in page.requests if not url.startswith("data:")] == [page.page.url]
 
 
-@pytest.mark.parametrize("corrector", ["ea", "ea-marginal", "la-post-hoc"])
+@pytest.mark.parametrize("corrector", ["ea", "ea-marginal", "logit-adjustment"])
 @pytest.mark.parametrize("strength", [0, 1])
 def test_both_ends_are_the_rows(page: Watched, hostile_run: StoredRun, corrector: str, strength: int) -> None:
     row = hostile_run.row_of(corrector if strength else "raw")
@@ -64,13 +64,13 @@ def test_both_ends_are_the_rows(page: Watched, hostile_run: StoredRun, corrector
     (line,) = page.table("#compared")
     raw = hostile_run.row_of("raw")
     assert raw is not None
-    expected = [raw["overall"], row["overall"], row["many"], row["medium"], row["few"]]
+    expected = [raw.overall, row.overall, row.many, row.medium, row.few]
     assert line[1:6] == [percent(value) for value in expected]
-    assert page.text("#overall-shown") == f"{percent(row['overall'])} %"
+    assert page.text("#overall-shown") == f"{percent(row.overall)} %"
     by_name = {cells[0]: cells[4] for cells in page.table("#classes")}
-    assert by_name == dict(zip(hostile_run.class_names, map(percent, row["per_class"]), strict=True))
+    assert by_name == dict(zip(hostile_run.class_names, map(percent, row.per_class), strict=True))
     assert page.text("#spoken").startswith(
-        f"{corrector}, strength {strength}.00, target prior uniform: overall {percent(row['overall'])} %, "
+        f"{corrector}, strength {strength}.00, target prior uniform: overall {percent(row.overall)} %, "
     )
 
 
@@ -83,7 +83,7 @@ def test_between_the_ends_and_for_another_target(page: Watched, hostile_run: Sto
     page.choose("target", value="training")
     page.slide(0.5)
     prior = counts / counts.sum()
-    shifts = 0.5 * (np.array(row["shifts"]) + np.log(prior * len(prior)))
+    shifts = 0.5 * (np.array(row.shifts) + np.log(prior * len(prior)))
     predicted = (outputs.logits + shifts.astype(np.float32)).argmax(axis=1)
     matrix = confusion_matrix(outputs.labels, predicted, len(prior))
     per_class = matrix.diagonal() / matrix.sum(axis=1)
@@ -92,7 +92,7 @@ def test_between_the_ends_and_for_another_target(page: Watched, hostile_run: Sto
     assert line[-1] == percent(float(prior @ per_class))
     page.choose("target", value="reversed")
     turned = np.sort(prior)[np.argsort(np.argsort(-prior))]
-    shifts = 0.5 * (np.array(row["shifts"]) + np.log(turned * len(prior)))
+    shifts = 0.5 * (np.array(row.shifts) + np.log(turned * len(prior)))
     predicted = (outputs.logits + shifts.astype(np.float32)).argmax(axis=1)
     assert page.table("#compared")[0][2] == percent(float(np.mean(predicted == outputs.labels)))
     page.choose("target", value="uniform")
@@ -128,7 +128,7 @@ def test_the_table_is_sorted_and_searched(page: Watched, hostile_run: StoredRun)
     page.slide(0)
     raw = hostile_run.row_of("raw")
     assert raw is not None
-    accuracy = dict(zip(hostile_run.class_names, raw["per_class"], strict=True))
+    accuracy = dict(zip(hostile_run.class_names, raw.per_class, strict=True))
     head = page.page.get_by_role("columnheader", name="raw, %")
     head.get_by_role("button").click()
     assert head.get_attribute("aria-sort") == "descending"
@@ -190,12 +190,12 @@ def test_steps_and_several_runs_side_by_side(
     assert at_tail is not None
     assert steps[0].endswith("seed 0, after step 2")
     # Columns: run, raw, corrected, old, new, many, medium, few, on the target prior.
-    assert steps[2:8] == [percent(last[name]) for name in ("overall", "old", "new")] + ["–"] * 3
+    assert steps[2:8] == [percent(last.accuracy(name)) for name in ("overall", "old", "new")] + ["–"] * 3
     assert tail[2:8] == [
-        percent(at_tail["overall"]),
+        percent(at_tail.overall),
         "–",
         "–",
-        *(percent(at_tail[n]) for n in ("many", "medium", "few")),
+        *(percent(at_tail.accuracy(n)) for n in ("many", "medium", "few")),
     ]
     page.choose("run", value="1")
     assert page.table("#compared") == [steps, tail]  # the other run stays after its last step
@@ -203,10 +203,11 @@ def test_steps_and_several_runs_side_by_side(
     page.choose("step", label="after step 1")
     first = runs[0].row_of("raw", 1)
     assert first is not None
-    assert page.table("#compared")[0][1] == percent(first["overall"])
+    assert page.table("#compared")[0][1] == percent(first.overall)
     page.choose("step", label="after step 2")
-    page.choose("correction", value="prior")
-    assert page.table("#compared")[1][2] == "–"  # the other run was not measured under it
+    page.choose("run", value="1")
+    page.choose("correction", value="ea-marginal")
+    assert page.table("#compared")[0][2] == "–"  # the other run was not measured under it
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -226,12 +227,12 @@ def test_a_step_without_the_correction_does_not_forget_it(browser, no_figures, i
     """In the first step nothing is old, and there are no shifts."""
     write_page(tmp_path / "report.html", find_runs([in_steps]))
     page = Watched(browser, (tmp_path / "report.html").as_uri(), **LIGHT)
-    page.choose("correction", value="prior")
+    page.choose("correction", value="logit-adjustment")
     before = page.table("#compared")
     page.choose("step", label="after step 1")
     assert page.page.locator("#correction").input_value() == "none"
     page.choose("step", label="after step 2")
-    assert page.page.locator("#correction").input_value() == "prior"
+    assert page.page.locator("#correction").input_value() == "logit-adjustment"
     assert page.table("#compared") == before
 
 

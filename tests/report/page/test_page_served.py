@@ -34,7 +34,7 @@ def address(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_it_follows(browser, address: str, folder: Path) -> None:
     page = Watched(browser, address)
-    page.choose("correction", value="la-post-hoc")
+    page.choose("correction", value="logit-adjustment")
     page.slide(0.25)
     page.page.locator("#search").fill("7")
     away = folder.parent.with_name("away")
@@ -46,9 +46,9 @@ def test_it_follows(browser, address: str, folder: Path) -> None:
         away.rename(folder)
     page.settle()
     assert page.page.locator("#correction option").all_inner_texts() == [
-        "ea-auto", "ea-marginal", "la-post-hoc", "none (raw network)",
+        "ea-auto", "ea-marginal", "logit-adjustment", "none (raw network)",
     ]  # fmt: skip
-    assert page.page.locator("#correction").input_value() == "la-post-hoc"
+    assert page.page.locator("#correction").input_value() == "logit-adjustment"
     assert page.text("#strength-shown") == "0.25"
     assert [cells[0] for cells in page.table("#classes")] == ["7"]
     assert [line for line in page.problems if "500" not in line] == []

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from table_rows import ONE_50, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
-from energyalign.incremental.table import as_in_the_paper as incremental_as_in_the_paper
-from energyalign.longtail.table import as_in_the_paper
 from energyalign.report.tables import TABLES
-from energyalign.report.tables.evidence import first_plan, told
+from energyalign.report.tables.curves import as_in_the_paper as incremental_as_in_the_paper
+from energyalign.report.tables.evidence import first_plan
+from energyalign.report.tables.longtail_lines import as_in_the_paper
 from energyalign.report.tables.settings import Difference, check_one_cell, check_one_setting, differences
 
 
@@ -40,7 +42,7 @@ def test_seeds_are_one_setting_and_epochs_are_two() -> None:
 
 def test_one_cell() -> None:
     with pytest.raises(EnergyAlignError, match="of one cell, and was given runs of cifar10-lt-10, cifar10-lt-50"):
-        check_one_cell([{"cell": "cifar10-lt-50"}, {"cell": "cifar10-lt-10"}], "matrix")
+        check_one_cell([long_tail_row("ea", cell, 0.4) for cell in ("cifar10-lt-50", "cifar10-lt-10")], "matrix")
     with pytest.raises(EnergyAlignError, match="was given no rows"):
         check_one_cell([], "matrix")
 
@@ -51,7 +53,7 @@ def test_one_cell() -> None:
 ], ids=["longtail", "incremental"])  # fmt: skip
 def test_rows_of_several_settings_have_no_table(make) -> None:  # type: ignore[no-untyped-def]
     rows = [*make(8), *make(16)]
-    name = "cifar-lt" if "step" not in rows[0] else "cifar100-il-2"
+    name = "cifar100-il-2" if rows[0].in_steps else "cifar-lt"
     own = "longtail" if name == "cifar-lt" else "incremental"
     for table in (name, own, "matrix"):
         with pytest.raises(EnergyAlignError, match=r"different settings \(recipe.epochs is 8 and 16\)"):
@@ -73,9 +75,11 @@ def test_marks_agree_with_what_the_applications_call_the_papers_setting() -> Non
 
 
 def test_the_plan_that_nobody_has_to_ask_for_goes_first() -> None:
-    crop, five = {**ONE_50, "policy": "crop-flip"}, {**ONE_50, "per_class": 5}
-    rows = [{"evidence": plan, "seed": seed} for plan in (crop, ONE_50, five) for seed in (0, 1)]
+    crop, five = replace(ONE_50, policy="crop-flip"), replace(ONE_50, per_class=5)
+    seeds = [long_tail_row("ea", "cifar100-lt-100", 0.4, seed=seed) for seed in (0, 1)]
+    rows = [replace(row, evidence=plan) for plan in (crop, ONE_50, five) for row in seeds]
     assert first_plan(rows) == (rows[2:4], ["crop-flip x 50", "one x 5"])
     assert first_plan([rows[4], rows[0]]) == ([rows[4]], ["crop-flip x 50"])
-    assert first_plan([{"evidence": None}]) == ([{"evidence": None}], [])
-    assert told(None) == "none"
+    without = replace(seeds[0], evidence=None)
+    assert first_plan([without]) == ([without], [])
+    assert first_plan([rows[4], without]) == ([rows[4]], ["none"])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from table_rows import ONE_50, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
-from energyalign.experiment.rows import Row
+from energyalign.experiments.engine.row import Row, Settings
 from energyalign.report.tables import TABLES, Cell, PaperTable
 
 OF_PAPER = {name: entry for name, entry in TABLES.items() if entry.cells}
@@ -165,10 +168,10 @@ def test_several_settings_are_told_with_names() -> None:
 
 
 def test_a_setting_of_several_differences_and_other_memories() -> None:
-    rows = step_rows("ea", "cifar100-il-2", [0.8, 0.6])
-    for row in rows:
-        row["memory"] = "random:200"
-        row["config"] = {**row["config"], "backbone": "resnet8", "memory": {**row["config"]["memory"], "total": 200}}
+    rows = step_rows("ea", "cifar100-il-2", [0.8, 0.6], memory="random:200")
+    of_paper = rows[0].config.values
+    other = Settings({**of_paper, "backbone": "resnet8", "memory": {**of_paper["memory"], "total": 200}})
+    rows = [replace(row, config=other) for row in rows]
     table = TABLES["cifar100-il-2"].make(rows)
     assert means(table, "ea", "ours") == [80.0, 60.0, 60.0]
     assert set(table.notes[0].removeprefix("† not the paper's setting: ").rstrip(".").split("; ")) == {
@@ -176,8 +179,8 @@ def test_a_setting_of_several_differences_and_other_memories() -> None:
     }  # fmt: skip
 
 
-def with_plan(rows: list[Row], **plan: object) -> list[Row]:
-    return [row | {"evidence": {**ONE_50, **plan}} for row in rows]
+def with_plan(rows: list[Row], **plan: Any) -> list[Row]:
+    return [replace(row, evidence=replace(ONE_50, **plan)) for row in rows]
 
 
 def test_one_kind_of_evidence_is_taken_and_the_others_are_named() -> None:
@@ -195,7 +198,7 @@ def test_one_kind_of_evidence_is_taken_and_the_others_are_named() -> None:
 
 
 def test_a_learner_of_ones_own_is_not_the_papers() -> None:
-    row = long_tail_row("ce", "cifar100-lt-100", 0.4, learner="mine")
+    row = replace(long_tail_row("ce", "cifar100-lt-100", 0.4), learner="mine")
     table = TABLES["cifar-lt"].make([row])
     assert cells(table, "mine + raw", "ours")[0].off_paper
     assert table.notes[0] == "† not the paper's setting: learner is mine, in the paper none."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from table_rows import ONE_50, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
-from energyalign.incremental.table import step_table
 from energyalign.report.tables import TABLES, Cell, PaperTable
+from energyalign.report.tables.formats.parts import as_text
 
 
 def texts(table: PaperTable) -> dict[str, list[float | None]]:
@@ -81,8 +83,8 @@ def test_every_step() -> None:
     assert [cell.n for cell in line.cells] == [2, 2, 2, 2, 1]
     assert line.source_and_seeds == "ours (1-2 seeds)"
     assert table.notes == ("ea is not whole: 4 of 5 steps of seed 1.",)
-    # The command that ran them prints the same.
-    assert step_table(rows)[1][0][1:] == ["85.0 ± 7.1", "60.0 ± 0.0", "50.0 ± 0.0", "40.0 ± 0.0", "30.0"]
+    # The page shows the same.
+    assert as_text(table)[1][0][1:] == ["85.0 ± 7.1", "60.0 ± 0.0", "50.0 ± 0.0", "40.0 ± 0.0", "30.0"]
 
 
 def test_many_steps_stand_below_each_other() -> None:
@@ -93,11 +95,10 @@ def test_many_steps_stand_below_each_other() -> None:
 
 
 def test_trainings_and_correctors_of_a_long_tail() -> None:
-    none = {"evidence": {**ONE_50, "policy": "none"}}
     rows = [
         long_tail_row("ce", "digits-lt-50", 0.80),
         long_tail_row("ce", "digits-lt-50", 0.84, seed=1),
-        long_tail_row("ea", "digits-lt-50", 0.70, **none),
+        replace(long_tail_row("ea", "digits-lt-50", 0.70), evidence=replace(ONE_50, policy="none")),
         long_tail_row("ea", "digits-lt-50", 0.90),
         long_tail_row("tau-norm", "digits-lt-50", 0.85),
     ]
@@ -108,9 +109,16 @@ def test_trainings_and_correctors_of_a_long_tail() -> None:
     assert table.notes == ("ce + ea: with evidence one x 50; measured with none x 50 too.",)
 
 
+def test_rows_without_evidence_are_told_in_words() -> None:
+    without = replace(long_tail_row("ea", "digits-lt-50", 0.90), evidence=None)
+    crop = replace(without, evidence=replace(ONE_50, policy="crop-flip"))
+    table = TABLES["matrix"].make([without, crop])
+    assert table.notes == ("ce + ea: with evidence none; measured with crop-flip x 50 too.",)
+
+
 def test_trainings_and_correctors_after_the_last_step() -> None:
     whole = step_rows("ea", "digits-il-5", [0.9, 0.8, 0.7, 0.6, 0.5])
-    raw = [{**row, "corrector": "raw", "evidence": None, "overall": 0.4} for row in whole]
+    raw = [replace(row, corrector="raw", evidence=None, overall=0.4) for row in whole]
     table = TABLES["matrix"].make([*whole, *raw])
     assert table.title.startswith("Top-1 accuracy (%) on digits-il-5 after step 5 of 5: ")
     assert texts(table) == {"distill (cosine, random:40, fed back: ea)": [50.0, 40.0]}

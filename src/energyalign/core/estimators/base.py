@@ -1,9 +1,10 @@
-"""What every estimator gives: one energy per cluster of classes, and how sure it is of it."""
+"""The contract of an estimator: what it reads, when it applies, which sharings it tries, what it doubts."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from energyalign.core.arrays import Floats
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.core.evidence import Evidence
+from energyalign.core.sharing import Sharing, share_per_class, sharings_to_try, smooth
+
+_BY_CHANCE = 4.0  # standard errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,15 +37,132 @@ class Energies:
     shift_standard_errors: Floats
 
 
-class Estimator(Protocol):
-    """A way to measure the energies of classes."""
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Balanced shifts per class by one estimator with one sharing; the target prior is not in them yet.
 
-    @property
-    def name(self) -> str: ...
+    `strain` is how far monotone sharing moved each class from its own measured energy, where that is more than chance
+    explains; 0 elsewhere.
+    """
 
+    estimator: Estimator
+    clusters: Clusters
+    shifts: Floats
+    standard_errors: Floats
+    strain: Floats
+
+
+class Estimator(ABC):
+    """A way to find the energies of classes. Subclass it as a frozen dataclass and add it to `ESTIMATORS`.
+
+    Only `name`, `description` and `energies` are required. Everything else has a default that suits an estimator that
+    measures energies on the evidence. `auto`, the warnings and every front door ask the estimator, never its name.
+
+    Attributes
+    ----------
+    name : str
+        What users write in ``estimator=``.
+    description : str
+        What it does, in one line.
+    reference : str
+        The paper it comes from, or ``energyalign``.
+    reads_evidence : bool
+        Whether the energies are measured on the evidence. If not, nothing need be drawn for it.
+    reads_counts : bool
+        Whether the energies depend on the training counts. What reads neither is the raw model.
+    bounded : bool
+        Whether no single sample can carry a class. `auto` prefers such an estimator, and only its energies are
+        believed where they run against the training counts.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    reference: ClassVar[str] = ""
+    reads_evidence: ClassVar[bool] = True
+    reads_counts: ClassVar[bool] = False
+    bounded: ClassVar[bool] = False
+
+    @classmethod
+    def make(cls, *, tau: float) -> Self:  # noqa: ARG003
+        """Make the estimator with the user's options. Override it to use `tau`."""
+        return cls()
+
+    @abstractmethod
     def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
-        """Energies of the clusters, estimated from the evidence."""
-        ...
+        """Compute the energies of the clusters, or raise an `EnergyAlignError` with the remedy."""
+
+    def applies(self, evidence: Evidence) -> str | None:  # noqa: ARG002
+        """Return None, or the reason why `auto` leaves it out for this evidence.
+
+        Who asks for the estimator by name gets its result if there is one, and the reason as a warning.
+        """
+        return None
+
+    def sharings(self, evidence: Evidence, *, brief: bool) -> list[Sharing]:  # noqa: ARG002
+        """List what to try for ``clusters="auto"``, preferred first; `brief` if other estimators are compared too."""
+        # What is not measured has no noise that sharing could reduce.
+        return sharings_to_try(evidence) if self.reads_evidence else [share_per_class(evidence)]
+
+    def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:  # noqa: ARG002
+        """List what speaks against its result: sentences that name the classes and the remedy, worst first.
+
+        Where candidates cannot be scored fairly, `auto` takes the first estimator that has no doubts.
+        """
+        return []
+
+    def smallest_effective_samples(self, evidence: Evidence) -> float | None:  # noqa: ARG002
+        """Return the effective sample size of the worst class, or None if the result does not rest on it."""
+        return None
+
+    def estimate(self, evidence: Evidence, sharing: Sharing) -> Estimate:
+        """Estimate the energies of the classes and turn them into shifts against the anchor."""
+        if sharing == "monotone":
+            return self._estimate_monotone(evidence)
+        energies = self._known_energies(evidence, sharing)
+        shifts = energies.values[sharing.anchor] - energies.values
+        return Estimate(
+            self,
+            sharing,
+            np.where(evidence.masked, 0.0, shifts[sharing.indices]),
+            np.where(evidence.masked, 0.0, energies.shift_standard_errors[sharing.indices]),
+            np.zeros(evidence.n_classes),
+        )
+
+    def _estimate_monotone(self, evidence: Evidence) -> Estimate:
+        if evidence.counts is None:
+            raise EnergyAlignError("monotone sharing orders the classes by their training counts: pass counts=...")
+        usable = np.flatnonzero(evidence.usable)
+        if len(usable) == 0:
+            raise EnergyAlignError("no class has evidence: give logits of the classes to correct.")
+        # Classes without evidence must not stop the others: each joins the usable class nearest to it in counts, then
+        # takes its own count's value.
+        stand_in = np.arange(evidence.n_classes)
+        for k in np.flatnonzero(evidence.unseen):
+            stand_in[k] = usable[np.argmin(np.abs(evidence.counts[usable] - evidence.counts[k]))]
+        assignment = np.unique(stand_in, return_inverse=True)[1]
+        rarest = usable[np.argmin(evidence.counts[usable])]
+        # Where no class has to join another, these are the clusters of `per-class`: their energies may be known.
+        name = "given" if evidence.unseen.any() else "per-class"
+        alone = Clusters(tuple(assignment.tolist()), int(assignment[rarest]), name)
+        energies = self._known_energies(evidence, alone)
+        own, own_errors = energies.values[alone.indices], energies.standard_errors[alone.indices]
+        values, errors = smooth(own, own_errors, evidence.counts, evidence.usable)
+        pools = np.unique(values, return_inverse=True)[1]
+        return Estimate(
+            self,
+            Clusters(tuple(pools.tolist()), int(pools[rarest]), "monotone"),
+            np.where(evidence.masked, 0.0, values[rarest] - values),
+            np.where(evidence.masked | (pools == pools[rarest]), 0.0, np.hypot(errors, errors[rarest])),
+            np.where(evidence.usable & (np.abs(values - own) > _BY_CHANCE * own_errors), np.abs(values - own), 0.0),
+        )
+
+    def _known_energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
+        """Compute energies once per evidence: `auto` asks for the same ones under several sharings."""
+        known = evidence.estimated
+        if (self, clusters) not in known:
+            known[self, clusters] = self.energies(evidence, clusters)
+        result: Energies = known[self, clusters]
+        return result
 
 
 def refuse_clusters_without_evidence(evidence: Evidence, clusters: Clusters) -> None:
@@ -63,7 +184,7 @@ def refuse_clusters_without_evidence(evidence: Evidence, clusters: Clusters) -> 
 
 
 def cluster_means(per_class: Floats, evidence: Evidence, clusters: Clusters) -> Floats:
-    """Mean over the usable classes of each cluster; a cluster that is masked altogether takes the anchor's."""
+    """Average over the usable classes of each cluster; a cluster that is masked altogether takes the anchor's mean."""
     refuse_clusters_without_evidence(evidence, clusters)
     members = clusters.sizes(evidence.usable)
     sums = clusters.sums(np.where(evidence.usable, per_class, 0.0))

@@ -8,16 +8,19 @@ from typing import ClassVar
 import numpy as np
 
 from energyalign.core.clusters import Clusters
-from energyalign.core.estimators.base import Energies
+from energyalign.core.estimators.base import Energies, Estimator
 from energyalign.core.evidence import Evidence
 
 
 @dataclass(frozen=True)
-class NoCorrection:
+class NoCorrection(Estimator):
     """All energies are taken to be equal: every shift is 0."""
 
     name: ClassVar[str] = "none"
+    description: ClassVar[str] = "the raw model"
+    reads_evidence: ClassVar[bool] = False
 
     def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:  # noqa: ARG002
+        """Return zeros."""
         zeros = np.zeros(clusters.n_clusters)
         return Energies(zeros, zeros, zeros)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
+from energyalign.core.checks import check_tau
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.estimators.base import Energies
+from energyalign.core.estimators.base import Energies, Estimator
 from energyalign.core.evidence import Evidence
+
+_NEEDS_COUNTS = "estimator 'prior' needs the training counts per class: pass counts=..."
 
 
 @dataclass(frozen=True)
-class Prior:
+class Prior(Estimator):
     r"""Shifts :math:`-\tau \log \pi_k`, with :math:`\pi` the label distribution of the training data.
 
     Looks at counts only. It is right when the model was trained to the end with plain cross-entropy, and
@@ -27,14 +30,27 @@ class Prior:
 
     tau: float = 1.0
     name: ClassVar[str] = "prior"
+    description: ClassVar[str] = "logit adjustment: -tau log of the training prior; counts only"
+    reference: ClassVar[str] = "Menon et al. 2021"
+    reads_evidence: ClassVar[bool] = False
+    reads_counts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.tau):
-            raise EnergyAlignError(f"tau must be a finite number, not {self.tau}.")
+        check_tau(self.tau)
+
+    @classmethod
+    def make(cls, *, tau: float) -> Self:
+        """Make it with this scale."""
+        return cls(tau)
+
+    def applies(self, evidence: Evidence) -> str | None:
+        """Ask for the training counts."""
+        return _NEEDS_COUNTS if evidence.counts is None else None
 
     def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
+        """Average the log prior over each cluster; nothing is uncertain about it."""
         if evidence.counts is None:
-            raise EnergyAlignError("estimator 'prior' needs the training counts per class: pass counts=...")
+            raise EnergyAlignError(_NEEDS_COUNTS)
         log_prior = self.tau * np.log(evidence.counts / evidence.counts.sum())
         known = np.zeros(clusters.n_clusters)
         in_play = ~evidence.masked

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+from energyalign.core._engine.parts import Engine
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.parts import Engine
 
 ENGINES = ("local", "ray")
 
@@ -36,7 +36,7 @@ def open_engine(name: str, *, jobs: int | None, address: str | None = None) -> A
     if address is not None:
         raise EnergyAlignError("--address is that of a Ray cluster: add --engine ray, or leave it out.")
     if jobs is None or jobs == 1:
-        from energyalign.core.threads import Threads
+        from energyalign.core._engine.threads import Threads
 
         return Threads()
     from energyalign.files.engines.processes import Processes

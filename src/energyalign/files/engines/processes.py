@@ -16,9 +16,9 @@ from typing import Any, Self, TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from energyalign.core._engine.in_order import in_order
+from energyalign.core._engine.parts import Stretch
 from energyalign.core.errors import CannotGoOn
-from energyalign.core.in_order import in_order
-from energyalign.core.parts import Stretch
 
 Result = TypeVar("Result")
 

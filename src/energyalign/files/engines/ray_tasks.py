@@ -9,9 +9,9 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from threadpoolctl import threadpool_limits
 
+from energyalign.core._engine.in_order import in_order
+from energyalign.core._engine.parts import Stretch
 from energyalign.core.errors import CannotGoOn, EnergyAlignError
-from energyalign.core.in_order import in_order
-from energyalign.core.parts import Stretch
 from energyalign.files.engines.ray_cluster import join_cluster
 
 Result = TypeVar("Result")

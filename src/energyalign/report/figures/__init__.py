@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from energyalign.report.runs import StoredRun
+    from energyalign.experiments.engine.stored import StoredRun
 
 
 class FigureEntry(NamedTuple):

@@ -24,12 +24,12 @@ _MOST_BARS = 100
 def class_order(training: Training) -> NDArray[np.int64]:
     """Most training images first; classes that came in steps in their order of arrival."""
     counts = training.counts
-    return np.arange(len(counts)) if training.is_incremental else np.argsort(-counts, kind="stable")
+    return np.arange(len(counts)) if training.in_steps else np.argsort(-counts, kind="stable")
 
 
 def told_order(training: Training) -> str:
     """For the label of the axis."""
-    return "in order of arrival" if training.is_incremental else "most images first"
+    return "in order of arrival" if training.in_steps else "most images first"
 
 
 def room_for_names(trainings: Sequence[Training]) -> float:

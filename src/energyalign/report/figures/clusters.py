@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 from numpy.typing import NDArray
 
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, GREY, ORANGE, summarised
 from energyalign.report.figures.needs import lacking
 from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
 from energyalign.report.figures.trainings import about, panel_title, trainings_of
-from energyalign.report.runs import StoredRun
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 _FIXED_NUMBER = re.compile(r"ea-M(\d+)")
@@ -55,7 +55,7 @@ def _numbers(training: Training) -> dict[int, str]:
 
 
 def _choice(training: Training) -> str:
-    chosen = sorted({row["n_clusters"] for _, row in training.measured(ALIGNED)})
+    chosen = sorted({row.n_clusters for row in training.rows_of(ALIGNED) if row.n_clusters is not None})
     return f"ea chose {', '.join(map(str, chosen))} clusters" if chosen else ""
 
 

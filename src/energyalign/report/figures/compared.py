@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 from matplotlib.figure import Figure
 
-from energyalign.incremental.table import Curve, curves_of
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.figures.group_bars import draw_group_bars
 from energyalign.report.figures.needs import lacking, with_and_without
 from energyalign.report.figures.panels import first_of_rows, legend_below, panels, title_panel
 from energyalign.report.figures.step_curves import draw_curves, looks_of
 from energyalign.report.figures.trainings import about, trainings_of
-from energyalign.report.runs import StoredRun
+from energyalign.report.tables.curves import Curve, curves_of
 from energyalign.report.trainings import Training, setting
 
 
@@ -38,14 +38,14 @@ def draw_compared(
         families.setdefault(setting(training.runs[0], varied), []).append(training)
     several = [family for family in families.values() if len(family) > 1]
     if not several:
-        kind = "incremental" if trainings[0].is_incremental else "longtail"
+        kind = "incremental" if trainings[0].in_steps else "longtail"
         needs = f"trainings with rows of raw and ea that differ in the {varied} alone"
         raise lacking(figure_name, needs, f"energyalign {kind} DATASET {command}")
     compared = [training for family in several for training in family]
     others = [training.label for training in trainings if training not in compared]
     if others:
         note = f"Not shown, for want of a training that differs in the {varied} alone: {'; '.join(others)}. {note}"
-    draw = _step_panels if compared[0].is_incremental else _group_panels
+    draw = _step_panels if compared[0].in_steps else _group_panels
     return draw(several, f"Without and with energy aligning, by {varied}", value, note.strip())
 
 

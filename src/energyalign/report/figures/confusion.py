@@ -12,17 +12,14 @@ from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
 from energyalign.core.metrics import confusion_matrix
-from energyalign.experiment.rows import Row
-from energyalign.incremental.rows import confusion_file
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import VERMILLION
 from energyalign.report.figures.class_axis import class_order, name_classes, room_for_names, told_order
-from energyalign.report.figures.corrected import corrected_outputs
 from energyalign.report.figures.needs import with_and_without
 from energyalign.report.figures.panels import first_of_rows, note_below, panels, title_panel
 from energyalign.report.figures.trainings import about, panel_title, trainings_of
-from energyalign.report.runs import StoredRun
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
-from energyalign.train.tensor_file import load_arrays
 
 # White where nothing is: kind to printers, and darker is more in grey too.
 _COLOURS = "Blues"
@@ -81,10 +78,8 @@ def _mean_confusion(training: Training, corrector: str) -> NDArray[np.float64]:
 
 
 def _confusion(run: StoredRun, row: Row) -> NDArray[np.int64]:
-    if run.is_incremental:
-        return np.asarray(load_arrays(confusion_file(run.path, row))["confusion"], dtype=np.int64)
-    outputs = corrected_outputs(run, row)
-    return confusion_matrix(outputs.labels, outputs.logits.argmax(axis=1), outputs.logits.shape[1])
+    labels = run.outputs(row.step).labels
+    return confusion_matrix(labels, run.predictions(row), len(row.counts))
 
 
 def _draw_panel(axes: Axes, training: Training, matrix: NDArray[np.float64], highest: float) -> AxesImage:

@@ -8,19 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from energyalign.core.metrics import ClassScores
-from energyalign.experiment.rows import Row
-from energyalign.report.runs import Outputs, StoredRun
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.stored import Outputs, StoredRun
 
 
 def corrected_outputs(run: StoredRun, row: Row, strength: float = 1.0) -> Outputs:
     """Logits plus so much of the shifts, in the precision of the rows; a row without shifts leaves them as they are."""
-    outputs = run.outputs(row.get("step"))
+    outputs = run.outputs(row.step)
     return outputs._replace(logits=_shifted(outputs.logits, row, strength))
 
 
 def scores_by_strength(run: StoredRun, row: Row, strengths: Sequence[float]) -> list[ClassScores]:
     """How good the predictions are at each strength."""
-    logits, labels = run.outputs(row.get("step"))
+    logits, labels = run.outputs(row.step)
     n_classes = logits.shape[1]
     scores = []
     for strength in strengths:
@@ -33,6 +33,6 @@ def scores_by_strength(run: StoredRun, row: Row, strengths: Sequence[float]) -> 
 
 
 def _shifted(logits: NDArray[np.float32], row: Row, strength: float) -> NDArray[np.float32]:
-    if row["shifts"] is None or strength == 0:
+    if row.shifts is None or strength == 0:
         return logits
-    return logits + (strength * np.array(row["shifts"])).astype(logits.dtype)
+    return logits + (strength * np.array(row.shifts)).astype(logits.dtype)

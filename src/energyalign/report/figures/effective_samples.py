@@ -8,12 +8,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from energyalign.core.trust import FEWEST_EFFECTIVE_SAMPLES
+from energyalign.core.estimators.lse import MIN_EFFECTIVE_SAMPLES
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, GREY, VERMILLION, deviation_over_seeds
 from energyalign.report.figures.needs import lacking
 from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, plain_log, title_panel
 from energyalign.report.figures.trainings import about, panel_title, trainings_of
-from energyalign.report.runs import StoredRun
 from energyalign.report.trainings import Training
 
 
@@ -23,7 +23,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     correctors = {training: _first_with_evidence(training) for training in trainings}
     drawn = {training: corrector for training, corrector in correctors.items() if corrector is not None}
     if not drawn:
-        kind = "incremental" if trainings[0].is_incremental else "longtail"
+        kind = "incremental" if trainings[0].in_steps else "longtail"
         raise lacking(
             "effective-samples",
             "rows of a corrector that looks at evidence",
@@ -47,22 +47,24 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 def _first_with_evidence(training: Training) -> str | None:
     """The paper's estimator, or the first other one that saw the evidence."""
     names = sorted(training.correctors, key=lambda name: name != "ea")
-    return next((name for name in names if training.measured(name)[0][1]["effective_samples"] is not None), None)
+    return next((name for name in names if training.measured(name)[0][1].effective_samples is not None), None)
 
 
 def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:
     rows = [row for _, row in training.measured(corrector)]
-    samples = np.array([row["effective_samples"] for row in rows], dtype=np.float64)
+    samples = np.array([row.effective_samples for row in rows], dtype=np.float64)
     counts = training.counts
     axes.errorbar(
         counts, samples.mean(axis=0), yerr=deviation_over_seeds(samples), fmt="o", color=BLUE, markersize=3.5,
         elinewidth=0.8, capsize=1.5, label="a class",
     )  # fmt: skip
-    total = rows[0]["evidence"]["per_class"] * len(counts)
+    plan = rows[0].evidence
+    assert plan is not None  # it has effective samples
+    total = plan.per_class * len(counts)
     axes.axhline(total, color=GREY, linestyle="--", linewidth=1.2, label="all samples of the evidence")
     axes.axhline(
-        FEWEST_EFFECTIVE_SAMPLES, color=VERMILLION, linestyle=":", linewidth=1.2,
-        label=f"{FEWEST_EFFECTIVE_SAMPLES:g}: fewer are not to be trusted",
+        MIN_EFFECTIVE_SAMPLES, color=VERMILLION, linestyle=":", linewidth=1.2,
+        label=f"{MIN_EFFECTIVE_SAMPLES:g}: fewer are not to be trusted",
     )  # fmt: skip
     axes.set_ylim(0.8, 1.5 * total)
     plain_log(axes.yaxis)

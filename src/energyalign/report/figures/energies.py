@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from energyalign.core.free_energy import FreeEnergy
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, PALE_BARS, deviation_over_seeds
 from energyalign.report.figures.class_axis import class_order, draw_bars, name_classes, room_for_names, told_order
 from energyalign.report.figures.corrected import corrected_outputs
 from energyalign.report.figures.needs import with_and_without
 from energyalign.report.figures.panels import note_below, panels, title_panel
 from energyalign.report.figures.trainings import about, panel_title, trainings_of
-from energyalign.report.runs import StoredRun
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 _MODELS = {AS_TRAINED: "raw model", ALIGNED: "after energy aligning"}

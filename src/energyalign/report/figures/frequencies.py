@@ -9,28 +9,28 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, PALE_BARS, VERMILLION
 from energyalign.report.figures.class_axis import class_order, draw_bars, name_classes, room_for_names, told_order
 from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
 from energyalign.report.figures.trainings import about, trainings_of
 from energyalign.report.names import shown
-from energyalign.report.runs import StoredRun
 from energyalign.report.trainings import Training
 
-_MOST_STEPS = 4
+_MAX_STEPS = 4
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
     """A panel for each cell; of incremental runs a row for each memory, with up to four steps spread over the run."""
     trainings = trainings_of("frequencies", runs)
-    draw_them = _draw_steps if trainings[0].is_incremental else _draw_cells
+    draw_them = _draw_steps if trainings[0].in_steps else _draw_cells
     return draw_them(trainings)
 
 
 def _draw_cells(trainings: Sequence[Training]) -> Figure:
     cells: dict[tuple[str, bytes], Training] = {}
     for training in trainings:
-        cells.setdefault((training.runs[0].config["name"], training.counts.tobytes()), training)
+        cells.setdefault((training.runs[0].config.name, training.counts.tobytes()), training)
     with panels(
         len(cells), what="Training images of each class", about=about(trainings), width=3.6,
         height=2.3 + room_for_names(trainings),
@@ -40,14 +40,14 @@ def _draw_cells(trainings: Sequence[Training]) -> Figure:
             draw_bars(panel, counts.astype(np.float64), facecolor=BLUE)
             name_classes(panel.xaxis, training)
             ratio = f"largest over smallest {counts[0] / counts[-1]:.4g}" if counts[-1] else "none of some classes"
-            title_panel(panel, shown(training.runs[0].config["name"]), f"{counts.sum():,} images, {ratio}")
+            title_panel(panel, shown(training.runs[0].config.name), f"{counts.sum():,} images, {ratio}")
             _label(panel, training)
     return figure
 
 
 def _draw_steps(trainings: Sequence[Training]) -> Figure:
     memories: dict[str, Training] = {}
-    several_cells = len({training.runs[0].config["name"] for training in trainings}) > 1
+    several_cells = len({training.runs[0].config.name for training in trainings}) > 1
     for training in trainings:
         memories.setdefault(_memory(training, several_cells=several_cells), training)
     drawn = [(name, training, step) for name, training in memories.items() for step in spread_steps(training)]
@@ -69,20 +69,20 @@ def _draw_steps(trainings: Sequence[Training]) -> Figure:
 def _memory(training: Training, *, several_cells: bool) -> str:
     """What decides how many images of old and new classes there are."""
     run = training.runs[0]
-    held_out = f"held out: {run.config['held_out']:g}" if run.config["held_out"] else ""
-    cell = run.config["name"] if several_cells else ""
-    return ", ".join(filter(None, [cell, f"memory {run.rows[0]['memory']}", held_out]))
+    held_out = f"held out: {run.config.held_out:g}" if run.config.held_out else ""
+    cell = run.config.name if several_cells else ""
+    return ", ".join(filter(None, [cell, f"memory {run.rows[0].memory}", held_out]))
 
 
 def spread_steps(training: Training) -> list[int]:
-    """Up to four of the steps that were measured, the first and the last among them."""
-    steps = sorted({row["step"] for row in training.runs[0].rows})
-    places = np.linspace(0, len(steps) - 1, _MOST_STEPS).round().astype(int)
-    return [steps[place] for place in dict.fromkeys(places.tolist())]
+    """Up to four of the steps that were measured, the first and the last among them; of 20 the paper's 1, 7, 13, 20."""
+    steps = sorted({row.step for row in training.runs[0].rows})
+    places = (k * (len(steps) - 1) // (_MAX_STEPS - 1) for k in range(_MAX_STEPS))
+    return [steps[place] for place in dict.fromkeys(places)]
 
 
 def _draw_step(axes: Axes, run: StoredRun, step: int) -> None:
-    counts, n_old = run.counts(step).astype(np.float64), int(run.rows_at(step)[0]["n_old"])
+    counts, n_old = run.counts(step).astype(np.float64), int(run.rows_at(step)[0].n_old)
     if n_old:
         draw_bars(axes, counts[:n_old], label="old classes", **PALE_BARS)
     draw_bars(

@@ -20,7 +20,7 @@ _LOOKS = {
 def groups_of(training: Training) -> dict[str, int]:
     """The groups of classes that rows have an accuracy of, and how many classes each has."""
     counts = training.counts
-    if training.is_incremental:
+    if training.in_steps:
         return {"old": training.n_old, "new": len(counts) - training.n_old, "overall": len(counts)}
     sizes = {name: int(members.sum()) for name, members in shot_groups(counts, len(counts)).items()}
     return {**sizes, "overall": len(counts)}

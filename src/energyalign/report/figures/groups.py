@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.figures.group_bars import draw_group_bars
 from energyalign.report.figures.needs import with_and_without
 from energyalign.report.figures.panels import first_of_rows, legend_below, panels, title_panel
 from energyalign.report.figures.trainings import about, panel_title, trainings_of
-from energyalign.report.runs import StoredRun
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.figures.compared import draw_compared
-from energyalign.report.runs import StoredRun
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
     """A panel for each head: bars of a long tail, curves over the steps of an incremental run."""
     return draw_compared(
-        "heads", runs, varied="head", value=lambda run: f"{run.config['head']} head",
+        "heads", runs, varied="head", value=lambda run: f"{run.config.head} head",
         command="--head cosine, and again with --head linear",
     )  # fmt: skip

@@ -10,14 +10,12 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from energyalign.experiment.cells import mean_and_deviation
-from energyalign.incremental.correctors import CORRECTORS as INCREMENTAL
-from energyalign.longtail.correctors import CORRECTORS as LONG_TAILED
+from energyalign.experiments.correctors import CORRECTORS
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.figures.panels import panels
 from energyalign.report.figures.trainings import about, panel_title, trainings_of
-from energyalign.report.runs import StoredRun
 from energyalign.report.tables.best import are_best
-from energyalign.report.tables.model import Column
+from energyalign.report.tables.model import Cell, Column
 from energyalign.report.trainings import Training
 
 _COLOURS = "Blues"
@@ -56,7 +54,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 def _in_order(trainings: Sequence[Training]) -> list[str]:
     """As in the registry; then what is not in it, ``ea-M2`` before ``ea-M16``."""
-    known = list(INCREMENTAL if trainings[0].is_incremental else LONG_TAILED)
+    known = list(CORRECTORS)
     found = {name for training in trainings for name in training.correctors}
     others = sorted(found - set(known), key=lambda name: (len(name), name))
     return [name for name in known if name in found] + others
@@ -74,6 +72,6 @@ def _write(axes: Axes, place: tuple[int, int], seeds: NDArray[np.float64], *, da
         axes.text(*place, _MISSING, ha="center", va="center")
         return
     axes.text(
-        *place, mean_and_deviation((seeds / 100.0).tolist()), ha="center", va="center", fontsize=7,
+        *place, str(Cell.over_seeds((seeds / 100.0).tolist())), ha="center", va="center", fontsize=7,
         color="white" if dark else "black", fontweight="bold" if bold else "normal",
     )  # fmt: skip

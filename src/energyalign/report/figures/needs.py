@@ -17,7 +17,7 @@ def with_and_without(figure: str, trainings: Sequence[Training]) -> tuple[list[T
     """The trainings that have rows of both correctors, and a note on those that have not."""
     both = [training for training in trainings if all(map(training.measured, (AS_TRAINED, ALIGNED)))]
     if not both:
-        command = "incremental" if trainings[0].is_incremental else "longtail"
+        command = "incremental" if trainings[0].in_steps else "longtail"
         raise lacking(
             figure, f"rows of {AS_TRAINED} and {ALIGNED} of one training",
             f"energyalign {command} DATASET --corrector {AS_TRAINED} {ALIGNED}",

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.figures.compared import draw_compared
 from energyalign.report.labels import optimizer_name
-from energyalign.report.runs import StoredRun
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:

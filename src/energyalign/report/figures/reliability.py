@@ -10,14 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from energyalign.experiment.cells import mean_and_deviation
-from energyalign.experiment.rows import Row
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, GREY, INK, PALE_BARS
 from energyalign.report.figures.corrected import corrected_outputs
 from energyalign.report.figures.needs import with_and_without
 from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
 from energyalign.report.figures.trainings import about, panel_title, trainings_of
-from energyalign.report.runs import StoredRun
+from energyalign.report.tables.model import Cell
 from energyalign.report.trainings import ALIGNED, AS_TRAINED
 
 _BINS = 15
@@ -49,7 +49,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
             of_runs = [binned(run, row) for run, row in training.measured(corrector)]
             name, colour, marker = _MODELS[corrector]
             _draw_panel(panel, of_runs, label=f"accuracy, {name}", color=colour, marker=marker)
-            error = mean_and_deviation([bins.calibration_error for bins in of_runs])
+            error = Cell.over_seeds([bins.calibration_error for bins in of_runs])
             title_panel(panel, panel_title(training, trainings), name, f"expected calibration error {error} %")
         for panel in first_of_rows(axes):
             panel.set_ylabel("accuracy; share of images")

@@ -9,15 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, GREY
 from energyalign.report.figures.needs import lacking
 from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
 from energyalign.report.figures.trainings import about, panel_title, trainings_of
-from energyalign.report.runs import StoredRun
 from energyalign.report.trainings import Training
 
-_THE_LINE = ("prior", "la-post-hoc")
-"""Their shifts are minus the log prior."""
+_THE_LINE = ("logit-adjustment",)
+"""Its shifts are minus the log prior."""
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
@@ -25,7 +25,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     trainings = trainings_of("shifts", runs)
     drawn = [(training, corrector) for training in trainings for corrector in _shift_correctors(training)]
     if not drawn:
-        kind = "incremental" if trainings[0].is_incremental else "longtail"
+        kind = "incremental" if trainings[0].in_steps else "longtail"
         raise lacking("shifts", "rows whose shifts were measured", f"energyalign {kind} DATASET --corrector ea")
     note = "Bars: one standard error of a shift in one run."
     if max(len(training.runs) for training in trainings) > 1:
@@ -51,7 +51,7 @@ def _columns(drawn: Sequence[tuple[Training, str]]) -> int:
 def _shift_correctors(training: Training) -> list[str]:
     """Those that add a number per class, and measured it."""
     measured = {name: training.measured(name)[0][1] for name in training.correctors if name not in _THE_LINE}
-    return [name for name, row in measured.items() if row["estimator"] not in (None, "none")]
+    return [name for name, row in measured.items() if row.estimator not in (None, "none")]
 
 
 def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:
@@ -59,8 +59,8 @@ def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:
     seen = counts > 0  # a class without training images has no log prior
     expected = _centred(-np.log(counts[seen] / counts.sum()))
     rows = [row for _, row in training.measured(corrector)]
-    shifts = np.mean([_centred(np.array(row["shifts"])[seen]) for row in rows], axis=0)
-    variances = [np.array(row["standard_errors"], dtype=np.float64)[seen] ** 2 for row in rows]
+    shifts = np.mean([_centred(np.array(row.shifts)[seen]) for row in rows], axis=0)
+    variances = [np.array(row.standard_errors, dtype=np.float64)[seen] ** 2 for row in rows]
     errors = np.sqrt(np.mean(variances, axis=0))
     ends = np.array([expected.min(), expected.max()])
     axes.plot(ends, ends, color=GREY, linestyle="--", linewidth=1.2, label="logit adjustment (slope 1)")

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from energyalign.incremental.table import Curve
 from energyalign.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, summarised
 from energyalign.report.figures.panels import grid_lines
+from energyalign.report.tables.curves import Curve
 from energyalign.report.trainings import ALIGNED, AS_TRAINED
 
 _COLOURS = (ORANGE, GREEN, VERMILLION, PURPLE)
@@ -56,10 +56,16 @@ def draw_curves(
 def _over_seeds(
     curves: Sequence[Curve], column: str
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64] | None]:
-    """Steps, means and deviations; a seed that is not finished is missing in its later steps."""
+    """Steps, means and deviations.
+
+    A seed that is not finished is missing in its later steps, and a number that is missing is no nought: there are no
+    old classes in the first step.
+    """
     by_step: dict[int, list[float]] = {}
     for curve in curves:
         for row in curve.rows:
-            by_step.setdefault(row["step"], []).append(100.0 * row[column])
+            share = row.accuracy(column)
+            if share is not None:
+                by_step.setdefault(row.step, []).append(100.0 * share)
     steps = sorted(by_step)
     return np.array(steps), *summarised([np.array(by_step[step]) for step in steps])

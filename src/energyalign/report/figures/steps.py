@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.incremental.table import curves_of, label_of
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.figures.needs import lacking
 from energyalign.report.figures.panels import legend_below, panels
 from energyalign.report.figures.step_curves import draw_curves, looks_of
 from energyalign.report.figures.trainings import about, check_one_cell, trainings_of
 from energyalign.report.names import shown
-from energyalign.report.runs import StoredRun
+from energyalign.report.tables.curves import curves_of, label_of
 from energyalign.report.trainings import Training
 
 _COLUMNS = {"overall": "top-1 accuracy, %", "top5": "top-5 accuracy, %"}
@@ -22,7 +22,7 @@ _COLUMNS = {"overall": "top-1 accuracy, %", "top5": "top-5 accuracy, %"}
 def draw(runs: Sequence[StoredRun]) -> Figure:
     """A curve for each corrector, or for each method if the runs are of several trainings."""
     trainings = trainings_of("steps", runs)
-    if not trainings[0].is_incremental:
+    if not trainings[0].in_steps:
         raise lacking("steps", "runs whose classes came in steps", "energyalign incremental DATASET")
     check_one_cell("steps", trainings)
     _check_settings(trainings)
@@ -42,11 +42,11 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 def _check_settings(trainings: Sequence[Training]) -> None:
     """Refuse trainings whose curves would have one name, and be averaged as if they were seeds."""
-    named: dict[tuple[str, str], Training] = {}
+    named: dict[tuple[str, str | None], Training] = {}
     for training in trainings:
-        by_corrector = {row["corrector"]: row for run in training.runs for row in run.rows}
+        by_corrector = {row.corrector: row for run in training.runs for row in run.rows}
         for row in by_corrector.values():
-            other = named.setdefault((label_of(row), row["memory"]), training)
+            other = named.setdefault((label_of(row), row.memory), training)
             if other is not training:
                 raise EnergyAlignError(
                     f"the figure steps has one curve for {shown(label_of(row))}, and was given trainings of it that "

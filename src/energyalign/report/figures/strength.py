@@ -11,16 +11,16 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from energyalign.core.metrics import ClassScores
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, GREY, INK, ORANGE, VERMILLION, deviation_over_seeds
 from energyalign.report.figures.corrected import scores_by_strength
 from energyalign.report.figures.needs import lacking
 from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
 from energyalign.report.figures.trainings import about, panel_title, trainings_of
-from energyalign.report.runs import StoredRun
 from energyalign.report.trainings import Training
 
 STRENGTHS = tuple(k / 10 for k in range(21))
-_CORRECTORS = ("ea", "ea-marginal", "prior", "la-post-hoc")
+_CORRECTORS = ("ea", "ea-marginal", "logit-adjustment")
 _LOOKS: dict[str, dict[str, Any]] = {
     "overall": {"color": INK, "linestyle": "-", "linewidth": 2.0, "marker": "o"},
     "many": {"color": BLUE, "linestyle": "--", "marker": "s"},
@@ -38,7 +38,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
         (training, corrector) for training in trainings for corrector in _CORRECTORS if training.measured(corrector)
     ]
     if not drawn:
-        kind = "incremental" if trainings[0].is_incremental else "longtail"
+        kind = "incremental" if trainings[0].in_steps else "longtail"
         raise lacking(
             "strength", f"rows of one of {', '.join(_CORRECTORS)}", f"energyalign {kind} DATASET --corrector ea"
         )
@@ -83,7 +83,7 @@ def _draw_line(axes: Axes, group: str, values: NDArray[np.float64]) -> None:
 
 def _groups(training: Training, scores: ClassScores) -> dict[str, float]:
     """As in the rows: means over classes for a long tail, over images for old and new classes."""
-    if not training.is_incremental:
+    if not training.in_steps:
         return {"overall": scores.accuracy, **scores.groups(training.counts)}
     right, total, n_old = scores.right, scores.total, training.n_old
     old = float(right[:n_old].sum() / total[:n_old].sum()) if n_old else float("nan")

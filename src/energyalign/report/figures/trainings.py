@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.labels import labels_of, seeds_and_settings
 from energyalign.report.names import shown
-from energyalign.report.runs import StoredRun
 from energyalign.report.trainings import ALIGNED, Training, by_setting
 
 
 def trainings_of(figure: str, runs: Sequence[StoredRun]) -> list[Training]:
     """The runs by training, in the order in which they came; a seed that is given twice counts once."""
-    if len({run.is_incremental for run in runs}) != 1:
+    if len({run.in_steps for run in runs}) != 1:
         raise EnergyAlignError(
             f"the figure {figure} is of long-tailed or of incremental runs, not of both: give the folders of one kind."
         )
@@ -49,8 +48,8 @@ def panel_title(training: Training, trainings: Sequence[Training]) -> str:
 def _preferred_evidence(runs: Iterable[StoredRun]) -> str:
     """Which evidence was taken, if there are rows of several kinds."""
     for run in runs:
-        plans = {json.dumps(row["evidence"]) for row in run.rows if row["corrector"] == ALIGNED}
+        plans = {row.evidence for row in run.rows if row.corrector == ALIGNED}
         row = run.row_of(ALIGNED)
         if len(plans) > 1 and row is not None:
-            return f"evidence {row['evidence']['policy']} x {row['evidence']['per_class']}"
+            return f"evidence {row.evidence}"
     return ""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from energyalign.core._io.atomic import atomic_write
 from energyalign.core.arrays import Ints
-from energyalign.core.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts

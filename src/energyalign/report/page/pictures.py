@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.report.runs import StoredRun
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.trainings import ALIGNED, Training, by_setting
 
 _BY_TRAINING = (

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.incremental.table import step_table, summary_table
-from energyalign.longtail.table import matrix_of, table_of
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.page.document import Section
 from energyalign.report.page.markup import commands_html, list_html, note_html, picture_html, table_html
 from energyalign.report.page.pictures import Pictures
-from energyalign.report.runs import StoredRun
+from energyalign.report.tables.formats.parts import as_text
+from energyalign.report.tables.model import PaperTable
+from energyalign.report.tables.own import incremental_table, longtail_table, matrix_table, steps_table
 from energyalign.report.trainings import Training
 
 _MANY_TRAININGS = 2
@@ -34,15 +36,15 @@ def results_section(trainings: Sequence[Training]) -> Section:
 def _tables(cell: str, trainings: Sequence[Training]) -> str:
     runs = [run for training in trainings for run in training.runs]
     # What is corrected stands below what it was.
-    rows = sorted((row for run in runs for row in run.rows), key=lambda row: row["corrector"] != "raw")
+    rows = sorted((row for run in runs for row in run.rows), key=lambda row: row.corrector != "raw")
     try:
-        if not runs[0].is_incremental:
-            html = _table(table_of(rows), cell)
+        if not runs[0].in_steps:
+            html = _table(longtail_table(rows), cell)
             if len(trainings) >= _MANY_TRAININGS:
-                html += _table(matrix_of(rows), f"{cell}: every training under every corrector")
+                html += _table(matrix_table(rows), f"{cell}: every training under every corrector")
             return html
-        return _table(step_table(rows), f"{cell}: accuracy on all classes seen, after each step") + (
-            _table(summary_table(rows), f"{cell}: all steps together, and after the last")
+        return _table(steps_table(rows), f"{cell}: accuracy on all classes seen, after each step") + (
+            _table(incremental_table(rows), f"{cell}: all steps together, and after the last")
         )
     except EnergyAlignError:  # rows of other settings share a name: a table for each setting
         if len(trainings) == 1:
@@ -50,11 +52,8 @@ def _tables(cell: str, trainings: Sequence[Training]) -> str:
         return "".join(_tables(f"{cell}, {training.label}", [training]) for training in trainings)
 
 
-def _table(made: tuple[list[str], list[list[str]]], caption: str) -> str:
-    """Without columns that no line has anything in: those of the paper, where it has no such table."""
-    columns, lines = made
-    used = [k for k in range(len(columns)) if any(line[k] for line in lines)]
-    return table_html([columns[k] for k in used], [[line[k] for k in used] for line in lines], caption)
+def _table(table: PaperTable, caption: str) -> str:
+    return table_html(*as_text(table), caption)
 
 
 def figures_section(pictures: Pictures) -> Section:
@@ -79,7 +78,7 @@ def origin_section(trainings: Sequence[Training], seen_from: Path) -> Section:
             f"No command is on record for {unrecorded} of these runs, as for those that are made from Python: the "
             "config.json in their folder is all that LongTailConfig.from_json or IncrementalConfig.from_json needs."
         )
-    versions = {str(row["versions"]): row["versions"] for t in trainings for run in t.runs for row in run.rows}
+    versions = {str(row.versions): row.versions for t in trainings for run in t.runs for row in run.rows}
     html += note_html(
         "Versions: "
         + "; ".join(", ".join(f"{name} {number}" for name, number in known.items()) for known in versions.values())
@@ -93,9 +92,9 @@ def _origin(training: Training, seen_from: Path) -> list[str]:
     folders = sorted({_place(run.path.parent, seen_from) for run in training.runs})
     return [
         f"{training.cell}, {training.label}",
-        first.config["backbone"],
-        str(first.config["recipe"]["epochs"]),
-        ", ".join(str(run.config["seed"]) for run in training.runs),
+        first.config.backbone,
+        str(first.config.epochs),
+        ", ".join(str(run.config.seed) for run in training.runs),
         _manifest(first),
         ", ".join(folders),
     ]
@@ -111,17 +110,17 @@ def _manifest(run: StoredRun) -> str:
 def concerns_section(trainings: Sequence[Training]) -> Section | None:
     """What the corrections themselves said against them."""
     told = dict.fromkeys(
-        f"{training.cell}, {training.label}, seed {row['seed']}, {row['corrector']}{_step(row.get('step'))}: {concern}"
+        f"{training.cell}, {training.label}, seed {row.seed}, {row.corrector}{_step(row)}: {concern}"
         for training in trainings
         for run in training.runs
         for row in run.rows
-        for concern in row["concerns"]
+        for concern in row.concerns
     )
     return Section("Warnings", list_html(list(told))) if told else None
 
 
-def _step(step: int | None) -> str:
-    return "" if step is None else f" after step {step}"
+def _step(row: Row) -> str:
+    return f" after step {row.step}" if row.in_steps else ""
 
 
 def unfinished_section(runs: Sequence[tuple[StoredRun, str]], seen_from: Path) -> Section | None:

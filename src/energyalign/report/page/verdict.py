@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from energyalign.experiment.cells import mean_and_deviation
-from energyalign.experiment.rows import Row
+from energyalign.experiments.engine.row import Row
+from energyalign.report.tables.model import Cell
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
-_MOST_SENTENCES = 3
+_MAX_SENTENCES = 3
 _NOTHING = 0.05
 """Per cent points that would be printed as 0.0."""
 
@@ -22,7 +22,7 @@ def verdict_of(trainings: Sequence[Training]) -> list[str]:
         both = [training for training in of_cell if _pairs(training)]
         if not both:
             sentences.append(f"{cell}: nothing was measured both raw and under energy aligning ({ALIGNED}) yet.")
-        elif len(both) <= _MOST_SENTENCES:
+        elif len(both) <= _MAX_SENTENCES:
             sentences += [_on_one(training) for training in both]
         else:
             sentences.append(_on_all(cell, both))
@@ -31,13 +31,13 @@ def verdict_of(trainings: Sequence[Training]) -> list[str]:
 
 def _pairs(training: Training) -> list[tuple[Row, Row]]:
     """Raw and aligned rows of the same seed."""
-    aligned = {row["seed"]: row for row in training.rows_of(ALIGNED)}
-    return [(row, aligned[row["seed"]]) for row in training.rows_of(AS_TRAINED) if row["seed"] in aligned]
+    aligned = {row.seed: row for row in training.rows_of(ALIGNED)}
+    return [(row, aligned[row.seed]) for row in training.rows_of(AS_TRAINED) if row.seed in aligned]
 
 
 def _gain(training: Training) -> float:
     """In per cent points, mean over seeds."""
-    return 100 * float(statistics.mean(aligned["overall"] - raw["overall"] for raw, aligned in _pairs(training)))
+    return 100 * float(statistics.mean(aligned.overall - raw.overall for raw, aligned in _pairs(training)))
 
 
 def _on_one(training: Training) -> str:
@@ -46,8 +46,8 @@ def _on_one(training: Training) -> str:
     gain = _gain(training)
     what = "raises" if gain > _NOTHING else "lowers" if gain < -_NOTHING else "does not change"
     noted = ["1 seed" if len(pairs) == 1 else f"{len(pairs)} seeds"]
-    weak = "old" if training.is_incremental else "few"
-    if all(row[weak] is not None for row in raw):
+    weak = "old" if training.in_steps else "few"
+    if all(row.accuracy(weak) is not None for row in raw):
         noted.append(f"{weak} classes {_from_to(raw, aligned, weak)}")
     return (
         f"{training.cell}, {training.label}{_when(training)}: energy aligning as in the paper ({ALIGNED}) {what} the "
@@ -56,11 +56,11 @@ def _on_one(training: Training) -> str:
 
 
 def _when(training: Training) -> str:
-    return f", after step {training.step} of {training.runs[0].n_steps}" if training.is_incremental else ""
+    return f", after step {training.step} of {training.runs[0].n_steps}" if training.in_steps else ""
 
 
 def _from_to(before: Sequence[Row], after: Sequence[Row], column: str) -> str:
-    return " to ".join(mean_and_deviation([row[column] for row in rows]) for rows in (before, after))
+    return " to ".join(str(Cell.over_seeds([row.accuracy(column) for row in rows])) for rows in (before, after))
 
 
 def _who_is_best(training: Training) -> str:
@@ -69,15 +69,15 @@ def _who_is_best(training: Training) -> str:
     if means[best] <= means[ALIGNED]:
         return "Nothing else that was measured behind this training is ahead of it."
     name = "the raw network" if best == AS_TRAINED else best
-    return f"Best behind this training is {name} with {mean_and_deviation([means[best]])} %."
+    return f"Best behind this training is {name} with {Cell.over_seeds([means[best]])} %."
 
 
 def _means(training: Training) -> dict[str, float]:
     """Of every corrector that was measured with all the seeds that are compared, over these seeds."""
-    seeds = [raw["seed"] for raw, _ in _pairs(training)]
+    seeds = [raw.seed for raw, _ in _pairs(training)]
     means = {}
     for name in training.correctors:
-        by_seed = {row["seed"]: row["overall"] for row in training.rows_of(name)}
+        by_seed = {row.seed: row.overall for row in training.rows_of(name)}
         if by_seed.keys() >= set(seeds):
             means[name] = float(statistics.mean(by_seed[seed] for seed in seeds))
     return means

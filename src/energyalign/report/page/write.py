@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from energyalign.core.atomic import atomic_write
+from energyalign.core._io.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.page.document import Section, document
 from energyalign.report.page.encoding import BUDGET
 from energyalign.report.page.markup import list_html
@@ -23,7 +24,6 @@ from energyalign.report.page.story import (
 from energyalign.report.page.verdict import verdict_of
 from energyalign.report.page.view import View
 from energyalign.report.progress import how_far
-from energyalign.report.runs import StoredRun
 from energyalign.report.trainings import Training, named_in_full
 
 LIMIT = 14_500_000
@@ -58,7 +58,6 @@ def page_of(
     draw : callable, optional
         Makes the pictures; `draw_pictures` if not given.
     """
-    runs = [run.checked() for run in runs]
     trainings = named_in_full([run for run in runs if run.rows])
     views, without = _views(trainings)
     sections = [unfinished_section([(run, far) for run in runs if (far := how_far(run))], seen_from)]
@@ -68,7 +67,7 @@ def page_of(
         sections += [Section("Left out of the live part", list_html(without)) if without else None]
         sections += [origin_section(trainings, seen_from)]
     shown = [section for section in sections if section is not None]
-    cells = ", ".join(dict.fromkeys(str(run.config["name"]) for run in runs))
+    cells = ", ".join(dict.fromkeys(str(run.config.name) for run in runs))
     verdict = verdict_of(trainings) if trainings else ["Nothing has been measured yet."]
 
     def made(budget: int) -> str:
@@ -84,7 +83,7 @@ def _views(trainings: Sequence[Training]) -> tuple[dict[str, list[View]], list[s
     views, problems = {}, []
     for training in trainings:
         for run in training.runs:
-            name = f"{training.cell}, {training.label}, seed {run.config['seed']}"
+            name = f"{training.cell}, {training.label}, seed {run.config.seed}"
             try:
                 views[name] = views_of(run)
             except EnergyAlignError as error:

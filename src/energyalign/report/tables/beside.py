@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from energyalign.experiment.rows import Row
-from energyalign.report.runs import DEFAULT_EVIDENCE
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE
+from energyalign.experiments.train.describe import described
 from energyalign.report.tables.best import with_best
-from energyalign.report.tables.evidence import first_plan, told
+from energyalign.report.tables.evidence import first_plan
 from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable
 from energyalign.report.tables.settings import Difference, check_one_setting, differences
 
@@ -99,7 +100,7 @@ class PaperLayout:
     def _grouped(self, rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
         groups: dict[tuple[str, str], list[Row]] = {}
         for row in rows:
-            groups.setdefault((self.application.method_of(row), row["cell"]), []).append(row)
+            groups.setdefault((self.application.method_of(row), row.cell), []).append(row)
         return groups
 
     def _measured(self, method: str, rows: Sequence[Row]) -> _Measured:
@@ -108,11 +109,11 @@ class PaperLayout:
         first = taken[0]
         expected = self.application.setting_in_paper(first)
         if expected is None:
-            found = [Difference("learner", first["learner"], "none")]
+            found = [Difference("learner", first.learner, "none")]
         else:
-            found = list(differences(first["config"], expected))
-        if first["evidence"] is not None:
-            of_evidence = differences(first["evidence"], DEFAULT_EVIDENCE, "evidence")
+            found = list(differences(first.config.values, expected))
+        if first.evidence is not None:
+            of_evidence = differences(described(first.evidence), described(DEFAULT_EVIDENCE), "evidence")
             found += [item for item in of_evidence if item not in found]
         return _Measured(method, taken, left_out, tuple(found))
 
@@ -135,7 +136,7 @@ class PaperLayout:
         choices: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for found in measured:
             if found.plans_left_out:
-                key = told(found.rows[0]["evidence"]), tuple(found.plans_left_out)
+                key = str(found.rows[0].evidence or "none"), tuple(found.plans_left_out)
                 choices.setdefault(key, []).append(found.method)
         return [
             f"{', '.join(dict.fromkeys(methods))}: with evidence {taken}; measured with {', '.join(left_out)} too, "

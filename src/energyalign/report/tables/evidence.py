@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from energyalign.experiment.rows import Row
-from energyalign.report.runs import DEFAULT_EVIDENCE
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE
 
 
 def first_plan(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """The rows of the plan that everybody gets who asks for none, or of the first one; and the plans left out."""
-    plans: list[Mapping[str, Any] | None] = []
-    for row in rows:
-        if row["evidence"] not in plans:
-            plans.append(row["evidence"])
+    """The rows of the default plan, or of the first one; and the plans left out."""
+    plans = list(dict.fromkeys(row.evidence for row in rows))
     taken = DEFAULT_EVIDENCE if DEFAULT_EVIDENCE in plans else plans[0]
-    return [row for row in rows if row["evidence"] == taken], [told(plan) for plan in plans if plan != taken]
-
-
-def told(plan: Mapping[str, Any] | None) -> str:
-    """``one x 50``: the augmentation and the images of each class."""
-    return "none" if plan is None else f"{plan['policy']} x {plan['per_class']}"
+    left_out = [str(plan or "none") for plan in plans if plan != taken]
+    return [row for row in rows if row.evidence == taken], left_out

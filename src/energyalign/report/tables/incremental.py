@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from energyalign.experiment.rows import Row
-from energyalign.incremental.learners import LEARNERS
-from energyalign.incremental.methods import Method, config_of
-from energyalign.incremental.paper import PAPER, PaperCurve
-from energyalign.incremental.presets import PRESETS
-from energyalign.incremental.table import Curve, label_of
+from energyalign.experiments.engine.method import Method
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.incremental.learners import LEARNERS
+from energyalign.experiments.incremental.methods import config_of
+from energyalign.experiments.incremental.paper import PAPER, PaperCurve
+from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.report.tables.beside import PaperLayout, Slot
+from energyalign.report.tables.curves import Curve, curves_by_seed, label_of, selection_of
 from energyalign.report.tables.model import Cell, Column
-from energyalign.report.tables.steps import MOST_BESIDE, curves_by_seed, step_group
+from energyalign.report.tables.steps import MAX_BESIDE, step_group
 
 _MEASURES = {"top1": "overall", "top5": "top5"}
 
@@ -29,11 +30,10 @@ class Incremental:
 
     def setting_in_paper(self, row: Row) -> dict[str, Any] | None:
         """What its config would be in the paper's cell; None for a learner of the user's own."""
-        if row["learner"] not in LEARNERS:
+        if row.learner not in LEARNERS:
             return None
-        selection = row["memory"].partition(":")[0]
-        method = Method(row["learner"], selection, row["corrector"], "", "", row["config"]["head"])
-        return config_of(method, PRESETS[row["cell"]], seed=row["seed"], fed_back=row["fed_back"]).to_json()
+        method = Method(row.learner, row.corrector, "", "", row.config.head, selection_of(row))
+        return config_of(method, PRESETS[row.cell], seed=row.seed, fed_back=row.fed_back).to_json()
 
     def ours(self, rows: Sequence[Row], slot: Slot) -> list[float | None]:
         """Of each seed; an average needs all of its steps."""
@@ -53,7 +53,7 @@ def _number(curve: Curve, slot: Slot) -> float | None:
     column = _MEASURES[slot.measure]
     if slot.step is None:
         return curve.average(column) if curve.is_whole else None
-    return next((row[column] for row in curve.rows if row["step"] == slot.step), None)
+    return next((row.accuracy(column) for row in curve.rows if row.step == slot.step), None)
 
 
 def _steps(cell: str, measure: str, group: str = "") -> list[Slot]:
@@ -68,7 +68,7 @@ def _cifar(n_steps: int, number: int) -> PaperLayout:
     title = f"Top-1 accuracy (%) on CIFAR-100 in {n_steps} steps; Avg from the second step on"
     methods = tuple(PAPER[cell])
     slots = tuple(_steps(cell, "top1"))
-    return PaperLayout(cell, title, number, slots, methods, Incremental(), stacked=n_steps > MOST_BESIDE)
+    return PaperLayout(cell, title, number, slots, methods, Incremental(), stacked=n_steps > MAX_BESIDE)
 
 
 def _imagenet(cell: str, name: str, number: int) -> PaperLayout:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from energyalign.experiment.rows import Row
-from energyalign.longtail.config import LongTailConfig
-from energyalign.longtail.learners import LEARNERS
-from energyalign.longtail.paper import PAPER
-from energyalign.longtail.presets import PRESETS
-from energyalign.longtail.table import method_of
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.learners import LEARNERS
+from energyalign.experiments.longtail.paper import PAPER
+from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.report.tables.beside import PaperLayout, Slot
+from energyalign.report.tables.longtail_lines import method_of
 from energyalign.report.tables.model import Cell, Column
 
 # As they stand in `PaperNumbers` and in rows.
@@ -31,15 +30,15 @@ class LongTail:
 
     def setting_in_paper(self, row: Row) -> dict[str, Any] | None:
         """What its config would be in the paper's cell; None for a learner of the user's own."""
-        learner = LEARNERS.get(row["learner"])
+        learner = LEARNERS.get(row.learner)
         if learner is None:
             return None
-        preset = replace(PRESETS[row["cell"]], head=row["config"]["head"])
-        return LongTailConfig.from_preset(preset, learner, seed=row["seed"]).to_json()
+        preset = PRESETS[row.cell].with_head(row.config.head)
+        return LongTailConfig.from_preset(preset, learner, seed=row.seed).to_json()
 
     def ours(self, rows: Sequence[Row], slot: Slot) -> list[float | None]:
         """Of each seed, which counts once."""
-        return list({row["seed"]: row[slot.measure] for row in rows}.values())
+        return list({row.seed: row.accuracy(slot.measure) for row in rows}.values())
 
     def paper(self, method: str, slot: Slot) -> Cell:
         """The printed number."""

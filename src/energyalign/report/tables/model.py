@@ -46,6 +46,12 @@ class Cell:
         deviation = statistics.stdev(known) if len(known) > 1 else None
         return cls(statistics.mean(known), deviation, len(known), off_paper)
 
+    def __str__(self) -> str:
+        """``45.3 ± 0.4``, ``45.3`` if there is one seed, ``-`` if there is none."""
+        if self.mean is None:
+            return "-"
+        return f"{self.mean:.1f}" if self.deviation is None else f"{self.mean:.1f} ± {self.deviation:.1f}"
+
 
 @dataclass(frozen=True)
 class Column:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiment.rows import Row
-from energyalign.incremental import table as incremental
-from energyalign.incremental.paper import PAPER as INCREMENTAL_PAPER
-from energyalign.incremental.table import at_step, curves_of
-from energyalign.longtail import table as longtail
-from energyalign.longtail.paper import PAPER as LONG_TAIL_PAPER
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.incremental.paper import PAPER as INCREMENTAL_PAPER
+from energyalign.experiments.longtail.paper import PAPER as LONG_TAIL_PAPER
+from energyalign.report.tables import curves as incremental
+from energyalign.report.tables import longtail_lines as longtail
 from energyalign.report.tables.best import with_best, with_best_of_line
-from energyalign.report.tables.evidence import first_plan, told
+from energyalign.report.tables.curves import at_step, curves_of
+from energyalign.report.tables.evidence import first_plan
 from energyalign.report.tables.model import DIFFERENCE, OURS, PAPER, Cell, Column, Line, PaperTable
 from energyalign.report.tables.settings import check_one_cell, check_one_setting
-from energyalign.report.tables.steps import MOST_BESIDE, step_group
+from energyalign.report.tables.steps import MAX_BESIDE, step_group
 
 _ABOUT_PAPER = (
     "The paper quotes its rows other than ea from other papers, with networks and cuts of their own; a difference is "
@@ -28,27 +28,27 @@ _DIFFERENCE = Column("difference", better="", form="+.1f", source=DIFFERENCE)
 
 def longtail_table(rows: Sequence[Row]) -> PaperTable:
     """A line for each method and kind of evidence of long-tailed runs."""
-    _check(rows, "longtail", is_incremental=False)
+    _check(rows, "longtail", in_steps=False)
     _check_trainings(rows, longtail.training_of)
-    has_paper = rows[0]["cell"] in LONG_TAIL_PAPER  # not missing elsewhere: the paper has no such table
+    has_paper = rows[0].cell in LONG_TAIL_PAPER  # not missing elsewhere: the paper has no such table
     lines = []
     for name, same in longtail.lines_of(rows).items():
-        cells = [Cell.over_seeds([row[column] for row in same]) for column in longtail.COLUMNS]
+        cells = [Cell.over_seeds([row.accuracy(column) for row in same]) for column in longtail.COLUMNS]
         cells.append(Cell(len(same)))
         if has_paper:
             paper = longtail.paper_of(same)
             cells += [Cell(paper.overall if paper else None), Cell(longtail.difference_of(same))]
         lines.append(Line(name, "", tuple(cells)))
     columns = [*map(Column, longtail.COLUMNS), _SEEDS, *([_paper("paper"), _DIFFERENCE] if has_paper else [])]
-    title = f"Top-1 accuracy (%) on {rows[0]['cell']}"
+    title = f"Top-1 accuracy (%) on {rows[0].cell}"
     return _by_column("longtail", title, columns, lines, [_ABOUT_PAPER] if has_paper else [])
 
 
 def incremental_table(rows: Sequence[Row]) -> PaperTable:
     """A line for each method of runs in steps: averages, and the state after the last step."""
-    _check(rows, "incremental", is_incremental=True)
-    _check_trainings(rows, _incremental_training)
-    has_paper = rows[0]["cell"] in INCREMENTAL_PAPER
+    _check(rows, "incremental", in_steps=True)
+    _check_trainings(rows, incremental.training_of)
+    has_paper = rows[0].cell in INCREMENTAL_PAPER
     lines = []
     for name, curves in curves_of(rows).items():
         cells = [*map(Cell.over_seeds, incremental.summary_of(curves)), Cell(len(curves))]
@@ -60,23 +60,23 @@ def incremental_table(rows: Sequence[Row]) -> PaperTable:
     columns += [_SEEDS, *([_paper("paper"), _paper("paper, top-5"), _DIFFERENCE] if has_paper else [])]
     notes = [_ABOUT_PAPER] if has_paper else []
     notes += [f"{_WITHOUT_FIRST} Old, new, forgetting: after the last step.", *_unfinished(rows)]
-    title = f"Accuracy (%) on {rows[0]['cell']} over {rows[0]['n_steps']} steps"
+    title = f"Accuracy (%) on {rows[0].cell} over {rows[0].n_steps} steps"
     return _by_column("incremental", title, columns, lines, notes)
 
 
 def steps_table(rows: Sequence[Row]) -> PaperTable:
     """A line for each method of runs in steps, a column for each step."""
-    _check(rows, "steps", is_incremental=True)
-    _check_trainings(rows, _incremental_training)
-    n_steps = rows[0]["n_steps"]
+    _check(rows, "steps", in_steps=True)
+    _check_trainings(rows, incremental.training_of)
+    n_steps = rows[0].n_steps
     steps = range(1, n_steps + 1)
     columns = [Column(f"{step}", step_group(step, n_steps)) for step in steps]
     lines = [
         Line(name, OURS, tuple(Cell.over_seeds(at_step(curves, step)) for step in steps))
         for name, curves in curves_of(rows).items()
     ]
-    title = f"Top-1 accuracy (%) on {rows[0]['cell']}, all classes seen, after each of {n_steps} steps"
-    return _by_column("steps", title, columns, lines, _unfinished(rows), stacked=n_steps > MOST_BESIDE)
+    title = f"Top-1 accuracy (%) on {rows[0].cell}, all classes seen, after each of {n_steps} steps"
+    return _by_column("steps", title, columns, lines, _unfinished(rows), stacked=n_steps > MAX_BESIDE)
 
 
 def matrix_table(rows: Sequence[Row]) -> PaperTable:
@@ -85,29 +85,29 @@ def matrix_table(rows: Sequence[Row]) -> PaperTable:
     As in the figure of this name, a training in steps is as it is after the last step that all of its seeds have.
     """
     check_one_cell(rows, "matrix")
-    is_incremental = _is_incremental(rows[0])
-    training_of = _incremental_training if is_incremental else longtail.training_of
+    in_steps = rows[0].in_steps
+    training_of = incremental.training_of if in_steps else longtail.training_of
     _check_trainings(rows, training_of)
-    correctors = list(dict.fromkeys(row["corrector"] for row in rows))
+    correctors = list(dict.fromkeys(row.corrector for row in rows))
     trainings: dict[str, list[Row]] = {}
     for row in rows:
         trainings.setdefault(training_of(row), []).append(row)
-    last = {name: _last_step(of) for name, of in trainings.items()} if is_incremental else {}
-    lines, notes = [], _unfinished(rows) if is_incremental else []
+    last = {name: _last_step(of) for name, of in trainings.items()}
+    lines, notes = [], _unfinished(rows) if in_steps else []
     for training, of_training in trainings.items():
         cells = []
         for corrector in correctors:
-            same = [row for row in of_training if row["corrector"] == corrector]
-            same = [row for row in same if row.get("step") == last.get(training)]
+            same = [row for row in of_training if (row.corrector, row.step) == (corrector, last[training])]
             taken, left_out = first_plan(same) if same else ([], [])
-            cells.append(Cell.over_seeds(list({row["seed"]: row["overall"] for row in taken}.values())))
+            cells.append(Cell.over_seeds(list({row.seed: row.overall for row in taken}.values())))
             if left_out:
-                plan, others = told(taken[0]["evidence"]), ", ".join(left_out)
+                plan, others = taken[0].evidence or "none", ", ".join(left_out)
                 notes.append(f"{training} + {corrector}: with evidence {plan}; measured with {others} too.")
-        when = f", after step {last[training]}" if len(set(last.values())) > 1 else ""
+        when = f", after step {last[training]}" if in_steps and len(set(last.values())) > 1 else ""
         lines.append(with_best_of_line(Line(training + when, OURS, tuple(cells))))
-    when = f" after step {last.popitem()[1]} of {rows[0]['n_steps']}" if len(set(last.values())) == 1 else ""
-    title = f"Top-1 accuracy (%) on {rows[0]['cell']}{when}: trainings and the correctors behind them"
+    one_step = in_steps and len(set(last.values())) == 1
+    when = f" after step {last.popitem()[1]} of {rows[0].n_steps}" if one_step else ""
+    title = f"Top-1 accuracy (%) on {rows[0].cell}{when}: trainings and the correctors behind them"
     columns = tuple(map(Column, correctors))
     return PaperTable("matrix", title, columns, tuple(lines), tuple(notes), corner="training", best_of="line")
 
@@ -124,15 +124,11 @@ def _paper(title: str) -> Column:
     return Column(title, better="", source=PAPER)
 
 
-def _is_incremental(row: Row) -> bool:
-    return "step" in row
-
-
-def _check(rows: Sequence[Row], table: str, *, is_incremental: bool) -> None:
+def _check(rows: Sequence[Row], table: str, *, in_steps: bool) -> None:
     """Rows of the other application, of several cells, or none at all have no such table."""
     check_one_cell(rows, table)
-    if _is_incremental(rows[0]) != is_incremental:
-        kind, other = ("long-tailed runs", "longtail") if is_incremental else ("runs in steps", "incremental")
+    if rows[0].in_steps != in_steps:
+        kind, other = ("long-tailed runs", "longtail") if in_steps else ("runs in steps", "incremental")
         raise EnergyAlignError(f"these are {kind}, which the table {table} is not for: use energyalign table {other}.")
 
 
@@ -141,21 +137,11 @@ def _check_trainings(rows: Sequence[Row], training_of: Callable[[Row], str]) -> 
         check_one_setting((row for row in rows if training_of(row) == training), training)
 
 
-def _incremental_training(row: Row) -> str:
-    config = row["config"]
-    words = [config["head"], row["memory"]]
-    if row["fed_back"] != "raw":
-        words.append(f"fed back: {row['fed_back']}")
-    elif config["held_out"]:
-        words.append("held out")
-    return f"{row['learner']} ({', '.join(words)})"
-
-
 def _last_step(rows: Sequence[Row]) -> int:
     """That all seeds of a training have come to."""
     reached: dict[int, int] = {}
     for row in rows:
-        reached[row["seed"]] = max(row["step"], reached.get(row["seed"], 0))
+        reached[row.seed] = max(row.step, reached.get(row.seed, 0))
     return min(reached.values())
 
 
@@ -165,6 +151,6 @@ def _unfinished(rows: Sequence[Row]) -> list[str]:
     for name, curves in curves_of(rows).items():
         parts = [curve for curve in curves if not curve.is_whole]
         if parts:
-            runs = "; ".join(f"{len(c.rows)} of {c.last['n_steps']} steps of seed {c.last['seed']}" for c in parts)
+            runs = "; ".join(f"{len(c.rows)} of {c.last.n_steps} steps of seed {c.last.seed}" for c in parts)
             notes.append(f"{name} is not whole: {runs}.")
     return notes

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiment.registry import found
-from energyalign.experiment.rows import Row
+from energyalign.experiments.engine.registry import look_up
+from energyalign.experiments.engine.row import Row
 from energyalign.report.tables.beside import PaperLayout
 from energyalign.report.tables.incremental import INCREMENTAL
 from energyalign.report.tables.longtail import CIFAR_LT, IMAGENET_LT, INATURALIST
@@ -44,9 +44,9 @@ class TableEntry:
             Of one or more runs, as in their rows.jsonl: ``[row for run in measured_runs([...]) for row in run.rows]``.
         """
         for row in rows:
-            if self.cells and row["cell"] not in self.cells:
+            if self.cells and row.cell not in self.cells:
                 raise EnergyAlignError(
-                    f"there are runs of {row['cell']}, which the table {self.name} does not have: "
+                    f"there are runs of {row.cell}, which the table {self.name} does not have: "
                     f"use energyalign table {_fitting(row)} for these."
                 )
         return self.build(rows)
@@ -54,7 +54,7 @@ class TableEntry:
 
 def find_table(name: str) -> TableEntry:
     """By name."""
-    return found(TABLES, name, "table")
+    return look_up(TABLES, name, "table")
 
 
 def _of_paper(layout: PaperLayout) -> TableEntry:
@@ -65,8 +65,8 @@ def _of_paper(layout: PaperLayout) -> TableEntry:
 
 def _fitting(row: Row) -> str:
     """The table that a row belongs in: one of the paper's, or the one for any runs of its kind."""
-    of_paper = [entry.name for entry in TABLES.values() if row["cell"] in entry.cells]
-    return of_paper[0] if of_paper else "incremental" if "step" in row else "longtail"
+    of_paper = [entry.name for entry in TABLES.values() if row.cell in entry.cells]
+    return of_paper[0] if of_paper else "incremental" if row.in_steps else "longtail"
 
 
 TABLES: dict[str, TableEntry] = {

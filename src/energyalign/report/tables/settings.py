@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiment.rows import Row
+from energyalign.experiments.engine.row import Row
 
 
 class Difference(NamedTuple):
@@ -30,7 +30,7 @@ def differences(one: Any, other: Any, name: str = "") -> Iterator[Difference]:
 
 def check_one_setting(rows: Iterable[Row], name: str) -> None:
     """Refuse rows that differ in more than the seed: their mean would be of nothing."""
-    first, *others = ({**row["config"], "seed": None} for row in rows)
+    first, *others = ({**row.config.values, "seed": None} for row in rows)
     for other in others:
         found = [f"{what} is {one} and {another}" for what, one, another in differences(first, other)]
         if found:
@@ -41,7 +41,7 @@ def check_one_setting(rows: Iterable[Row], name: str) -> None:
 
 def check_one_cell(rows: Sequence[Row], table: str) -> None:
     """Refuse rows of several data sets, or of none."""
-    cells = sorted({row["cell"] for row in rows})
+    cells = sorted({row.cell for row in rows})
     if len(cells) != 1:
         given = f"runs of {', '.join(cells)}: make a table of each" if cells else "no rows: give those of a run"
         raise EnergyAlignError(f"the table {table} is of one cell, and was given {given}.")

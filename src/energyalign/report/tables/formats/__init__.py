@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from energyalign.experiment.registry import found
+from energyalign.experiments.engine.registry import look_up
 from energyalign.report.tables.formats.csv_text import to_csv
 from energyalign.report.tables.formats.latex import to_latex
 from energyalign.report.tables.formats.markdown import to_markdown
@@ -21,4 +21,4 @@ FORMATS: dict[str, Callable[[PaperTable], str]] = {
 
 def find_format(name: str) -> Callable[[PaperTable], str]:
     """By name."""
-    return found(FORMATS, name, "format")
+    return look_up(FORMATS, name, "format")

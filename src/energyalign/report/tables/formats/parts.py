@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from energyalign.report.tables.model import DIFFERENCE, MARK, Cell, Column, Line
+from energyalign.report.tables.model import DIFFERENCE, MARK, Cell, Column, Line, PaperTable
 
 
 def number(cell: Cell, line: Line, column: Column) -> str:
@@ -31,6 +31,18 @@ def mark_of_line(line: Line) -> str:
 def method_of(lines: tuple[Line, ...], index: int) -> str:
     """The name at the first line of a method; empty at those that follow."""
     return "" if index and lines[index - 1].method == lines[index].method else lines[index].method
+
+
+def as_text(table: PaperTable) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of plain cells, without columns that no line has a number in."""
+    used = [k for k in range(len(table.columns)) if any(line.cells[k].mean is not None for line in table.lines)]
+    lines = [[line.method, *(plain(line.cells[k], line, table.columns[k]) for k in used)] for line in table.lines]
+    return [table.corner, *(table.columns[k].title for k in used)], lines
+
+
+def plain(cell: Cell, line: Line, column: Column) -> str:
+    """``45.3 ± 0.4``, as its column has it; a dash if it is missing."""
+    return " ± ".join(filter(None, (number(cell, line, column), deviation(cell)))) or "-"
 
 
 def one_line(text: str) -> str:

@@ -1,0 +1,41 @@
+"""The two inner loops of the method as machine code, for logits so many that loading a compiler pays.
+
+They need Numba (``pip install 'energyalign[fast]'``). Without it, with its own switch ``NUMBA_DISABLE_JIT=1``, and for
+less work than that, NumPy does the same.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from energyalign.core.errors import EnergyAlignError
+
+# What NumPy needs longer for than Numba takes to load: one pass over so many numbers, or many passes over fewer.
+ONE_PASS = 1 << 27
+MANY_PASSES = 1 << 23
+
+
+def worthwhile(numbers: int, min_numbers: int) -> bool:
+    """Whether so many numbers should go through compiled loops.
+
+    It depends on the work and on what is installed, never on what was done before: the same input, the same bits.
+    """
+    return numbers >= min_numbers and _installed()
+
+
+@cache
+def _installed() -> bool:
+    try:
+        import numba
+    except Exception:  # it is missing, or does not go with this version of NumPy or Python
+        return False
+    return not numba.config.DISABLE_JIT
+
+
+def require_installed() -> None:
+    """Refuse to go on where Numba cannot be loaded although the work was planned for it."""
+    if not _installed():
+        raise EnergyAlignError(
+            "Numba can be loaded where this was started, but not here: install energyalign with the same extras on "
+            "all machines, for example pip install 'energyalign[fast]'."
+        )

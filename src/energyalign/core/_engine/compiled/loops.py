@@ -1,0 +1,218 @@
+"""The inner loops. One file, because Numba renews what it keeps on disk only if the file of the loop has changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numba.extending import overload
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+# Products are added in one rounding. More freedom would undo the tricks of rounding that `exponential` uses.
+_FREEDOMS = {"contract", "nsz"}
+
+
+def compiled(function: Function) -> Function:
+    """`function` as machine code that lets other threads run, kept on disk for the next process if possible."""
+    return _compile(function, _FREEDOMS)
+
+
+def compiled_in_lanes(function: Function) -> Function:
+    """The same for a function that only sums: in whatever order the processor does at once."""
+    return _compile(function, _FREEDOMS | {"reassoc"})
+
+
+def _compile(function: Function, freedoms: set[str]) -> Function:
+    options = {"nogil": True, "fastmath": freedoms, "error_model": "numpy"}
+    try:
+        made: Function = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # no folder that can be written to
+        made = numba.njit(**options)(function)
+    return made
+
+
+_LOG2_E = 1.4426950408889634
+
+# 1.5 * 2^23 and 1.5 * 2^52: adding them rounds a number to a whole one, which is then in its lowest bits.
+_ROUND_32 = np.float32(12582912.0)
+_ROUND_64 = 6755399441055744.0
+
+# log 2 in two parts: the first has so few bits that products with whole numbers are exact.
+_HIGH_32, _LOW_32 = np.float32(0.693359375), np.float32(-2.1219444e-4)
+_HIGH_64, _LOW_64 = 0.6931471803691238, 1.9082149292705877e-10
+
+# Beyond them the result has no normal number.
+_MIN_32, _MAX_32 = np.float32(-87.0), np.float32(88.0)
+_MIN_64, _MAX_64 = -708.0, 709.0
+
+# (e^r - 1 - r) / r² for |r| <= log(2) / 2: a least-maximum fit for float32, the Taylor series for float64.
+_F0, _F1, _F2 = np.float32(1.98756915e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
+_F3, _F4, _F5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
+
+
+def exponential(x: float) -> float:
+    """e^x to one unit in the last place; 0 and infinity where that has no normal number, and NaN for NaN."""
+    raise NotImplementedError("only for compiled functions")
+
+
+def clamped_exponential(x: float) -> float:
+    """The same, but for the smallest and the largest result where that has no normal number."""
+    raise NotImplementedError("only for compiled functions")
+
+
+@overload(clamped_exponential)  # type: ignore[untyped-decorator]
+def _choose_clamped(x: Any) -> Callable[[Any], Any]:
+    return _clamped_single if x == numba.float32 else _clamped_double
+
+
+@overload(exponential)  # type: ignore[untyped-decorator]
+def _choose(x: Any) -> Callable[[Any], Any]:
+    return _single if x == numba.float32 else _double
+
+
+def _clamped_single(x: Any) -> Any:
+    x = min(max(x, _MIN_32), _MAX_32)
+    shifted = x * np.float32(_LOG2_E) + _ROUND_32
+    power = shifted - _ROUND_32
+    r = (x - power * _HIGH_32) - power * _LOW_32
+    p = ((((_F0 * r + _F1) * r + _F2) * r + _F3) * r + _F4) * r + _F5
+    p = p * r * r + r + np.float32(1.0)
+    scale = np.int32((np.float32(shifted).view(np.int32) << np.int32(23)) + np.int32(127 << 23))
+    return p * scale.view(np.float32)
+
+
+def _single(x: Any) -> Any:
+    value: Any = clamped_exponential(x)
+    if x < _MIN_32:
+        value = np.float32(0.0)
+    if x > _MAX_32:
+        value = np.float32(np.inf)
+    return value
+
+
+def _clamped_double(x: Any) -> Any:
+    x = min(max(x, _MIN_64), _MAX_64)
+    shifted = x * _LOG2_E + _ROUND_64
+    power = shifted - _ROUND_64
+    r = (x - power * _HIGH_64) - power * _LOW_64
+    p = (((1 / 479001600 * r + 1 / 39916800) * r + 1 / 3628800) * r + 1 / 362880) * r + 1 / 40320
+    p = (((p * r + 1 / 5040) * r + 1 / 720) * r + 1 / 120) * r + 1 / 24
+    p = ((p * r + 1 / 6) * r + 0.5) * r * r + r + 1.0
+    scale = np.int64((np.float64(shifted).view(np.int64) << np.int64(52)) + np.int64(1023 << 52))
+    return p * scale.view(np.float64)
+
+
+def _double(x: Any) -> Any:
+    value = clamped_exponential(x)
+    if x < _MIN_64:
+        value = 0.0
+    if x > _MAX_64:
+        value = np.inf
+    return value
+
+
+# So many classes at a time stay in the fastest cache, with what is summed for them.
+_TILE = 1024
+# Sums of so few rows lose nothing that matters in float32; they are added up in float64.
+_SHORT_SUM = 32
+
+
+@compiled
+def add_plain_sums(logits: Any, sums: Any) -> None:
+    """Add to the first and the last row of `sums` those of e and e², e being exp(logit).
+
+    Faster than with weights. A logit below the smallest exponential adds that, which is nothing beside a
+    sum that can be trusted; one above the largest makes the sum of squares infinite.
+    """
+    n_rows, n_classes = logits.shape
+    first, second = np.empty(_TILE, logits.dtype), np.empty(_TILE, logits.dtype)
+    for top in range(0, n_rows, _SHORT_SUM):
+        bottom = min(n_rows, top + _SHORT_SUM)
+        for left in range(0, n_classes, _TILE):
+            width = min(_TILE, n_classes - left)
+            first[:] = 0
+            second[:] = 0
+            for i in range(top, bottom):
+                row = logits[i, left : left + width]
+                for j in range(width):
+                    value = clamped_exponential(row[j])
+                    first[j] += value
+                    second[j] += value * value
+            for j in range(width):
+                sums[0, left + j] += first[j]
+                sums[2, left + j] += second[j]
+
+
+@compiled
+def add_exponential_sums(logits: Any, reference: Any, weights: Any, squares: Any, sums: Any) -> None:
+    """Add to the three rows of `sums` those of w e, v e and v e², e being exp(logit - reference).
+
+    `weights` w and `squares` v are per sample, and as `reference` of the type of the logits.
+    """
+    n_rows, n_classes = logits.shape
+    first, cross, second = (np.empty(_TILE, logits.dtype), np.empty(_TILE, logits.dtype), np.empty(_TILE, logits.dtype))
+    for top in range(0, n_rows, _SHORT_SUM):
+        bottom = min(n_rows, top + _SHORT_SUM)
+        for left in range(0, n_classes, _TILE):
+            width = min(_TILE, n_classes - left)
+            first[:] = 0
+            cross[:] = 0
+            second[:] = 0
+            origin = reference[left : left + width]
+            for i in range(top, bottom):
+                row = logits[i, left : left + width]
+                weight, square = weights[i], squares[i]
+                for j in range(width):
+                    value = exponential(row[j] - origin[j])
+                    first[j] += weight * value
+                    product = square * value
+                    cross[j] += product
+                    second[j] += product * value
+            for j in range(width):
+                sums[0, left + j] += first[j]
+                sums[1, left + j] += cross[j]
+                sums[2, left + j] += second[j]
+
+
+# Between them no posterior that matters was lost to the smallest number there is, nor the sum to the largest.
+_SMALL, _LARGE = 1e-30, 1e250
+
+
+@compiled_in_lanes
+def _total(values: Any) -> float:
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+@compiled
+def fill_posteriors(logits: Any, biases: Any, temperature: float, posteriors: Any, log_partitions: Any) -> None:
+    """Softmax of (logits + biases) / temperature, in float64, and the logarithms of its denominators.
+
+    A denominator is NaN where a row has NaN, +inf, or -inf alone.
+    """
+    n_rows, n_classes = logits.shape
+    inverse = 1.0 / temperature
+    for i in range(n_rows):
+        row, out = logits[i], posteriors[i]
+        # Most logits are so near 0 that the largest of them need not be looked for first.
+        peak = 0.0
+        for j in range(n_classes):
+            out[j] = exponential((np.float64(row[j]) + biases[j]) * inverse)
+        total = _total(out)
+        if not _SMALL < total < _LARGE:
+            peak = -np.inf
+            for j in range(n_classes):
+                peak = max(peak, (np.float64(row[j]) + biases[j]) * inverse)
+            for j in range(n_classes):
+                out[j] = exponential((np.float64(row[j]) + biases[j]) * inverse - peak)
+            total = _total(out)
+        log_partitions[i] = peak + math.log(total)
+        scale = 1.0 / total
+        for j in range(n_classes):
+            out[j] *= scale

@@ -1,0 +1,137 @@
+"""Weighted sums of exponentials of logits over some samples, per class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from energyalign.core._engine.compiled import require_installed
+from energyalign.core.arrays import Array, Floats, like, namespace, refuse_bad_value, to_numpy, working_precision
+
+# Within a piece, sums of so few rows that float32 loses nothing that matters are added up in float64.
+_SHORT_SUM = 128
+
+# A sum of at least this much for a weight of 1 has lost nothing that matters to the smallest number of float32, nor has
+# that of squares. One of at most this much can be squared.
+_MIN_SUM = 1e-9
+_MAX_SUM = 1e100
+
+# Rows are reduced in pieces that fit the processor's cache with what is computed of them.
+_PIECE_ROWS = 1024
+_PIECE_NUMBERS = 1 << 18
+_PIECE_NUMBERS_ELSEWHERE = 1 << 20  # other libraries have threads of their own, to be kept busy
+
+Kernel: TypeAlias = Callable[[Array, Array | None, Floats, Floats], Floats]
+
+
+class ExponentialSums(NamedTuple):
+    """Relative to a reference of each class.
+
+    Attributes
+    ----------
+    reference, first, cross, second : array of shape (n_classes,)
+        A logit r, and Σ w e^(f - r), Σ v e^(f - r), Σ v e^2(f - r) over the samples, with two weights for each.
+    """
+
+    reference: Floats
+    first: Floats
+    cross: Floats
+    second: Floats
+
+
+class SumOfExponentials:
+    """Reduces pieces of logits.
+
+    Parameters
+    ----------
+    compiled : bool
+        Those of NumPy by machine code; otherwise by operations of the array's own library.
+    """
+
+    def __init__(self, *, compiled: bool) -> None:
+        self._compiled = compiled
+        self._plainly = True
+
+    def rows(self, block: Array) -> int:
+        """Return the number of rows in a piece."""
+        if not isinstance(block, np.ndarray):
+            return min(_PIECE_ROWS, max(1, _PIECE_NUMBERS_ELSEWHERE // int(block.shape[1])))
+        return len(block) if self._compiled else min(_PIECE_ROWS, max(1, _PIECE_NUMBERS // block.shape[1]))
+
+    def __call__(self, piece: Array, weights: Floats, squares: Floats, *, first_row: int) -> ExponentialSums:
+        """Sum a piece; errors about bad values count rows from `first_row`."""
+        logits = working_precision(piece)
+        kernel: Kernel = _compiled_sums if self._compiled and isinstance(piece, np.ndarray) else _array_sums
+        # Most logits are so near 0 that nothing need be subtracted, nor the largest be found. Once that has failed, it
+        # is not tried again: the next pieces will be alike.
+        if self._plainly:
+            with np.errstate(over="ignore", invalid="ignore"):
+                sums = kernel(logits, None, weights, squares)
+            if np.all(sums[0] >= _MIN_SUM * weights.max()) and np.all(sums <= _MAX_SUM):  # false for NaN
+                return ExponentialSums(np.zeros(logits.shape[1]), *sums)
+            self._plainly = False
+        logits, reference = _below_peaks(logits, weights > 0, first_row)
+        xp = namespace(reference)
+        finite = xp.where(reference == -xp.inf, xp.zeros_like(reference), reference)
+        return ExponentialSums(to_numpy(reference).astype(np.float64), *kernel(logits, finite, weights, squares))
+
+
+def _below_peaks(logits: Array, counted: Array, first_row: int) -> tuple[Array, Array]:
+    """The logits, -inf where samples do not count, and the largest of each class."""
+    xp = namespace(logits)
+    largest = xp.max(logits, axis=0)
+    if not np.all(to_numpy(largest) < np.inf):  # also false for NaN
+        refuse_bad_value(logits, range(first_row, first_row + logits.shape[0]))
+    if not counted.all():
+        # A sample that does not count must not set the peak: all that do could vanish beside it.
+        logits = xp.where(like(counted, logits)[:, None] > 0, logits, xp.full_like(logits, -xp.inf))
+        largest = xp.max(logits, axis=0)
+    return logits, largest
+
+
+def _array_sums(logits: Array, reference: Array | None, weights: Floats, squares: Floats) -> Floats:
+    scaled = namespace(logits).exp(logits if reference is None else logits - reference)
+    by_weight = like(weights, scaled)
+    first = _weighted_sum(by_weight, scaled)
+    if squares is weights:
+        return np.stack([first, first, _weighted_sum(by_weight, scaled * scaled)])
+    by_square = like(squares, scaled)
+    return np.stack([first, _weighted_sum(by_square, scaled), _weighted_sum(by_square, scaled * scaled)])
+
+
+def _weighted_sum(weights: Array, rows: Array) -> Floats:
+    """Weighted sum of the rows, in float64 over float32 sums of a few rows each."""
+    xp = namespace(rows)
+    n_rows, n_classes = rows.shape
+    whole = n_rows - n_rows % _SHORT_SUM
+    total = np.zeros(n_classes)
+    if whole:
+        parts = xp.reshape(rows[:whole, :], (-1, _SHORT_SUM, n_classes))
+        sums = xp.reshape(weights[:whole], (-1, 1, _SHORT_SUM)) @ parts
+        total += to_numpy(sums)[:, 0, :].sum(axis=0, dtype=np.float64)
+    if whole < n_rows:
+        total += to_numpy(weights[whole:] @ rows[whole:, :])
+    return total
+
+
+def _compiled_sums(logits: Array, reference: Array | None, weights: Floats, squares: Floats) -> Floats:
+    require_installed()
+    from energyalign.core._engine.compiled.loops import add_exponential_sums, add_plain_sums
+
+    sums = np.zeros((3, logits.shape[1]))
+    if reference is None and squares is weights and np.all(weights == 1.0):
+        add_plain_sums(read_only(logits), sums)
+        sums[1] = sums[0]
+        return sums
+    origin = np.zeros(logits.shape[1], logits.dtype) if reference is None else reference
+    add_exponential_sums(read_only(logits), origin, like(weights, logits), like(squares, logits), sums)
+    return sums
+
+
+def read_only(logits: Array) -> Array:
+    """Return a contiguous read-only view: the one form of array that loops are compiled for."""
+    view = np.ascontiguousarray(logits).view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,159 @@
+"""Shifts as JSON: a versioned schema, one class a line, numbers that come back exactly."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+
+from energyalign.core._io.strict_json import parse_json
+from energyalign.core.arrays import Floats
+from energyalign.core.clusters import Clusters
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.selection.record import Candidate, Selection
+from energyalign.core.shifts import Shifts
+
+SCHEMA = "energyalign.shifts"
+VERSION = 1
+
+# key in the file -> attribute of Shifts; the first two must be there for every class
+_PER_CLASS = {
+    "shift": "values",
+    "target": "target_prior",
+    "standard_error": "standard_errors",
+    "energy": "energies",
+    "effective_samples": "effective_samples",
+    "count": "counts",
+}
+
+
+def dump(shifts: Shifts) -> str:
+    """The text of the file."""
+    head = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "estimator": shifts.estimator,
+        "tau": shifts.tau,
+        "sharing": shifts.clusters.name,
+        "anchor_cluster": shifts.clusters.anchor,
+        "evidence": {"kind": shifts.evidence_kind, "samples": shifts.n_samples},
+        "concerns": list(shifts.concerns),
+        "selection": None if shifts.selection is None else asdict(shifts.selection),
+    }
+    lines = ",\n".join("    " + json.dumps(row, ensure_ascii=False) for row in _rows(shifts))
+    text = json.dumps(head, indent=2, ensure_ascii=False, allow_nan=False)
+    return f'{text[:-2]},\n  "classes": [\n{lines}\n  ]\n}}\n'
+
+
+def _rows(shifts: Shifts) -> list[dict[str, Any]]:
+    rows = []
+    for k, cluster in enumerate(shifts.clusters.assignment):
+        row: dict[str, Any] = {"name": None if shifts.class_names is None else shifts.class_names[k]}
+        row["cluster"] = cluster
+        for key, attribute in _PER_CLASS.items():
+            values = getattr(shifts, attribute)
+            # JSON has no infinity: an energy of -inf (a masked class) and an unknown error are null.
+            row[key] = float(values[k]) if values is not None and np.isfinite(values[k]) else None
+        rows.append(row)
+    return rows
+
+
+def parse(text: str) -> Shifts:
+    """The shifts of a file's text, or an error that says what is wrong with it."""
+    try:
+        data = parse_json(text)
+    except ValueError as error:
+        raise EnergyAlignError(f"not valid JSON ({error}).") from error
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        raise EnergyAlignError(f'not a file of shifts: it should say "schema": "{SCHEMA}".')
+    version = data.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise EnergyAlignError('"version" must be a positive whole number.')
+    if version > VERSION:
+        raise EnergyAlignError(
+            f"written by a newer energyalign (schema version {version}; this one reads up to {VERSION}): upgrade."
+        )
+    try:
+        return _build(data)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        if isinstance(error, EnergyAlignError):
+            raise
+        raise EnergyAlignError(f"a file of shifts with a missing or wrong entry ({error!r}).") from error
+
+
+def _build(data: dict[str, Any]) -> Shifts:
+    rows = data["classes"]
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise EnergyAlignError('"classes" must be a list with one object per class.')
+    names = [row.get("name") for row in rows]
+    columns: dict[str, Any] = {attribute: _column(rows, key) for key, attribute in _PER_CLASS.items()}
+    named = any(name is not None for name in names)
+    return Shifts(
+        clusters=Clusters(
+            tuple(_whole(row["cluster"]) for row in rows),
+            _whole(data["anchor_cluster"]),
+            str(data["sharing"]),
+        ),
+        estimator=str(data["estimator"]),
+        tau=_number(data["tau"]),
+        class_names=tuple(str(name) for name in names) if named else None,
+        evidence_kind=str(data["evidence"]["kind"]),
+        n_samples=_number(data["evidence"]["samples"]),
+        concerns=_texts(data["concerns"]),
+        selection=_selection(data["selection"]),
+        **columns,
+    )
+
+
+def _column(rows: list[dict[str, Any]], key: str) -> Floats | None:
+    cells = [row[key] for row in rows]
+    if key in ("shift", "target") and any(cell is None for cell in cells):
+        raise EnergyAlignError(f'"{key}" of class {cells.index(None)} is missing.')
+    if all(cell is None for cell in cells) and key != "standard_error":
+        return None
+    absent = {"energy": -np.inf, "standard_error": np.inf}.get(key, 0.0)
+    return np.array([absent if cell is None else _number(cell) for cell in cells])
+
+
+def _selection(data: dict[str, Any] | None) -> Selection | None:
+    if data is None:
+        return None
+    candidates = tuple(_candidate(row) for row in data["candidates"])
+    chosen = _whole(data["chosen"])
+    if not 0 <= chosen < len(candidates):
+        raise EnergyAlignError(f"the chosen candidate {chosen} is not one of the {len(candidates)} recorded.")
+    return Selection(candidates, chosen, str(data["reason"]), _flag(data["doubtful"]))
+
+
+def _candidate(row: dict[str, Any]) -> Candidate:
+    known = {item.name for item in fields(Candidate)}
+    given = {key: value for key, value in row.items() if key in known and value is not None}
+    texts = ("estimator", "sharing", "problem")
+    checked: dict[str, Any] = {key: str(value) if key in texts else _number(value) for key, value in given.items()}
+    return Candidate(**checked)
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise EnergyAlignError(f"expected a list of sentences, got {values!r}.")
+    return tuple(values)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise EnergyAlignError(f"expected true or false, got {value!r}.")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise EnergyAlignError(f"expected a number, got {value!r}.")
+    return float(value)
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise EnergyAlignError(f"expected a whole number, got {value!r}.")
+    return value

@@ -1,0 +1,77 @@
+"""Shifts under which the mean posterior over the balanced evidence is itself balanced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from energyalign.core.clusters import Clusters
+from energyalign.core.errors import some_of
+from energyalign.core.estimators.base import Energies, Estimate, Estimator, refuse_clusters_without_evidence
+from energyalign.core.estimators.marginal.balancing import balance
+from energyalign.core.estimators.marginal.standard_errors import standard_errors
+from energyalign.core.evidence import Evidence
+from energyalign.core.sharing import Sharing, name_of
+
+# In logits: beyond this a shift is as wrong as a factor of e in the prior.
+MAX_STANDARD_ERROR = 1.0
+
+
+@dataclass(frozen=True)
+class Marginal(Estimator):
+    r"""Biases :math:`b` with :math:`\frac1S \sum_s \mathrm{softmax}(f(x_s) + b)[k] = 1/C` for every class.
+
+    On a balanced labelled sample these are the maximum-likelihood biases. A constant added to all logits of
+    one sample changes nothing, so log-probabilities serve as well as logits; and no single sample can carry
+    a class, because a posterior is at most one.
+
+    Another target prior :math:`p_t` is reached by adding :math:`\log p_t` to these biases. The mean posterior is
+    then :math:`p_t` over the same samples weighted as the target would have them, each by
+    :math:`C\sum_k p_t(k)\,p(k|x_s)` under the balanced model. It is not :math:`p_t` over the balanced samples
+    themselves, nor should it be: on classes told apart perfectly that would force wrong predictions.
+
+    Parameters
+    ----------
+    tolerance : float
+        Largest difference between the mean posterior and its goal that is accepted.
+    """
+
+    tolerance: float = 1e-10
+    name: ClassVar[str] = "marginal"
+    description: ClassVar[str] = "mean posterior over the sample made equal for all classes"
+    reference: ClassVar[str] = "energyalign"
+    bounded: ClassVar[bool] = True
+
+    def sharings(self, evidence: Evidence, *, brief: bool) -> list[Sharing]:
+        """Leave Jenks clusters out if others are compared too.
+
+        Each number of clusters is a problem of its own here; monotone sharing has their benefit for free.
+        """
+        tried = super().sharings(evidence, brief=brief)
+        return [sharing for sharing in tried if name_of(sharing) in ("monotone", "per-class")] if brief else tried
+
+    def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
+        """Solve for the biases that give every cluster its share of the mean posterior."""
+        refuse_clusters_without_evidence(evidence, clusters)
+        members = clusters.sizes(evidence.usable)
+        solution = balance(evidence, clusters, members / members.sum(), self.tolerance)
+        errors, shift_errors = standard_errors(evidence, clusters, solution)
+        # A masked cluster follows the anchor, so that its shift is 0.
+        in_play = members > 0
+        biases = np.where(in_play, solution.biases, solution.biases[clusters.anchor])
+        return Energies(-biases, np.where(in_play, errors, 0.0), np.where(in_play, shift_errors, 0.0))
+
+    def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:
+        """Name the classes whose shift the evidence hardly shows."""
+        loose = np.flatnonzero(~(estimate.standard_errors <= MAX_STANDARD_ERROR) & evidence.usable)
+        if len(loose) == 0:
+            return []
+        order = loose[np.argsort(-estimate.standard_errors[loose])]
+        return [
+            f"the shift of {len(order)} of {evidence.n_classes} classes is uncertain by more than "
+            f"{MAX_STANDARD_ERROR:g} ({some_of(evidence.names_of(order.tolist()))}): these samples hardly "
+            "show where the bias lies, because they are few or the model is certain of them. Give more evidence, or "
+            "evidence it was not trained on, share shifts with clusters='monotone', or use estimator='prior'."
+        ]

@@ -1,0 +1,152 @@
+"""Standard errors of balancing biases: how far they would move with another sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+import numpy as np
+
+from energyalign.core._engine.parts import Block, Sums
+from energyalign.core._engine.thinning import thin_and_repeat
+from energyalign.core.arrays import Floats, like, to_numpy
+from energyalign.core.clusters import Clusters
+from energyalign.core.estimators.marginal.balancing import Balance, hold_constant
+from energyalign.core.evidence import Evidence
+from energyalign.core.mean_posterior import BiasedModel, MeanPosterior, Moments
+
+_FLAT = 1e-12  # curvature relative to the largest, and
+_ROUNDING = 1e-15  # in itself (it is a difference of masses), below which there is none
+_APART = 1e-6
+_WELL_CONDITIONED = 1e8  # far from the bounds above
+_CANCELS_LITTLE = 1e5  # its square is what a covariance loses between two inverses
+
+# Above this many clusters only the diagonal of their curvature is looked at.
+_MAX_JOINT = 1024
+# Standard errors use at most so many samples times clusters², and at least so many samples of each class.
+_MAX_PRODUCTS = 1 << 33
+_MIN_FOR_ERRORS = 12
+
+
+def standard_errors(evidence: Evidence, clusters: Clusters, solution: Balance) -> tuple[Floats, Floats]:
+    """Compute the standard error of each bias, and of its difference to the anchor's."""
+    if clusters.n_clusters <= _MAX_JOINT:
+        return _joint_errors(evidence, clusters, solution)
+    return _separate_errors(MeanPosterior(evidence, clusters), solution, clusters.anchor)
+
+
+def _joint_errors(evidence: Evidence, clusters: Clusters, solution: Balance) -> tuple[Floats, Floats]:
+    """Sandwich standard errors: curvature⁻¹ · covariance of the mass · curvature⁻¹."""
+    # The work grows with the square of the clusters: a part of the samples gives all digits that matter.
+    max_samples = max(1, _MAX_PRODUCTS // clusters.n_clusters**2)
+    part = thin_and_repeat(evidence, max_samples, min_per_class=_MIN_FOR_ERRORS)
+    model = MeanPosterior(part, clusters)
+    biases, moments, anchor = solution.biases, solution.moments, clusters.anchor
+    if part is not evidence or moments.curvature is None:
+        moments = model.moments(biases, curvature=True)
+    assert moments.curvature is not None
+    inverse, flat = _invert(moments.curvature)
+    sizes = [float(np.linalg.norm(matrix, 1)) for matrix in (moments.curvature, inverse)]
+    if part.labels is None and sizes[0] * sizes[1] < _CANCELS_LITTLE:
+        variance, against_anchor = _known_variances(moments, inverse, anchor, part.total_weight)
+    else:
+        variance, against_anchor = model.evidence.accumulate(
+            partial(_variances, model.at(biases), moments.mass, inverse, anchor)
+        ).values
+    # Along a flat direction the evidence says nothing: classes that lie apart in it have unknown shifts.
+    variance[np.any(np.abs(flat) > _APART, axis=1)] = np.inf
+    against_anchor[np.any(np.abs(flat - flat[anchor]) > _APART, axis=1)] = np.inf
+    return np.sqrt(variance), np.sqrt(against_anchor)
+
+
+def _known_variances(moments: Moments, inverse: Floats, anchor: int, total_weight: float) -> tuple[Floats, Floats]:
+    """Do the same as `_variances` without labels, from moments that are known already."""
+    assert moments.curvature is not None
+    products = np.diag(moments.mass) - moments.curvature
+    covariance = inverse @ (products - np.outer(moments.mass, moments.mass)) @ inverse / total_weight
+    variance = np.maximum(np.diag(covariance), 0.0)
+    against_anchor = np.maximum(variance + variance[anchor] - 2 * covariance[anchor], 0.0)
+    against_anchor[anchor] = 0.0
+    return variance, against_anchor
+
+
+def _variances(model: BiasedModel, mass: Floats, inverse: Floats, anchor: int, blocks: Iterable[Block]) -> Sums:
+    """Of each bias, and of its difference to the anchor's."""
+    sums = Sums(mass.shape, mass.shape)
+    # Sample by sample and not from a covariance matrix: what cancels does so before it is squared.
+    for residual, squares in model.residuals(blocks, mass):
+        weights = like(squares, residual)
+        moved = residual @ like(inverse, residual)
+        sums.add(to_numpy(weights @ moved**2), to_numpy(weights @ (moved - moved[:, anchor : anchor + 1]) ** 2))
+    return sums
+
+
+def _invert(curvature: Floats) -> tuple[Floats, Floats]:
+    """The inverse of the curvature but for the constant, which it leaves free, and its flat directions as columns."""
+    active = np.diag(curvature) > 0
+    if active.all():
+        return _invert_active(curvature)
+    inverse = np.zeros_like(curvature)
+    flat = np.eye(len(curvature))[:, ~active]
+    if active.any():
+        inner = np.ix_(active, active)
+        inverse[inner], directions = _invert_active(curvature[inner])
+        more = np.zeros((len(curvature), directions.shape[1]))
+        more[active] = directions
+        flat = np.hstack([flat, more])
+    return inverse, flat
+
+
+def _invert_active(curvature: Floats) -> tuple[Floats, Floats]:
+    held = hold_constant(curvature)
+    flat = np.zeros((len(held), 0))
+    inverse = _well_conditioned_inverse(held)
+    if inverse is None:
+        sizes, directions = np.linalg.eigh(held)
+        measured = sizes > max(_FLAT * sizes[-1], _ROUNDING)
+        halves = directions[:, measured] / np.sqrt(sizes[measured])
+        inverse, flat = halves @ halves.T, directions[:, ~measured]
+    inverse -= inverse.mean()  # what `hold_constant` added
+    return inverse, flat
+
+
+def _well_conditioned_inverse(matrix: Floats) -> Floats | None:
+    """The inverse of a symmetric matrix that has no direction anywhere near to flat, or None."""
+    try:
+        inverse = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    size, inverse_size = (float(np.linalg.norm(m, 1)) for m in (matrix, inverse))
+    if not (size * inverse_size < _WELL_CONDITIONED and inverse_size < _WELL_CONDITIONED):
+        return None
+    inverse += inverse.T
+    inverse /= 2
+    return np.asarray(inverse)
+
+
+def _separate_errors(model: MeanPosterior, solution: Balance, anchor: int) -> tuple[Floats, Floats]:
+    """The same with the diagonals alone, for so many clusters that they hardly touch one another."""
+    biased, mass = model.at(solution.biases), solution.moments.mass
+    (scatter,) = model.evidence.accumulate(partial(_scatter, biased, mass)).values
+    (squares,) = model.evidence.accumulate(partial(_squares, biased)).values
+    curvature = mass - squares
+    variance = np.divide(scatter, curvature**2, out=np.full_like(mass, np.inf), where=curvature > 0)
+    against_anchor = variance + variance[anchor]
+    against_anchor[anchor] = 0.0
+    return np.sqrt(variance), np.sqrt(against_anchor)
+
+
+def _scatter(model: BiasedModel, mass: Floats, blocks: Iterable[Block]) -> Sums:
+    """The variance of each cluster's mass."""
+    sums = Sums(mass.shape)
+    for residual, squares in model.residuals(blocks, mass):
+        sums.add(to_numpy(like(squares, residual) @ (residual * residual)))
+    return sums
+
+
+def _squares(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
+    """The mean square of each cluster's posterior."""
+    sums = Sums(model.biases.shape)
+    for posterior, share in model.posteriors(blocks):
+        sums.add(to_numpy(like(share, posterior) @ (posterior * posterior)))
+    return sums

@@ -1,0 +1,1 @@
+"""`auto`: candidates, cross-fitting, the decision."""

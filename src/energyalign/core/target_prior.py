@@ -1,0 +1,58 @@
+"""The label distribution of unlabelled target data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from energyalign.core._engine.threads import linear_algebra_in_one_thread
+from energyalign.core.arrays import Array, Floats
+from energyalign.core.clusters import Clusters
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.evidence import Evidence
+from energyalign.core.mean_posterior import MeanPosterior
+from energyalign.core.shifts import Shifts
+
+_MAX_ITERATIONS = 10_000
+_TRACE = 1e-12
+
+
+@linear_algebra_in_one_thread()
+def estimate_target_prior(logits: Array | Evidence, shifts: Shifts, *, tolerance: float = 1e-8) -> Floats:
+    r"""The label distribution of unlabelled target data, by expectation maximisation.
+
+    Starting from the target prior of `shifts`, the corrected posteriors are re-weighted to the current
+    estimate and averaged until nothing changes: the maximum-likelihood mixture of the classes, if the
+    corrected model is calibrated.
+
+    Parameters
+    ----------
+    logits : array of shape (n_samples, n_classes) or Evidence
+        Raw logits of the target data; labels are not looked at.
+    shifts : Shifts
+        The correction of the model that gave the logits.
+    tolerance : float
+        Largest change of a probability at which the iteration stops.
+
+    References
+    ----------
+    Saerens et al., Adjusting the outputs of a classifier to new a priori probabilities, 2002.
+    """
+    data = logits if isinstance(logits, Evidence) else Evidence.from_arrays(logits)
+    if data.n_classes != shifts.n_classes:
+        raise EnergyAlignError(
+            f"the target data has {data.n_classes} class columns, the shifts are for {shifts.n_classes}."
+        )
+    model = MeanPosterior(data.unlabelled(), Clusters.per_class(data.n_classes))
+    prior = shifts.target_prior
+    for _ in range(_MAX_ITERATIONS):
+        # A class that dies out goes to 0 only in the limit; its bias must stay a number.
+        biases = shifts.values + np.log(np.maximum(prior, 1e-300)) - np.log(shifts.target_prior)
+        mass = model.moments(biases, curvature=False).mass
+        if np.max(np.abs(mass - prior)) <= tolerance:
+            # A class that the data does not show keeps a trace, so that the result is a prior like any other.
+            seen = np.maximum(mass, _TRACE)
+            return np.asarray(seen / seen.sum())
+        prior = mass
+    raise EnergyAlignError(
+        f"the target prior did not settle in {_MAX_ITERATIONS:,} iterations: raise the tolerance ({tolerance:g})."
+    )

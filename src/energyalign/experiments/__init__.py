@@ -1,0 +1,1 @@
+"""The laboratory: both applications of the paper as exact, resumable experiments."""

@@ -1,0 +1,110 @@
+"""What is done to a trained network: one file each, one line here. Rows of one training share it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.correctors.base import Corrected, Corrector
+from energyalign.experiments.correctors.bic import BiasCorrection
+from energyalign.experiments.correctors.crt import ClassifierRetraining
+from energyalign.experiments.correctors.il2m import IL2M
+from energyalign.experiments.correctors.lws import LearnableWeightScaling
+from energyalign.experiments.correctors.ncm import NearestClassMean
+from energyalign.experiments.correctors.nme import NearestMeanOfExemplars
+from energyalign.experiments.correctors.oltr import Oltr
+from energyalign.experiments.correctors.scail import ScaIL
+from energyalign.experiments.correctors.shifts import Raw, ShiftCorrector
+from energyalign.experiments.correctors.tau_norm import TauNorm
+from energyalign.experiments.correctors.tde import Tde
+from energyalign.experiments.correctors.wa import WeightAligning
+
+BOTH, LONG_TAIL, IN_STEPS = "both", "long tail", "in steps"
+
+
+class CorrectorEntry(NamedTuple):
+    """A row of the registry; `serves` says which application it is for."""
+
+    corrector: Corrector
+    serves: str
+    description: str
+    reference: str
+
+
+CORRECTORS: dict[str, CorrectorEntry] = {
+    "raw": CorrectorEntry(Raw(), BOTH, "the network as trained", ""),
+    "logit-adjustment": CorrectorEntry(
+        ShiftCorrector("prior", "per-class", "per-class"), BOTH, "logits minus the log prior of the training images",
+        "Menon et al. 2021; Belouadah and Popescu 2020",
+    ),
+    "ea": CorrectorEntry(
+        ShiftCorrector("lse", "jenks", feeds_back=True), BOTH,
+        "energy aligning as in the paper: log-sum-exp; the best number of Jenks clusters, or one shift of all new "
+        "classes, which the next teacher carries", "Zhao et al. 2021",
+    ),
+    "ea-marginal": CorrectorEntry(
+        ShiftCorrector("marginal", "monotone"), BOTH,
+        "energies from the mean posterior; monotone in the counts, or one shift of all new classes", "energyalign",
+    ),
+    "ea-auto": CorrectorEntry(
+        ShiftCorrector("auto", "auto", "auto"), BOTH, "estimator and sharing as the evidence says", "energyalign"
+    ),
+    "tde": CorrectorEntry(Tde(), BOTH, "less the effect of the mean feature's direction", "Tang et al. 2020"),
+    "tau-norm": CorrectorEntry(TauNorm(), BOTH, "weights divided by a power of their length", "Kang et al. 2020"),
+    "ncm": CorrectorEntry(NearestClassMean(), BOTH, "nearest class mean of the features", "Kang et al. 2020"),
+    "crt": CorrectorEntry(
+        ClassifierRetraining(), LONG_TAIL, "the head trained again on balanced classes", "Kang et al. 2020"
+    ),
+    "crt-frozen": CorrectorEntry(
+        ClassifierRetraining(frozen_statistics=True), LONG_TAIL,
+        "the same with the batch statistics of the first stage", "Kang et al. 2020",
+    ),
+    "lws": CorrectorEntry(LearnableWeightScaling(), LONG_TAIL, "a learned scale for each class", "Kang et al. 2020"),
+    "lws-frozen": CorrectorEntry(
+        LearnableWeightScaling(frozen_statistics=True), LONG_TAIL,
+        "the same with the batch statistics of the first stage", "Kang et al. 2020",
+    ),
+    "oltr": CorrectorEntry(
+        Oltr(), LONG_TAIL, "a second stage with features enriched from class centroids", "Liu et al. 2019"
+    ),
+    "bic": CorrectorEntry(
+        BiasCorrection(), IN_STEPS,
+        "a scale and a shift of new classes, from held-out images; the next teacher carries them", "Wu et al. 2019",
+    ),
+    "wa": CorrectorEntry(
+        WeightAligning(), IN_STEPS,
+        "weights of new classes as long as those of old ones; the next step goes on with them", "Zhao et al. 2020",
+    ),
+    "il2m": CorrectorEntry(
+        IL2M(), IN_STEPS, "logits of old classes times what they have lost since they were new",
+        "Belouadah and Popescu 2019",
+    ),
+    "il2m-softmax": CorrectorEntry(
+        IL2M("softmax"), IN_STEPS, "the same with softmax outputs", "Belouadah and Popescu 2019"
+    ),
+    "scail": CorrectorEntry(
+        ScaIL(), IN_STEPS, "first weights of old classes, scaled to the new ones", "Belouadah and Popescu 2020"
+    ),
+    "nme": CorrectorEntry(
+        NearestMeanOfExemplars(), IN_STEPS, "nearest mean of the exemplars", "Rebuffi et al. 2017"
+    ),
+}  # fmt: skip
+STANDARD = ("raw", "logit-adjustment", "ea", "ea-marginal", "ea-auto")
+STANDARD_IN_STEPS = ("raw", "logit-adjustment", "ea", "ea-marginal")
+"""Those that stand beside each other in every table: they cost one pass over the evidence."""
+_RENAMED = {"la-post-hoc": "logit-adjustment", "prior": "logit-adjustment"}
+
+
+def find_corrector(name: str) -> Corrector:
+    """Look up a corrector by name; ``ea-M8`` is the paper's estimator with 8 Jenks clusters."""
+    if name in CORRECTORS:
+        return CORRECTORS[name].corrector
+    prefix, _, number = name.partition("-M")
+    if prefix == "ea" and number.isdecimal() and int(number) >= 1:
+        return ShiftCorrector("lse", int(number))
+    if name in _RENAMED:
+        raise EnergyAlignError(f"unknown corrector {name!r}: it is called {_RENAMED[name]}.")
+    raise EnergyAlignError(f"unknown corrector {name!r}: choose {', '.join(CORRECTORS)}, or ea-M8 for 8 clusters.")
+
+
+__all__ = ["CORRECTORS", "STANDARD", "STANDARD_IN_STEPS", "Corrected", "Corrector", "CorrectorEntry", "find_corrector"]

@@ -1,0 +1,59 @@
+"""NCM: the nearest class mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from energyalign.core.arrays import Floats
+from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_no_memory
+from energyalign.experiments.correctors.class_means import class_means
+
+if TYPE_CHECKING:
+    from energyalign.experiments.correctors.base import Cell
+    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.trained import Trained
+
+
+@dataclass(frozen=True)
+class NearestClassMean(Corrector):
+    """Logits ``-|x - m_i|^2`` from features x, the head left out: the number of images of a class plays no part.
+
+    Features are centred by the mean of all training features and brought to length one; ``m_i`` is the mean of those
+    of the training images of class i, not brought to length one again.
+
+    References
+    ----------
+    Kang et al. 2020, Decoupling Representation and Classifier for Long-Tailed Recognition.
+    """
+
+    def check(self, cell: Cell) -> None:
+        """Means take images of every class."""
+        refuse_no_memory(cell, "the nearest class mean needs training images of every class seen")
+
+    @property
+    def first_step(self) -> int:
+        """The first: it has its own answer for one step of classes as for many."""
+        return 1
+
+    def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
+        """Nearest means in place of the head."""
+        import torch
+
+        from energyalign.experiments.nets.corrected_heads import NearestMeans
+
+        centre = trained.train_features.mean(axis=0, dtype=np.float64)
+        points = directions(trained.train_features, centre)
+        means = class_means(points, trained.train.labels, trained.n_seen)
+        return Corrected(trained.with_head(NearestMeans(torch.from_numpy(means), torch.from_numpy(centre))))
+
+
+def directions(features: npt.NDArray[Any], centre: Floats) -> Floats:
+    """From the centre to the features, of length one; a feature at the centre has none and stays there."""
+    centred = features - centre
+    lengths = np.linalg.norm(centred, axis=1, keepdims=True)
+    result: Floats = centred / np.where(lengths == 0.0, 1.0, lengths)
+    return result

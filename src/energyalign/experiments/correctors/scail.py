@@ -1,0 +1,78 @@
+"""ScaIL: the first weights of old classes, scaled to the size of the weights of new ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from energyalign.core.arrays import Floats
+from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_one_step
+
+if TYPE_CHECKING:
+    from energyalign.experiments.correctors.base import Cell
+    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.trained import Trained
+
+
+@dataclass(frozen=True)
+class ScaIL(Corrector):
+    """``w_id * profile_now[r] / profile_s[r]`` for an old class i of step s, with the w_i of the end of step s.
+
+    r is the rank of ``|w_id|`` among the weights of the class. ``profile_s[r]`` is the mean, over the classes of step
+    s, of their r-th largest absolute weight at the end of step s, and ``profile_now`` the same of the new classes.
+    Weights of new classes stay. Old classes other than the first ten by the scores of the network as trained cannot
+    win.
+
+    The published code takes the factor at the place where a sorting permutation has its d-th entry; here it is the rank
+    of dimension d, which the paper speaks of. There the bias of old classes is scaled by a mean over all classes; here
+    by ``mean |b_new| / mean |b_s|``, as the weights are. Where a profile is zero, so are the weights that it would
+    scale, and they stay so.
+
+    Attributes
+    ----------
+    n_eligible : int
+        How many old classes can win.
+
+    References
+    ----------
+    Belouadah and Popescu 2020, ScaIL: Classifier Weights Scaling for Class Incremental Learning.
+    """
+
+    n_eligible: int = 10
+
+    def check(self, cell: Cell) -> None:
+        """It scales old classes to new ones."""
+        refuse_one_step(cell, "scail")
+
+    def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
+        """The head with the first rows of old classes, scaled."""
+        import torch
+
+        from energyalign.experiments.nets.corrected_heads import EligibleHead
+
+        head, n_old = trained.copied_head(), trained.n_old
+        *first, now = trained.records
+        weight = np.concatenate([scale_rows(record.weight, now.weight) for record in first])
+        bias = np.concatenate([scale_rows(record.bias[:, None], now.bias[:, None]) for record in first])[:, 0]
+        with torch.no_grad():
+            head.weight[:n_old] = torch.from_numpy(weight).to(head.weight)
+            if head.bias is not None:
+                head.bias[:n_old] = torch.from_numpy(bias).to(head.bias)
+        return Corrected(trained.with_head(EligibleHead(head, trained.copied_head(), n_old, self.n_eligible)))
+
+
+def scale_rows(first: Floats, now: Floats) -> Floats:
+    """The first weights of the classes of a step, each scaled by what its rank has gained or lost until now."""
+    before, after = _profile(first), _profile(now)
+    factors = np.where(before > 0, after / np.where(before > 0, before, 1.0), 1.0)
+    ranks = (-np.abs(first)).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+    scaled: Floats = first * factors[ranks]
+    return scaled
+
+
+def _profile(weight: Floats) -> Floats:
+    """Absolute weights, largest first, averaged over the classes."""
+    profile: Floats = np.sort(np.abs(weight), axis=1)[:, ::-1].mean(axis=0)
+    return profile

@@ -1,0 +1,161 @@
+"""Which images a run was trained on, in a file that shows whether it was changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+
+from energyalign.core._io.atomic import atomic_write
+from energyalign.core._io.strict_json import read_json_file
+from energyalign.core.arrays import Ints
+from energyalign.core.errors import EnergyAlignError
+
+if TYPE_CHECKING:
+    from energyalign.experiments.data.images import ImageSet
+
+SCHEMA = "energyalign.manifest"
+VERSION = 3  # 1 had no images_sha256, 2 no test_sha256
+
+_Images = TypeVar("_Images", bound="ImageSet")
+
+
+@dataclass(frozen=True, eq=False)
+class Manifest:
+    """The training images of a run.
+
+    Parameters
+    ----------
+    dataset : str
+    sizes : dict
+        Images of every split before the cut.
+    profile : str
+    imbalance : float
+    seed : int
+    class_names : tuple of str
+        In the order of the class numbers.
+    counts : tuple of int
+        Images kept of every class.
+    labels_sha256 : str
+        Of all labels before the cut: the same indices into other files would be other images.
+    images_sha256 : str
+        Of the images that are kept: their pixels if they are in memory, the names and sizes of their files if not.
+    test_sha256 : str
+        Of the test images, in the same way, and of their labels; empty if there are none.
+    indices : array
+        Which images are kept.
+    """
+
+    dataset: str
+    sizes: dict[str, int]
+    profile: str
+    imbalance: float
+    seed: int
+    class_names: tuple[str, ...]
+    counts: tuple[int, ...]
+    labels_sha256: str
+    images_sha256: str
+    test_sha256: str
+    indices: Ints
+
+    @property
+    def sha256(self) -> str:
+        """Of everything above, whatever the layout of the file."""
+        text = json.dumps(self._content(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def short_hash(self) -> str:
+        """The first 12 digits, to print and to compare by eye."""
+        return self.sha256[:12]
+
+    def select(self, train: _Images) -> _Images:
+        """The images of this manifest, if `train` is the set that it was made from."""
+        if labels_digest(train.labels) != self.labels_sha256:
+            raise EnergyAlignError(
+                f"the manifest {self.short_hash} was made from another copy or another order of {self.dataset}: its "
+                "labels differ from these. Point the data root to that copy, or make a new manifest."
+            )
+        chosen = train.subset(self.indices)
+        if chosen.digest() != self.images_sha256:
+            raise EnergyAlignError(
+                f"the manifest {self.short_hash} was made from other images of {self.dataset}: only the labels are the "
+                "same. Point the data root to that copy, or make a new manifest."
+            )
+        return chosen
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as JSON; an existing file is replaced whole or not at all."""
+        content = {"schema": SCHEMA, "version": VERSION, "sha256": self.sha256, **self._content()}
+        lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
+        with atomic_write(path) as stream:
+            stream.write(f"{{\n{lines}\n}}\n")
+
+    def keep(self, path: str | os.PathLike[str]) -> None:
+        """Save it, or refuse if another one is there: a run must go on with the data that it began with.
+
+        Call it once all files are known to be good: to get a damaged one again is to change the data.
+        """
+        if not Path(path).exists():
+            self.save(path)
+            return
+        before = type(self).load(path)
+        if before.sha256 != self.sha256:
+            there, here = before._content(), self._content()
+            differing = ", ".join(name for name in here if here[name] != there[name])
+            raise EnergyAlignError(
+                f"the data of {self.dataset} have changed since the run in {Path(path).parent} began: its manifest is "
+                f"{before.short_hash}, that of the data now is {self.short_hash} (what differs: {differing}). Get the "
+                "data of then back, or give another --out."
+            )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote, and refuse it if anything in it was changed since."""
+        try:
+            content = read_json_file(path)
+        except OSError as error:
+            raise EnergyAlignError(f"cannot read the manifest {path}: {error.strerror or error}.") from error
+        except ValueError as error:
+            raise EnergyAlignError(f"the manifest {path} is not valid JSON ({error}): make it again.") from error
+        if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+            raise EnergyAlignError(f'{path} is not a manifest: it should say "schema": "{SCHEMA}".')
+        if content.get("version") != VERSION:
+            raise EnergyAlignError(
+                f"the manifest {path} has version {content.get('version')!r}, but this energyalign reads {VERSION}: "
+                "use the version of energyalign that wrote it."
+            )
+        manifest = cls._parse(path, content)
+        if manifest.sha256 != content.get("sha256"):
+            raise EnergyAlignError(
+                f"the manifest {path} was changed after it was written: its content does not have the hash it states. "
+                "Get the original back, or make a new one."
+            )
+        return manifest
+
+    @classmethod
+    def _parse(cls, path: str | os.PathLike[str], content: dict[str, Any]) -> Self:
+        try:
+            values = {item.name: content[item.name] for item in fields(cls)}
+            values["indices"] = np.array(values["indices"], dtype=np.int64)
+            values["counts"] = tuple(values["counts"])
+            values["class_names"] = tuple(values["class_names"])
+            return cls(**values)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise EnergyAlignError(f"the manifest {path} has a missing or wrong entry ({error!r}).") from error
+
+    def _content(self) -> dict[str, Any]:
+        content = {item.name: getattr(self, item.name) for item in fields(self)}
+        content["indices"] = self.indices.tolist()
+        content["counts"], content["class_names"] = list(self.counts), list(self.class_names)
+        return content
+
+
+def labels_digest(labels: Ints) -> str:
+    """SHA-256 of the labels of a set, in their order."""
+    return hashlib.sha256(np.ascontiguousarray(labels, dtype="<i8").tobytes()).hexdigest()

@@ -1,0 +1,99 @@
+"""From the bytes of an image to the input of a network: augmentation, then normalisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from energyalign.core.arrays import Ints
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """(pixel / 255 - mean) / std, channel by channel."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        """float32 images from uint8 images of shape (N, C, H, W), on the same device."""
+        # In units of pixels, so that the large tensor is touched twice and not three times.
+        mean, std = (
+            torch.tensor(values, dtype=torch.float32, device=images.device).view(-1, 1, 1) * 255
+            for values in (self.mean, self.std)
+        )
+        return images.to(torch.float32).sub_(mean).div_(std)
+
+
+class Preparation(Protocol):
+    """What the two preparations below have in common."""
+
+    @property
+    def normalise(self) -> Normalisation:
+        """The last step, and the only one in evaluation that changes values."""
+
+
+@dataclass(frozen=True)
+class SmallPreparation:
+    """Small images, in batches: a crop out of the zero-padded image, then a horizontal flip of every other one.
+
+    As in the published CIFAR recipes (He et al. 2016; LDAM, BBN): padding by 4, and black is padded before
+    the normalisation.
+    """
+
+    normalise: Normalisation
+    padding: int = 4
+    flip: bool = True
+
+    def draw(self, n_images: int, rng: np.random.Generator) -> Ints:
+        """Rows of (top, left, flipped) for a whole batch."""
+        draws = np.zeros((n_images, 3), dtype=np.int64)
+        draws[:, :2] = rng.integers(2 * self.padding + 1, size=(n_images, 2))
+        if self.flip:
+            draws[:, 2] = rng.integers(2, size=n_images)
+        return draws
+
+    def augment(self, images: torch.Tensor, draws: Ints) -> torch.Tensor:
+        """The images as `draws` says, still as uint8."""
+        n, channels, height, width = images.shape
+        pad = self.padding
+        top, left, flipped = torch.from_numpy(draws).to(images.device)[:, :, None].unbind(1)
+        rows = top + torch.arange(height, device=images.device)
+        columns = torch.arange(width, device=images.device).expand(n, width)
+        columns = left + torch.where(flipped.bool(), columns.flip(1), columns)
+        # One gather crops and flips the whole batch; a loop over images would cost more than a small network.
+        chosen = (rows[:, :, None] * (width + 2 * pad) + columns[:, None, :]).view(n, 1, -1)
+        padded = torch.nn.functional.pad(images, (pad, pad, pad, pad)).flatten(2)
+        return padded.gather(2, chosen.expand(n, channels, -1)).view(images.shape)
+
+
+@dataclass(frozen=True)
+class LargePreparation:
+    """Large images, one by one in worker processes, with torchvision's transformations of PIL images.
+
+    Training: a random crop of 8 to 100 % of the area, resized to `side`; a horizontal flip of every other image;
+    brightness, contrast and saturation changed by up to `jitter`. Evaluation: the shorter side resized to
+    `resize`, then the central square of `side`. The paper crops and flips only; jitter (0.4 on ImageNet-LT) belongs to
+    Decoupling and De-confound.
+    """
+
+    normalise: Normalisation
+    jitter: float = 0.0
+    side: int = 224
+    resize: int = 256
+
+    def transformation(self, *, augment: bool) -> Any:
+        """A callable from a PIL image to a uint8 tensor of shape (C, side, side)."""
+        from torchvision.transforms import v2  # slow to import, and small images do without it
+
+        if not augment:
+            return v2.Compose([v2.Resize(self.resize), v2.CenterCrop(self.side), v2.PILToTensor()])
+        steps = [v2.RandomResizedCrop(self.side), v2.RandomHorizontalFlip()]
+        if self.jitter:
+            steps.append(v2.ColorJitter(self.jitter, self.jitter, self.jitter))
+        return v2.Compose([*steps, v2.PILToTensor()])

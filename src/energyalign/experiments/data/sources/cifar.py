@@ -1,0 +1,149 @@
+"""CIFAR-10 and CIFAR-100 (Krizhevsky 2009), without pickles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.experiments.data.download import Published, unpack
+from energyalign.experiments.data.images import ImageSet, MemoryImages
+from energyalign.experiments.data.in_memory import into_memory
+from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
+from energyalign.experiments.data.sources.base import Source, first_with
+from energyalign.experiments.data.sources.cifar_names import CIFAR10_NAMES, CIFAR100_NAMES
+from energyalign.experiments.data.sources.class_folders import class_folders_in, read_class_folders
+
+_SITE = "https://www.cs.toronto.edu/~kriz"
+_PIXELS = 3 * 32 * 32
+# Of CIFAR-10, and used for both sets in LDAM, BBN, De-confound and MiSLAS.
+PREPARATION = SmallPreparation(Normalisation((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)))
+
+
+@dataclass(frozen=True)
+class CifarLayout:
+    """What differs between the two sets."""
+
+    name: str
+    folder: str
+    files: dict[str, tuple[str, ...]]
+    images_per_file: dict[str, int]
+    label_bytes: int
+    """Before the pixels of every image; the last of them is the (fine) label."""
+    class_names: tuple[str, ...]
+    published: Published
+
+
+CIFAR10 = CifarLayout(
+    "cifar10",
+    "cifar-10-batches-bin",
+    {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)},
+    {"train": 10_000, "test": 10_000},
+    1,
+    CIFAR10_NAMES,
+    Published(f"{_SITE}/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),
+)
+CIFAR100 = CifarLayout(
+    "cifar100",
+    "cifar-100-binary",
+    {"train": ("train.bin",), "test": ("test.bin",)},
+    {"train": 50_000, "test": 10_000},
+    2,
+    CIFAR100_NAMES,
+    Published(f"{_SITE}/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),
+)
+
+
+class Cifar(Source):
+    """50,000 training and 10,000 test images in colour, 32 x 32, in 10 or 100 classes.
+
+    The version that most programs load, torchvision among them, is a set of pickles, and to load a pickle is to run
+    whatever code it holds. This source reads two others:
+
+    - the official **binary version**, whose images come in the same order, so that the seed-0 long-tail cut is
+      that of LDAM and BBN;
+    - **PNG folders** ``train/CLASS/*.png`` and ``test/CLASS/*.png``. The images of a class then come in the order of
+      their file names: the cut has the same counts, but other images than the published one.
+    """
+
+    def __init__(self, layout: CifarLayout, data_root: Path) -> None:
+        self.name = layout.name
+        self._layout = layout
+        self._root = data_root
+        self._binary = first_with([data_root / layout.folder, data_root], layout.files["train"][0])
+        places = [data_root, data_root / layout.name]
+        self._folders = next((place for place in places if self._has_classes(place)), data_root)
+        self.how_to_get = (
+            f"Get {layout.published.file_name} from its author's page, {_SITE}/cifar.html, and unpack it into "
+            f"{data_root}, where it makes the folder {layout.folder} (the Python version is a set of pickles, which "
+            f"are never loaded); or ask for the download of {layout.published.url} with `energyalign data check ... "
+            f"--download`; or put PNG files into {data_root}/train/CLASS and {data_root}/test/CLASS."
+        )
+
+    def files(self, split: str) -> Sequence[Path]:
+        """The binary files, or the folder of PNG files if there are such folders and no binary ones."""
+        if self._has_folders():
+            return [self._folders / split]
+        return [self._binary / name for name in self._layout.files[split]]
+
+    def download(self) -> None:
+        """Fetch the binary archive from its author's site, check its MD5 sum, and unpack the images."""
+        archive = self._layout.published.fetch(self._root)
+        names = [name for split in self._layout.files.values() for name in split]
+        unpack(archive, [f"{self._layout.folder}/{name}" for name in names], self._root)
+
+    def _has_folders(self) -> bool:
+        return not (self._binary / self._layout.files["train"][0]).exists() and self._has_classes(self._folders)
+
+    def _has_classes(self, place: Path) -> bool:
+        """By a class and not by the folder train, which ImageNet has too, often in the same data root."""
+        return any(name in self._layout.class_names for name in class_folders_in(place / "train"))
+
+    def _load(self, split: str) -> ImageSet:
+        return self._load_folders(split) if self._has_folders() else self._load_binary(split)
+
+    def _load_binary(self, split: str) -> ImageSet:
+        records = np.concatenate([self._records(path, split) for path in self.files(split)])
+        before = self._layout.label_bytes
+        return MemoryImages(
+            f"{self.name} {split}",
+            torch.from_numpy(records[:, before:].reshape(-1, 3, 32, 32)),
+            records[:, before - 1].astype(np.int64),
+            self._layout.class_names,
+            PREPARATION,
+        )
+
+    def _records(self, path: Path, split: str) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+        length = self._layout.label_bytes + _PIXELS
+        wanted = self._layout.images_per_file[split] * length
+        size = path.stat().st_size
+        if size != wanted:
+            raise EnergyAlignError(
+                f"{path} has {size:,} bytes instead of {wanted:,}: it is cut off or another file. {self.how_to_get}"
+            )
+        return np.fromfile(path, dtype=np.uint8).reshape(-1, length)
+
+    def _load_folders(self, split: str) -> ImageSet:
+        folder = self._folders / split
+        images = read_class_folders(folder, f"{self.name} {split}")
+        odd = sorted(set(images.class_names) ^ set(self._layout.class_names))
+        if odd:
+            raise EnergyAlignError(
+                f"the folders in {folder} are not the {len(self._layout.class_names)} classes of {self.name}: missing "
+                f"or unknown are {some_of(odd)}. Name each folder as the set names the class."
+            )
+        return into_memory(images, (32, 32), PREPARATION)
+
+
+def cifar10(data_root: Path) -> Cifar:
+    """CIFAR-10 below this folder."""
+    return Cifar(CIFAR10, data_root)
+
+
+def cifar100(data_root: Path) -> Cifar:
+    """CIFAR-100 below this folder."""
+    return Cifar(CIFAR100, data_root)

@@ -1,0 +1,172 @@
+"""Image sets as Hugging Face keeps them: Parquet files with encoded images in a column."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from energyalign.core._io.strict_json import parse_json
+from energyalign.core.arrays import Ints
+from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.experiments.data.file_images import FileImages
+from energyalign.experiments.data.images import ImageSet
+from energyalign.experiments.data.in_memory import into_memory_if_small
+from energyalign.experiments.data.preparation import IMAGENET_MEAN, IMAGENET_STD, LargePreparation, Normalisation
+from energyalign.experiments.data.sources.base import Source
+from energyalign.experiments.data.verify import check_no_gap
+from energyalign.files.checks import reading, refuse_bomb
+from energyalign.files.parquet import import_pyarrow
+from energyalign.files.parquet_trial import require_plausible_sizes
+
+LABEL_COLUMNS = ("label", "fine_label", "labels")
+_PREFIXES = {"train": ("train",), "val": ("validation", "val", "valid"), "test": ("test",)}
+_ROWS = 256
+_MAX_BYTES = 32 * 2**30  # the encoded images of a split are kept in memory
+
+
+class HuggingFaceParquet(Source):
+    """A folder of ``train-*.parquet`` and ``test-*.parquet`` (or ``validation-*``), or one with these in ``data/``.
+
+    Images are in a column of structs with the field ``bytes``, class numbers in ``label``, ``fine_label`` or
+    ``labels``. The names of the classes are taken from the schema if it has them. The encoded images of a split are
+    kept in memory; images of one size up to 64 x 64 decoded.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.name = f"parquet:{path}"
+        self.how_to_get = (
+            f"Put the Parquet files of the set (on the Hugging Face hub: its folder data) into {path}, named "
+            "train-*.parquet and test-*.parquet or validation-*.parquet."
+        )
+        self._path = path / "data" if (path / "data").is_dir() else path
+        self._shards = {split: self._find(prefixes) for split, prefixes in _PREFIXES.items()}
+        if not self._shards["test"]:
+            self._shards["test"], self._shards["val"] = self._shards["val"], []
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """``val`` only if there is a test split besides."""
+        return ("train", "val", "test") if self._shards["val"] else ("train", "test")
+
+    def files(self, split: str) -> Sequence[Path]:
+        """The shards of a split, in the order of their names."""
+        return self._shards[split] or [self._path / f"{split}-00000-of-00001.parquet"]
+
+    def _find(self, prefixes: tuple[str, ...]) -> list[Path]:
+        return sorted(path for prefix in prefixes for path in self._path.glob(f"{prefix}-*.parquet"))
+
+    def _load(self, split: str) -> ImageSet:
+        train = self._read("train")
+        return into_memory_if_small(train if split == "train" else self._read(split, train.class_names), train)
+
+    def _read(self, split: str, class_names: tuple[str, ...] | None = None) -> FileImages:
+        name, shards = f"{self.name} {split}", self.files(split)
+        size = sum(path.stat().st_size for path in shards)
+        if size > _MAX_BYTES:
+            raise EnergyAlignError(
+                f"{name} has {size:,} bytes, too many to keep in memory: export it as image files and use folder:PATH."
+            )
+        arrow = import_pyarrow(name)
+        parts = [_read_shard(arrow, path) for path in shards]
+        labels = np.concatenate([part.labels for part in parts])
+        if len(labels) == 0:
+            raise EnergyAlignError(f"{name} has no images: there are no rows in {some_of(shards)}. {self.how_to_get}")
+        names = class_names or parts[0].names or tuple(str(k) for k in range(check_no_gap(labels, name)))
+        return FileImages(
+            name,
+            ParquetBytes(name, arrow.chunked_array([chunk for part in parts for chunk in part.images.chunks])),
+            np.arange(len(labels)),
+            labels,
+            names,
+            LargePreparation(Normalisation(IMAGENET_MEAN, IMAGENET_STD)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetBytes:
+    """Encoded images in a column of bytes."""
+
+    what: str
+    column: Any  # a pyarrow array
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    def name(self, index: int) -> str:
+        """Rows have no name but their number."""
+        return f"{self.what}, row {index} (counted from 0)"
+
+    def exists(self, index: int) -> bool:
+        """Whether the row has bytes; some sets keep only a path to a file elsewhere."""
+        return bool(self.column[index].is_valid)
+
+    def open(self, index: int) -> BinaryIO:
+        """The bytes as a stream."""
+        return io.BytesIO(self.column[index].as_buffer())
+
+    def mark(self, index: int) -> str:
+        """Size and row: rows have no names, and their bytes may be gigabytes."""
+        value = self.column[index]
+        return f"{value.as_buffer().size if value.is_valid else 'missing'} {index}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Shard:
+    images: Any
+    labels: Ints
+    names: tuple[str, ...] | None
+
+
+def _read_shard(arrow: Any, path: Path) -> _Shard:
+    with reading(str(path), "a Parquet file"):
+        schema = arrow.parquet.read_schema(path)
+        pictures = [
+            field.name
+            for field in schema
+            if arrow.types.is_struct(field.type) and field.type.get_field_index("bytes") >= 0
+        ]
+        labels = [name for name in LABEL_COLUMNS if name in schema.names]
+        if len(pictures) != 1 or not labels:
+            raise EnergyAlignError(
+                f"{path} needs one column of images (structs with the field `bytes`) and one of class numbers "
+                f"({', '.join(LABEL_COLUMNS)}); its columns: {some_of(schema.names)}."
+            )
+        table = _read_columns(arrow, path, [pictures[0], labels[0]])
+        column = table[labels[0]]
+        if column.null_count or not arrow.types.is_integer(column.type):
+            raise EnergyAlignError(f"{path}: the column {labels[0]} must hold a class number in every row.")
+        encoded = arrow.compute.struct_field(table[pictures[0]], "bytes")
+        if encoded.type != arrow.large_binary():
+            encoded = encoded.cast(arrow.large_binary())  # shards of one set may differ in this, and columns must not
+        return _Shard(encoded, column.to_numpy().astype(np.int64), _names_in(schema, labels[0]))
+
+
+def _read_columns(arrow: Any, path: Path, columns: list[str]) -> Any:
+    """These columns of a file, few rows at a time: the same image may be in all of them and in the file once."""
+    size, in_memory, batches = path.stat().st_size, 0, []
+    with arrow.parquet.ParquetFile(path, pre_buffer=False) as file:
+        require_plausible_sizes(file, path, str(path), columns)
+        for batch in file.iter_batches(batch_size=_ROWS, columns=columns):
+            in_memory += batch.nbytes
+            refuse_bomb(in_memory, size, str(path))
+            batches.append(batch)
+        return arrow.Table.from_batches(batches, arrow.schema([file.schema_arrow.field(one) for one in columns]))
+
+
+def _names_in(schema: Any, column: str) -> tuple[str, ...] | None:
+    """The names of the classes from the note that the datasets library leaves in the schema, if it is there."""
+    note = (schema.metadata or {}).get(b"huggingface")
+    if note is None:
+        return None
+    try:
+        names = parse_json(note.decode())["info"]["features"][column]["names"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if isinstance(names, dict):
+        names = [names[key] for key in sorted(names, key=int)]
+    return tuple(str(name) for name in names) or None

@@ -1,0 +1,143 @@
+"""Images named in text files of lines `path label`: ImageNet-LT, iNaturalist 2018, and any set of that form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.data.file_images import DiskFiles, FileImages
+from energyalign.experiments.data.images import ImageSet
+from energyalign.experiments.data.preparation import IMAGENET_MEAN, IMAGENET_STD, LargePreparation, Normalisation
+from energyalign.experiments.data.sources.base import Source, first_with
+from energyalign.experiments.data.verify import check_no_gap
+
+_IMAGENET = LargePreparation(Normalisation(IMAGENET_MEAN, IMAGENET_STD))
+_INATURALIST = LargePreparation(Normalisation((0.466, 0.471, 0.380), (0.195, 0.194, 0.192)))
+
+
+class ListFiles(Source):
+    """Images listed in one text file for each split; their paths start at the folder of the lists.
+
+    Classes have no names in such files; they are called by their numbers.
+    """
+
+    def __init__(
+        self, name: str, root: Path, lists: Mapping[str, str], preparation: LargePreparation, how_to_get: str
+    ) -> None:
+        self.name = name
+        self.how_to_get = how_to_get
+        self._root = root
+        self._lists = dict(lists)
+        self._preparation = preparation
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Those that have a list."""
+        return tuple(self._lists)
+
+    def files(self, split: str) -> Sequence[Path]:
+        """The list; whether the images are there is for `verify_images` to see."""
+        return [self._root / self._lists[split]]
+
+    def _load(self, split: str) -> ImageSet:
+        train_list, this_list = self.files("train")[0], self.files(split)[0]
+        if not train_list.exists():
+            raise EnergyAlignError(f"{self.name} needs {train_list}, which is not there. {self.how_to_get}")
+        train = read_list(train_list)
+        n_classes = check_no_gap(train[1], str(train_list))
+        if n_classes < 2:
+            raise EnergyAlignError(
+                f"{train_list} has images of one class, but a classifier needs at least 2: list those of others too."
+            )
+        paths, labels = train if split == "train" else read_list(this_list)
+        if len(labels) == 0 or labels.max() >= n_classes:
+            raise EnergyAlignError(
+                f"{this_list} must have images of the classes 0..{n_classes - 1} of {train_list} and of no others."
+            )
+        names = tuple(str(k) for k in range(n_classes))
+        return FileImages(
+            f"{self.name} {split}",
+            DiskFiles(self._root, paths),
+            np.arange(len(paths)),
+            labels,
+            names,
+            self._preparation,
+        )
+
+
+def read_list(path: Path) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Paths and labels of a list.
+
+    Paths must stay below the folder of the list. Links in it may point elsewhere: they are the user's own doing, where
+    a list may come from anybody.
+    """
+    paths, labels = [], []
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()  # editors on Windows begin a file with a mark
+    except (OSError, UnicodeDecodeError) as error:
+        raise EnergyAlignError(f"cannot read the list {path} ({error}). Get it again.") from error
+    for number, line in enumerate(lines, 1):
+        words = line.rsplit(None, 1)  # a path may have spaces in it
+        if len(words) != 2 or not (words[1].isascii() and words[1].isdigit()):
+            raise EnergyAlignError(f"{path}, line {number}: {line[:80]!r} is not `path label` with a class number.")
+        image, label = words[0].lstrip(), words[1]
+        place = PurePosixPath(image)
+        if place.is_absolute() or ".." in place.parts or "\0" in image:
+            raise EnergyAlignError(
+                f"{path}, line {number}: the path {image[:80]!r} leads out of the data root. Give paths below it."
+            )
+        paths.append(image)
+        labels.append(int(label))
+    try:
+        return tuple(paths), np.array(labels, dtype=np.int64)
+    except OverflowError as error:
+        raise EnergyAlignError(f"{path} has a label that is no class number: {max(labels)}.") from error
+
+
+def imagenet_lt(data_root: Path) -> Source:
+    """ImageNet-LT (Liu et al. 2019): 115,846 training, 20,000 validation and 50,000 test images of 1,000 classes."""
+    lists = {split: f"ImageNet_LT_{split}.txt" for split in ("train", "val", "test")}
+    return ListFiles(
+        "imagenet-lt",
+        first_with([data_root, data_root / "ImageNet_LT"], lists["train"]),
+        lists,
+        _IMAGENET,
+        "The lists ImageNet_LT_train.txt, ImageNet_LT_val.txt and ImageNet_LT_test.txt are published with the code of "
+        "OLTR (Liu et al. 2019) and of Decoupling (facebookresearch/classifier-balancing on GitHub). The images are "
+        "those of ILSVRC 2012, from image-net.org after registration: unpack ILSVRC2012_img_train.tar and "
+        "ILSVRC2012_img_val.tar so that the paths in the lists (train/..., val/...) start at the data root.",
+    )
+
+
+def inaturalist18(data_root: Path) -> Source:
+    """iNaturalist 2018: 437,513 training images of 8,142 species; its 24,426 validation images are the test split.
+
+    The labels of the official test images are not public, so the literature reports accuracy on the validation images.
+    """
+    lists = {"train": "iNaturalist18_train.txt", "test": "iNaturalist18_val.txt"}
+    return ListFiles(
+        "inaturalist18",
+        first_with([data_root, data_root / "iNaturalist18"], lists["train"]),
+        lists,
+        _INATURALIST,
+        "The lists iNaturalist18_train.txt and iNaturalist18_val.txt are published with the code of Decoupling "
+        "(facebookresearch/classifier-balancing on GitHub). The images are those of the iNaturalist 2018 competition "
+        "(visipedia/inat_comp on GitHub, folder 2018): unpack train_val2018.tar.gz so that the paths in the lists "
+        "(train_val2018/...) start at the data root.",
+    )
+
+
+def any_lists(path: Path) -> Source:
+    """A folder with ``train.txt``, ``test.txt`` and perhaps ``val.txt``."""
+    splits = ("train", "val", "test") if (path / "val.txt").exists() else ("train", "test")
+    return ListFiles(
+        f"lists:{path}",
+        path,
+        {split: f"{split}.txt" for split in splits},
+        LargePreparation(Normalisation(IMAGENET_MEAN, IMAGENET_STD)),
+        f"Write {path}/train.txt and {path}/test.txt, with one image a line: its path below {path}, a space, its class "
+        "number from 0.",
+    )

@@ -1,0 +1,1 @@
+"""What both applications share: one experiment from settings to rows."""

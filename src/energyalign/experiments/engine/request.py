@@ -1,0 +1,212 @@
+"""What a user asks for: made by the parser, by a sweep and from Python alike."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.config import RunConfig
+from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.preset import Preset
+from energyalign.experiments.train.recipe import Adam, Recipe
+from energyalign.experiments.train.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from energyalign.experiments.engine.experiment import Experiment
+
+_WITHOUT_MOMENTUM = {"imagenet-lt": 200}  # epochs in the paper's ablation, which has 90 with momentum
+
+_OPTIONS = {"source": "--from"}  # what a field is called on the command line, if not after itself
+
+
+class Planned(NamedTuple):
+    """A training, and what is to be done to the network that comes of it.
+
+    Attributes
+    ----------
+    config : RunConfig
+        With the first seed that was asked for.
+    correctors : tuple of str
+    folder : str
+        Its folder below --out: what tells it from the other trainings of the same cell.
+    """
+
+    config: RunConfig
+    correctors: tuple[str, ...]
+    folder: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest(ABC):
+    """Runs of one cell: methods, correctors and seeds, how they are trained, and where they go.
+
+    Options that were not given are None, False or empty; the preset decides then. Each application adds those of its
+    protocol, and says which runs are asked for.
+
+    Attributes
+    ----------
+    dataset : str
+        A data set, or a preset by name.
+    method, corrector : tuple of str
+        Rows by name, and what to put behind every training.
+    source : str or None
+        A finished run to measure: nothing is trained.
+    data_root, out : str or None
+    """
+
+    command: ClassVar[str]
+    """The subcommand of `energyalign`."""
+    training_options: ClassVar[tuple[str, ...]] = (
+        "quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "batch_size", "precision", "compile",
+    )  # fmt: skip
+    """Options that make another training. The head has a folder of its own, since methods bring theirs."""
+
+    dataset: str
+    method: tuple[str, ...] = ()
+    corrector: tuple[str, ...] = ()
+    seed: tuple[int, ...] = (0,)
+    quick: bool = False
+    epochs: int | None = None
+    backbone: str | None = None
+    head: str | None = None
+    scale: float | None = None
+    learned_scale: bool = False
+    optimizer: str | None = None
+    batch_size: int | None = None
+    precision: str | None = None
+    compile: bool = False
+    evidence_size: tuple[int, ...] = (50,)
+    evidence_policy: tuple[str, ...] = (EvidencePlan().policy,)
+    source: str | None = None
+    data_root: str | None = None
+    out: str | None = None
+    accelerator: str = "auto"
+    workers: int = 2
+    devices: int | None = None
+    nodes: int | None = None
+
+    @classmethod
+    def from_arguments(cls, arguments: Any) -> Self:
+        """From parsed options of the same names."""
+        given = {item.name: getattr(arguments, item.name) for item in fields(cls) if hasattr(arguments, item.name)}
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
+        return cls(**values)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Each once."""
+        return tuple(dict.fromkeys(self.seed))
+
+    @property
+    def evidence_plans(self) -> list[EvidencePlan]:
+        """Every size under every policy."""
+        sizes, policies = dict.fromkeys(self.evidence_size), dict.fromkeys(self.evidence_policy)
+        return [EvidencePlan(size, policy) for policy in policies for size in sizes]
+
+    @property
+    @abstractmethod
+    def preset(self) -> Preset:
+        """The cell, changed as the options say."""
+
+    @abstractmethod
+    def load(self) -> Any:
+        """The data of the cell, read once for all its runs."""
+
+    @abstractmethod
+    def plan(self, data: Any = None) -> list[Planned]:
+        """Each training once, whatever the number of rows that share it.
+
+        Without data, what depends on their size is as in the preset.
+        """
+
+    @abstractmethod
+    def finished(self) -> Planned:
+        """The run of --from and what to measure of it; refused if it is not finished, or if training is asked for."""
+
+    @abstractmethod
+    def experiment(self, config: Any, data: Any, **others: Any) -> Experiment[Any]:
+        """The experiment of one config; `others` as for `Experiment`."""
+
+    @abstractmethod
+    def load_for(self, config: Any) -> Any:
+        """The data of a finished run."""
+
+    def words(self, names: Sequence[str]) -> list[str]:
+        """Those of these options that were given, as words of a command line."""
+        words: list[str] = []
+        for name in names:
+            value, option = getattr(self, name), _OPTIONS.get(name, "--" + name.replace("_", "-"))
+            if value is True:
+                words.append(option)
+            elif isinstance(value, tuple):
+                words += [option, *map(str, value)] if value else []
+            elif str(value).startswith("-"):
+                words.append(f"{option}={value}")  # a word of its own would be taken for an option
+            elif value is not None and value is not False:
+                words += [option, str(value)]
+        return words
+
+    def folder_name(self, cell: str, *others: str) -> str:
+        """The cell and whatever was asked of its trainings: another setting goes to another folder."""
+        words = [cell]
+        for name in (*self.training_options, *others):
+            value = getattr(self, name)
+            if value is not None and value is not False:
+                words.append(name if value is True else f"{name}-{value}")
+        return re.sub(r"[^\w.-]+|_", "-", "-".join(words))
+
+    @property
+    def out_folder(self) -> Path:
+        """Where the runs go: --out, or a folder that is named after cell and options."""
+        out = Path(self.out or f"runs/{self.folder_name(self.preset.name)}")
+        if (out / "config.json").exists():
+            raise EnergyAlignError(
+                f"{out} is a run directory itself, and run directories go below --out: give the folder that it was "
+                "made in."
+            )
+        return out
+
+    def changed(self, preset: Preset) -> dict[str, Any]:
+        """The fields of a preset that the options change, whatever its application."""
+        recipe = self._recipe(preset)
+        return {"recipe": recipe, "backbone": self.backbone or preset.backbone}
+
+    def _recipe(self, preset: Preset) -> Recipe:
+        recipe = preset.recipe if self.epochs is None else preset.recipe.lasting(self.epochs)
+        optimizer: Any = recipe.optimizer
+        if self.optimizer == "adam":
+            recipe = replace(recipe, optimizer=Adam(weight_decay=optimizer.weight_decay))
+        elif self.optimizer == "sgd-plain":
+            recipe = replace(recipe, optimizer=replace(optimizer, momentum=0.0))
+            if self.epochs is None and not self.quick:
+                recipe = recipe.lasting(_WITHOUT_MOMENTUM.get(preset.dataset, recipe.epochs))
+        return recipe if self.batch_size is None else replace(recipe, batch_size=self.batch_size)
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """Those of these options that were given."""
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def stored_config(self) -> tuple[RunDirectory, dict[str, Any]]:
+        """The run of --from, and its config.json."""
+        run = RunDirectory(Path(self.source or ""))
+        stored = run.read_json("config.json")
+        if stored is None:
+            raise EnergyAlignError(
+                f"{run.path} is no run directory, for there is no config.json in it: give the folder of a seed, such "
+                f"as {run.path}/seed-0."
+            )
+        return run, stored
+
+    def refuse_training(self, folder: Path, *names: str, instead: str = "") -> None:
+        """With --from, refuse options that would make another training, and say what can be asked for instead."""
+        asked = [name for name in (*self.training_options, "head", "out", *names) if getattr(self, name)]
+        asked += ["seed"] if self.seed != (0,) else []
+        if asked:
+            options = ", ".join("--" + name.replace("_", "-") for name in asked)
+            raise EnergyAlignError(f"the training of {folder} is done: leave out {options}{instead}.")

@@ -1,0 +1,168 @@
+"""Run directories as the report reads them: rows, stored logits, and how they were made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from energyalign.core.arrays import Ints
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.data.manifest import Manifest
+from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.row import Row, Settings, read_rows
+from energyalign.experiments.train.run_directory import RunDirectory
+from energyalign.experiments.train.tensor_file import load_arrays
+
+DEFAULT_EVIDENCE = EvidencePlan()
+
+
+def step_folder(run: Path, config: Settings, step: int) -> Path:
+    """Where the files of a step are; of a long tail, which has one, in the folder of the run."""
+    return run / f"step-{step:02d}" if config.in_steps else run
+
+
+def logits_file(run: Path, config: Settings, step: int) -> Path:
+    """The logits of the test images after a step, of the network as trained, and their labels."""
+    return step_folder(run, config, step) / "test_logits.safetensors"
+
+
+def predictions_file(run: Path, config: Settings, step: int, corrector: str, plan: EvidencePlan | None) -> Path:
+    """The predicted class of each test image in a row."""
+    name = corrector if plan is None else f"{corrector}-{plan.policy}-{plan.per_class}"
+    return step_folder(run, config, step) / "predictions" / f"{name}.safetensors"
+
+
+class Outputs(NamedTuple):
+    """What the raw network said of the test images."""
+
+    logits: NDArray[np.float32]
+    labels: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRun:
+    """One training, as it is on disk.
+
+    Attributes
+    ----------
+    path : Path
+    config : Settings
+        Of config.json.
+    rows : list of Row
+        Empty while nothing was measured yet.
+    """
+
+    path: Path
+    config: Settings
+    rows: list[Row]
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether its classes came in steps; of a long tail otherwise."""
+        return self.config.in_steps
+
+    @property
+    def n_steps(self) -> int:
+        """How often classes come; 1 for a long tail."""
+        return self.config.n_steps
+
+    @property
+    def commands(self) -> list[str]:
+        """The command lines that made it, oldest first; none for a run that was made from Python."""
+        return RunDirectory(self.path).read_commands()
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """The record of its images."""
+        return Manifest.load(self.path / "manifest.json")
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """In the order of the logits' columns: of arrival, if they came in steps."""
+        return self.manifest.class_names
+
+    def counts(self, step: int | None = None) -> Ints:
+        """Training images of each class, in the last step that was measured or in that one."""
+        return np.array(self.rows_at(step)[0].counts)
+
+    def rows_at(self, step: int | None = None) -> list[Row]:
+        """The rows after a step, by default the last one that was measured."""
+        last = max((row.step for row in self.rows), default=1)
+        return [row for row in self.rows if row.step == (last if step is None else step)]
+
+    def row_of(self, corrector: str, step: int | None = None) -> Row | None:
+        """The row under a corrector after a step; None if it was not measured.
+
+        Of several kinds of evidence the default one, if it is among them.
+        """
+        rows = [row for row in self.rows_at(step) if row.corrector == corrector]
+        return min(rows, key=lambda row: row.evidence not in (None, DEFAULT_EVIDENCE), default=None)
+
+    def outputs(self, step: int | None = None) -> Outputs:
+        """The logits of the raw network for the test images after a step, by default the last one measured."""
+        path = logits_file(self.path, self.config, self.rows_at(step)[0].step)
+        arrays = load_arrays(path)
+        if not {"logits", "labels"} <= arrays.keys():
+            raise EnergyAlignError(f"{path} does not hold logits and labels. Run the command that made it again.")
+        return Outputs(arrays["logits"].astype(np.float32), arrays["labels"])
+
+    def predictions(self, row: Row) -> Ints:
+        """The predicted class of each test image in one of its rows."""
+        path = predictions_file(self.path, self.config, row.step, row.corrector, row.evidence)
+        arrays = load_arrays(path)
+        if "predictions" not in arrays:
+            raise EnergyAlignError(f"{path} does not hold predictions. Run the command that made it again.")
+        return arrays["predictions"].astype(np.int64)
+
+
+def find_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
+    """The runs in these folders, which are run directories or hold some at any depth; in the order of their paths."""
+    found: dict[Path, StoredRun] = {}
+    for path in map(Path, paths):
+        folders = _run_folders(path)
+        if not folders:
+            problem = "there is no run in it" if path.is_dir() else "there is no such folder"
+            raise EnergyAlignError(
+                f"{path}: {problem}. Give folders that energyalign longtail or energyalign incremental made."
+            )
+        for folder, config in folders.items():
+            found.setdefault(folder.resolve(), StoredRun(folder, config, read_rows(RunDirectory(folder))))
+    return list(found.values())
+
+
+def measured_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
+    """Those of `find_runs` that have rows; an error if none has."""
+    found = find_runs(paths)
+    measured = [run for run in found if run.rows]
+    if not measured:
+        raise EnergyAlignError(f"{found[0].path} has no rows yet: run the command that began it to its end first.")
+    return measured
+
+
+def _run_folders(path: Path) -> dict[Path, Settings]:
+    """Folders with a config.json of ours, and what is in it; what is below one belongs to it."""
+    folders = {}
+    for place, below, files in os.walk(path):
+        config = RunDirectory(Path(place)).read_json("config.json") if "config.json" in files else None
+        if config is not None and config.get("kind") in ("LongTailConfig", "IncrementalConfig"):
+            folders[Path(place)] = _settings(config, Path(place) / "config.json")
+            below.clear()
+        below.sort()
+    return folders
+
+
+def _settings(config: dict[str, object], path: Path) -> Settings:
+    try:
+        return Settings(config)
+    except ValueError as error:
+        raise EnergyAlignError(
+            f"{path} is of another version, or was changed: {error}. Run the command that made it again, in another "
+            "folder."
+        ) from error

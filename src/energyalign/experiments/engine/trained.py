@@ -1,0 +1,163 @@
+"""A trained network with all that correctors may want to know of it, each computed once."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from lightning_fabric import Fabric
+
+from energyalign.core.evidence import Evidence
+from energyalign.experiments.data.images import ImageSet
+from energyalign.experiments.data.loader import Loader
+from energyalign.experiments.data.order import Order
+from energyalign.experiments.engine.evidence import as_evidence, drawn_outputs
+from energyalign.experiments.engine.for_inference import for_inference
+from energyalign.experiments.engine.outputs import Floats32, outputs, scores
+from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.seen_classes import SeenClasses
+from energyalign.experiments.nets.network import Network
+from energyalign.experiments.train.reporter import Reporter
+from energyalign.experiments.train.run_directory import RunDirectory
+from energyalign.pytorch.store import LogitStore
+
+if TYPE_CHECKING:
+    from energyalign.experiments.engine.config import RunConfig
+
+
+class Ground(Protocol):
+    """What a network was trained on: a long-tailed set, or a step of classes."""
+
+    @property
+    def config(self) -> Any:
+        """Of the run."""
+
+    @property
+    def train(self) -> ImageSet:
+        """The training images."""
+
+    @property
+    def workers(self) -> int:
+        """Processes that read images."""
+
+    def seed(self, *what: str | int) -> int:
+        """A seed for this purpose."""
+
+    def loader(self, *, order: Order | None = None, purpose: str = "data") -> Loader:
+        """Augmented batches of the training images."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trained(SeenClasses):
+    """The end of a training, or of one step of it.
+
+    Attributes
+    ----------
+    network : Network
+        In evaluation mode. Correctors copy what they change.
+    ground : Ground
+        What it was trained on.
+    evidence_seed : int
+    run : RunDirectory
+        Of the whole run. A corrector that trains does it in a folder below.
+    number : int
+        Of the step, from 1.
+    sizes : tuple of int
+        Classes of each step up to this one, in the order of the logits' columns.
+    network_sha256 : str
+        Of its weights: rows are of this network and no other.
+    validation : ImageSet or None
+        For correctors that choose a hyper-parameter, if the data set has such images.
+    held_out : ImageSet or None
+        As many images of each class, never trained on; if the config asks for them.
+    exemplars : ImageSet or None
+        The memory with which the next step will begin: of all classes seen, the new ones too.
+    records : sequence of StepRecord
+        Of the steps before and of this one.
+    """
+
+    network: Network
+    ground: Ground
+    evidence_seed: int
+    run: RunDirectory
+    fabric: Fabric
+    reporter: Reporter
+    network_sha256: str
+    number: int = 1
+    sizes: tuple[int, ...]
+    validation: ImageSet | None = None
+    held_out: ImageSet | None = None
+    exemplars: ImageSet | None = None
+    records: Sequence[Any] = ()
+    _evidence: dict[EvidencePlan, Evidence] = field(default_factory=dict)
+    _evidence_features: dict[EvidencePlan, LogitStore] = field(default_factory=dict)
+
+    @property
+    def config(self) -> RunConfig:
+        """Of the run."""
+        config: RunConfig = self.ground.config
+        return config
+
+    @property
+    def train(self) -> ImageSet:  # type: ignore[override]
+        """The training images: long-tailed, or new images and memory."""
+        return self.ground.train
+
+    @cached_property
+    def for_inference(self) -> Network:
+        """The network as trained, faster."""
+        return for_inference(self.network)
+
+    def copied_head(self) -> torch.nn.Module:
+        """The head as trained, in a copy that may be changed."""
+        return copy.deepcopy(self.network.head)
+
+    def with_head(self, head: torch.nn.Module) -> Network:
+        """The backbone as trained, under this head."""
+        return Network(self.network.backbone, head.to(self.fabric.device))
+
+    @cached_property
+    def train_features(self) -> Floats32:
+        """What the head sees of the training images, without augmentation, in the order of their labels."""
+        return self.features(self.train)
+
+    @cached_property
+    def train_logits(self) -> Floats32:
+        """Of the network as trained, for the same images."""
+        return self.scores(self.network.head, self.train_features)
+
+    @cached_property
+    def validation_features(self) -> Floats32:
+        """What the head sees of the validation images, in a data set that has them."""
+        assert self.validation is not None
+        return self.features(self.validation)
+
+    def evidence(self, plan: EvidencePlan) -> Evidence:
+        """Balanced evidence from the training images; the same whenever it is asked for."""
+        if plan not in self._evidence:
+            features, logits = self.evidence_features(plan), LogitStore()
+            for block, labels in zip(features.blocks, features.labels, strict=True):
+                logits.append(torch.from_numpy(self.scores(self.network.head, block)), labels)
+            self._evidence[plan] = as_evidence(logits, self.train)
+        return self._evidence[plan]
+
+    def evidence_features(self, plan: EvidencePlan) -> LogitStore:
+        """What the head sees of the evidence, and the labels."""
+        if plan not in self._evidence_features:
+            self._evidence_features[plan] = drawn_outputs(
+                self.for_inference.backbone, self.train, plan, self.evidence_seed, workers=self.ground.workers
+            )
+        return self._evidence_features[plan]
+
+    def features(self, images: ImageSet, backbone: torch.nn.Module | None = None) -> Floats32:
+        """What the head sees of some images, or what another backbone says of them."""
+        chosen = self.for_inference.backbone if backbone is None else backbone
+        return outputs(chosen, images, workers=self.ground.workers, device=self.fabric.device)
+
+    def scores(self, head: torch.nn.Module, features: Floats32) -> Floats32:
+        """What a head says of some features."""
+        return scores(head, features, device=self.fabric.device)

@@ -1,0 +1,172 @@
+"""Application I, class-incremental learning, from data to rows: step by step (Algorithm 1)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.correctors import find_corrector
+from energyalign.experiments.data.images import ImageSet
+from energyalign.experiments.data.manifest import Manifest
+from energyalign.experiments.engine.experiment import Experiment
+from energyalign.experiments.engine.for_inference import for_inference
+from energyalign.experiments.engine.measure import RunFacts
+from energyalign.experiments.engine.trained import Trained
+from energyalign.experiments.incremental.config import IncrementalConfig
+from energyalign.experiments.incremental.finished_step import (
+    FinishedStep,
+    is_finished,
+    load_step,
+    refuse_gap,
+    save_step,
+)
+from energyalign.experiments.incremental.finishing import finish_step
+from energyalign.experiments.incremental.memory import Memory, n_held_out
+from energyalign.experiments.incremental.orders import order_hash
+from energyalign.experiments.incremental.record import StepRecord
+from energyalign.experiments.incremental.step import Step
+from energyalign.experiments.incremental.step_images import images_of_step
+from energyalign.experiments.incremental.stream import ClassStream, load_stream
+from energyalign.experiments.nets.network import Network
+from energyalign.experiments.nets.registry import check_network
+from energyalign.experiments.train.loop import other_number
+from energyalign.experiments.train.run_directory import RunDirectory
+
+
+class IncrementalCell(NamedTuple):
+    """What correctors may know before anything is trained."""
+
+    config: IncrementalConfig
+    train: ImageSet
+
+
+class IncrementalExperiment(Experiment[IncrementalConfig]):
+    """One cell with one seed: all steps of it.
+
+    Parameters
+    ----------
+    config : IncrementalConfig
+    data_root : path, optional
+        Where the data set is.
+    stream : ClassStream, optional
+        What `load_stream` gave for a config with the same data, to read them once for many runs.
+    **others
+        See `Experiment`.
+    """
+
+    def __init__(
+        self, config: IncrementalConfig, *, data_root: str | Path | None = None, stream: ClassStream | None = None,
+        **others: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(config, **others)
+        self.stream = load_stream(config, data_root) if stream is None else stream
+
+    @property
+    def cell(self) -> IncrementalCell:
+        """What correctors may know before anything is trained."""
+        return IncrementalCell(self.config, self.stream.train)
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """The record of all images."""
+        return self.stream.manifest(self.config.dataset)
+
+    @property
+    def facts(self) -> RunFacts:
+        """Images, memory, and the order of the classes."""
+        return RunFacts(self.manifest.sha256, str(self.config.memory), self.config.fed_back, self.stream.order)
+
+    def check_protocol(self) -> None:
+        """The memory is large enough, and learner, network and what is fed back fit the settings."""
+        n_classes = len(self.stream.order)
+        self.config.memory.check(n_classes)  # after the last step it has exemplars of all of them
+        n_held_out(self.config.memory, n_classes, self.config.held_out)
+        self.config.learner.check(self.config)
+        check_network(self.config.backbone, self.config.head)
+        find_corrector(self.config.fed_back).check(self.cell)
+
+    def begin(self, run: RunDirectory) -> None:
+        """Say what is run, and keep the manifest."""
+        config, stream = self.config, self.stream
+        self.reporter.note(
+            f"{config.name}, {config.learner.name}, {config.head} head, memory {config.memory}, fed back: "
+            f"{config.fed_back}, seed {config.seed}: {len(stream.order)} classes in {stream.n_steps} steps, order "
+            f"{config.order} ({order_hash(stream.order)[:12]}), manifest {self.manifest.short_hash}."
+        )
+        path = run.path / "manifest.json"
+        is_known = self.fabric.broadcast(path.exists())
+        if (is_known or stream.all_readable) and run.writes:  # it is written once all images could be read
+            self.manifest.keep(path)
+
+    def steps(self, run: RunDirectory) -> Iterator[Trained]:
+        """Each step trained to its end, now or by an earlier process."""
+        network: Network | None = None
+        teacher: torch.nn.Module | None = None
+        records: list[StepRecord] = []
+        memory = Memory()
+        finished: FinishedStep | None = None
+        for number in range(1, self.stream.n_steps + 1):
+            step = self._step(number, memory, run)
+            network = self.config.learner.start(step, network)
+            finished = self._finished(step, network, teacher, memory, finished)
+            memory, records = finished.memory, [*records, finished.record]
+            trained = Trained(
+                network=network, ground=step, evidence_seed=step.seed("evidence"), run=run, fabric=self.fabric,
+                reporter=self.reporter, network_sha256=finished.network_sha256, number=number, sizes=step.sizes,
+                held_out=step.held_out, exemplars=self.stream.seen(memory.indices, number), records=tuple(records),
+            )  # fmt: skip
+            yield trained
+            if number < self.stream.n_steps and not self._is_finished(run, number + 1):
+                network, teacher = self._handed_on(trained)
+
+    def test_images(self, step: int) -> ImageSet:
+        """Of all classes seen up to a step."""
+        return self.stream.test_images(step)
+
+    def _step(self, number: int, memory: Memory, run: RunDirectory) -> Step:
+        images = images_of_step(self.stream, number, memory, self.config)
+        seen, held_out = self.stream.seen, images.all_held_out(memory)
+        return Step(
+            self.config, number, self.stream.sizes[:number], images.indices, seen(images.indices, number),
+            images.new_held_out, seen(held_out, number) if len(held_out) else None, run, self.fabric, self.reporter,
+            self.workers,
+        )  # fmt: skip
+
+    def _is_finished(self, run: RunDirectory, number: int) -> bool:
+        """As the first of several processes sees it: others may see files of a shared folder later."""
+        return bool(self.fabric.broadcast(is_finished(run, number)))
+
+    def _finished(
+        self, step: Step, network: Network, teacher: torch.nn.Module | None, memory: Memory, before: FinishedStep | None
+    ) -> FinishedStep:
+        """The step trained to its end, now or by an earlier process."""
+        refuse_gap(step.run, step.number, self.stream.n_steps)
+        if self._is_finished(step.run, step.number):
+            return load_step(step.run, step.number, network)
+        self.reporter.note(
+            f"Step {step.number} of {self.stream.n_steps}: {step.n_new} new classes with "
+            f"{int(step.is_new.sum()):,} images, {step.n_old} old ones with {int((~step.is_new).sum()):,}."
+        )
+        processes = self.fabric.world_size
+        if before is not None and before.processes != processes:
+            raise EnergyAlignError(other_number(step.run.path, before.processes, processes))
+        self.config.learner.learn(step, network, teacher)
+        return save_step(step.run, step.number, network, *finish_step(step, network, memory), processes=processes)
+
+    def _handed_on(self, trained: Trained) -> tuple[Network, torch.nn.Module | None]:
+        """The network that the next step goes on from, and the teacher that it has."""
+        corrector = find_corrector(self.config.fed_back)
+        corrected = self.corrected(trained, corrector, self.config.default_evidence).network
+        student = trained.network
+        if corrector.feedback == "student":
+            student = copy.deepcopy(student)
+            student.head = copy.deepcopy(corrected.head)
+        if not self.config.learner.has_teacher:
+            return student, None
+        return student, for_inference(corrected)

@@ -1,0 +1,63 @@
+"""Fine-tuning; base class of all class-incremental learners."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from energyalign.experiments.engine.learner import Learner
+
+if TYPE_CHECKING:
+    import torch
+
+    from energyalign.experiments.incremental.config import IncrementalConfig
+    from energyalign.experiments.incremental.step import Step
+    from energyalign.experiments.nets.network import Network
+    from energyalign.experiments.train.loop import Loss
+
+
+@dataclass(frozen=True)
+class FineTuning(Learner):
+    """Cross-entropy over all classes seen, on new images and exemplars; others override what they do otherwise."""
+
+    name: ClassVar[str] = "fine-tune"
+    has_teacher: ClassVar[bool] = False
+    """Whether it learns from the network of the step before, corrected as the method says."""
+    starts_anew: ClassVar[bool] = False
+    """Whether each step begins with a new network."""
+    constant_weight_decay: ClassVar[bool] = False
+    """Whether every step has the weight decay of the recipe. In the paper it falls from step to step, because the same
+    network is trained again and again."""
+
+    def check(self, config: IncrementalConfig) -> None:
+        """Refuse, before any training, settings that it cannot work with."""
+
+    def start(self, step: Step, before: Network | None) -> Network:
+        """The network with which a step begins: a new one, or that of the step before with a larger head."""
+        from energyalign.experiments.nets.heads import grown
+        from energyalign.experiments.nets.network import make_network
+
+        if before is not None and not self.starts_anew:
+            network = copy.deepcopy(before)
+            step.seed_torch("head")
+            network.head = grown(network.head, step.n_seen)
+            return network
+        config = step.config
+        step.seed_torch("network")
+        network = make_network(
+            config.backbone, step.n_seen, head=config.head, scale=config.scale, learned_scale=config.learned_scale,
+            in_channels=step.in_channels,
+        )  # fmt: skip
+        network.to(step.fabric.device)
+        return network
+
+    def learn(self, step: Step, network: Network, teacher: torch.nn.Module | None) -> None:
+        """Train the network in place. The teacher gives logits of the old classes; there is none in the first step."""
+        step.train_network(network, self.loss(step, teacher))
+
+    def loss(self, step: Step, teacher: torch.nn.Module | None) -> Loss:  # noqa: ARG002
+        """``loss(model, batch, epoch)``, the mean over the batch; epochs count from 1."""
+        from energyalign.experiments.losses.cross_entropy import cross_entropy
+
+        return cross_entropy

@@ -1,0 +1,77 @@
+"""The rows of the paper's incremental tables: each a learner with a memory and a corrector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from energyalign.experiments.engine.method import Method
+from energyalign.experiments.engine.registry import look_up
+from energyalign.experiments.incremental.config import IncrementalConfig
+from energyalign.experiments.incremental.learners import LEARNERS, find_learner
+from energyalign.experiments.incremental.memory_plan import MemoryPlan
+from energyalign.experiments.incremental.presets import IncrementalPreset
+
+METHODS: dict[str, Method] = {
+    "fine-tuning": Method("fine-tune", "raw", "trains on, with exemplars and nothing else against forgetting", "",
+                          "linear", "random"),
+    "ft-th": Method("fine-tune", "logit-adjustment", "fine-tuning, outputs divided by the prior",
+                    "Belouadah and Popescu 2020", "linear", "random"),
+    "lwf": Method("lwf", "raw", "distils what it knew, and keeps no exemplar", "Li and Hoiem 2017", "linear", "none"),
+    "icarl": Method("icarl", "nme", "nearest mean of the exemplars", "Rebuffi et al. 2017", "linear", "herding"),
+    "eeil": Method("eeil", "raw", "a balanced second stage", "Castro et al. 2018", "linear", "herding"),
+    "bic": Method("bic", "bic", "a scale and a shift of new classes, learned on held-out images", "Wu et al. 2019",
+                  "linear", "herding"),
+    "rps": Method("rps", "raw", "random paths through a wide network", "Rajasegaran et al. 2019", "linear", "random"),
+    "il2m": Method("fine-tune", "il2m", "scores set right by statistics of former steps",
+                   "Belouadah and Popescu 2019", "linear", "random"),
+    "scail": Method("fine-tune", "scail", "first weights of old classes, scaled to the new ones",
+                    "Belouadah and Popescu 2020", "linear", "random"),
+    "wa": Method("wa", "wa", "weights of new classes scaled to the length of old ones", "Zhao et al. 2020", "linear",
+                 "random"),
+    "distill": Method("distill", "raw", "rehearsal and distillation, nothing corrected", "Wu et al. 2019",
+                      memory="random"),
+    "ea": Method("distill", "ea", "energy aligning as in the paper", "Zhao et al. 2021", memory="random"),
+    "ea-linear": Method("distill", "ea", "the same with a linear head", "Zhao et al. 2021", "linear", "random"),
+    "joint": Method("joint", "raw", "all images of all classes, the upper bound", "", memory="all"),
+}  # fmt: skip
+
+
+def config_of(
+    method: Method, preset: IncrementalPreset, *, seed: int, memory: MemoryPlan | None = None,
+    fed_back: str | None = None, **others: Any,
+) -> IncrementalConfig:  # fmt: skip
+    """The training of a row in a cell.
+
+    Parameters
+    ----------
+    memory : MemoryPlan, optional
+        Instead of that of the row and the cell.
+    fed_back : str, optional
+        The corrector to feed back instead of that of the row, if it feeds back.
+    **others
+        See `IncrementalConfig.from_preset`.
+    """
+    return IncrementalConfig.from_preset(
+        preset.with_head(method.head), find_learner(method.learner), seed=seed,
+        memory=memory or MemoryPlan.parse(method.memory, preset.memory_for(0, 1)),
+        corrector=method.corrector, fed_back=fed_back, **others,
+    )  # fmt: skip
+
+
+def row_of(learner: str) -> Method:
+    """The first row of a learner; energy aligning for that of the paper, and for one that is in no table."""
+    ours = METHODS["ea"]
+    if learner == ours.learner:
+        return ours
+    return next((row for row in METHODS.values() if row.learner == learner), ours._replace(learner=learner))
+
+
+def find_method(name: str) -> Method:
+    """Look up a row by name."""
+    return look_up(METHODS, name, "method")
+
+
+def head_of(learner: str) -> str:
+    """The head of a learner's rows: its own, or cosine as in the paper."""
+    known = LEARNERS.get(learner)  # a learner of the user's own is in no registry
+    return (known.head if known else None) or "cosine"

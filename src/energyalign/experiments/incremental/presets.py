@@ -1,0 +1,129 @@
+"""Every class-incremental cell of the paper as a setting that can be run, and some that run in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.preset import Preset
+from energyalign.experiments.engine.registry import short_name
+from energyalign.experiments.incremental.paper import PAPER, PaperCurve
+from energyalign.experiments.train.recipe import SGD, Recipe
+from energyalign.experiments.train.schedule import Cosine, Steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncrementalPreset(Preset):
+    """A cell whose classes come in steps.
+
+    Attributes
+    ----------
+    subset, order : str
+        Which classes come, and in which order. The paper does not say; these are the most common ones.
+    memory_total : int or None
+        Exemplars of all old classes together; None for a twenty-fifth of the training images, as 2,000 are of CIFAR's.
+    lambda_base : float
+        Weight of distillation at the limit of many old classes.
+    weight_decay_factor : float
+        Eta: step b has the weight decay of the recipe times ``eta ** (b - 1)``.
+    """
+
+    n_steps: int
+    memory_total: int | None
+    lambda_base: float = 0.5
+    weight_decay_factor: float = 0.5
+    order: str = "seed1993"
+
+    @property
+    def paper(self) -> dict[str, PaperCurve]:
+        """The paper's numbers of this cell, by row; empty for a cell of our own."""
+        return PAPER.get(self.name, {})
+
+    def memory_for(self, n_train: int, n_classes: int) -> int:
+        """How many exemplars belong to a data set of this size: at least one for each class."""
+        return self.memory_total or max(n_classes, n_train // 25)
+
+
+_IMAGENET = Recipe(100, 256, SGD(0.1, weight_decay=5e-4), Steps((31, 61, 81, 91), 0.1, 100))
+_DIGITS = Recipe(20, 32, SGD(0.05), Cosine())
+_SMALL = Recipe(20, 64, SGD(0.05), Cosine())
+
+
+def _cifar(n_steps: int, lambda_base: float, weight_decay: float, factor: float, *, hours: float) -> IncrementalPreset:
+    # "After 100, 150 and 200 epochs": the first epoch at the lower rate is the one that follows.
+    recipe = Recipe(250, 32, SGD(0.1, weight_decay=weight_decay), Steps((101, 151, 201), 0.1, 250))
+    return IncrementalPreset(
+        name=f"cifar100-il-{n_steps}", dataset="cifar100", n_steps=n_steps, backbone="resnet32", recipe=recipe,
+        memory_total=2000, lambda_base=lambda_base, weight_decay_factor=factor, gpu_hours=hours, quick_epochs=8,
+        quick_backbone="resnet8",
+    )  # fmt: skip
+
+
+_CELLS = (
+    _cifar(10, 0.5, 4e-4, 0.5, hours=3.0),
+    _cifar(2, 1.0, 1e-4, 0.3, hours=2.3),
+    _cifar(5, 0.75, 2e-4, 0.3, hours=2.5),
+    _cifar(20, 0.5, 4e-4, 0.5, hours=3.8),
+    IncrementalPreset(
+        name="imagenet100-il-10", dataset="imagenet", n_steps=10, backbone="resnet18", recipe=_IMAGENET,
+        memory_total=2000, lambda_base=1.0, gpu_hours=6.0, quick_epochs=2, quick_backbone="resnet18",
+        subset="seed1993",
+    ),
+    IncrementalPreset(
+        name="imagenet-il-10", dataset="imagenet", n_steps=10, backbone="resnet18", recipe=_IMAGENET,
+        memory_total=20000, lambda_base=1.0, weight_decay_factor=0.25, gpu_hours=55.0, quick_epochs=1,
+        quick_backbone="resnet18",
+    ),
+    # Small sets of our own choice, with the settings of ten steps on CIFAR-100.
+    IncrementalPreset(
+        name="digits-il-5", dataset="digits", n_steps=5, backbone="small-cnn", recipe=_DIGITS, memory_total=40,
+        gpu_hours=0.01, quick_epochs=20, quick_backbone="small-cnn", order="natural",
+    ),
+    IncrementalPreset(
+        name="fashion-il-5", dataset="fashion-mnist", n_steps=5, backbone="resnet8", recipe=_SMALL, memory_total=200,
+        gpu_hours=0.1, quick_epochs=4, quick_backbone="small-cnn", order="natural",
+    ),
+    IncrementalPreset(
+        name="cifar10-il-5", dataset="cifar10", n_steps=5, backbone="resnet32", recipe=_SMALL, memory_total=200,
+        gpu_hours=1.0, quick_epochs=4, quick_backbone="resnet8", order="natural",
+    ),
+)  # fmt: skip
+# A user's own sets are smaller than ImageNet: smaller batches, so that an epoch has several, and the rate with them.
+_OWN_IMAGES = IncrementalPreset(
+    name="", dataset="", n_steps=5, backbone="resnet18", recipe=Recipe(60, 64, SGD(0.025), Cosine()),
+    memory_total=None, gpu_hours=0.0, quick_epochs=10, quick_backbone="resnet18", order="natural",
+)  # fmt: skip
+PRESETS: dict[str, IncrementalPreset] = {preset.name: preset for preset in _CELLS}
+# What the paper calls its two selections of ImageNet.
+_BY_DATASET = {"imagenet100": "imagenet100-il-10", "imagenet1000": "imagenet-il-10", "imagenet": "imagenet-il-10"}
+
+
+def preset_for(dataset: str, n_steps: int | None) -> IncrementalPreset:
+    """The cell of a dataset in so many steps, or its nearest relative; by its own name too."""
+    if dataset in PRESETS:
+        if n_steps not in (None, PRESETS[dataset].n_steps):
+            raise EnergyAlignError(f"{dataset} has a number of steps of its own: leave --steps out.")
+        return PRESETS[dataset]
+    if ":" in dataset:  # a user's own images
+        n_steps = _OWN_IMAGES.n_steps if n_steps is None else n_steps
+        return replace(_OWN_IMAGES, name=f"{short_name(dataset)}-il-{n_steps}", dataset=dataset, n_steps=n_steps)
+    if dataset in _BY_DATASET:
+        same = [PRESETS[_BY_DATASET[dataset]]]
+    else:
+        same = [preset for preset in _CELLS if preset.dataset == dataset]
+    if not same:
+        known = sorted({preset.dataset for preset in _CELLS} | set(_BY_DATASET))
+        raise EnergyAlignError(
+            f"there is no preset for {dataset!r}: choose one of {', '.join(known)}, folder:PATH, lists:PATH or "
+            f"parquet:PATH for your own images, or a preset by name: {', '.join(PRESETS)}."
+        )
+    if n_steps is None:
+        return same[0]
+    nearest = min(same, key=lambda preset: abs(preset.n_steps - n_steps))
+    return replace(nearest, name=f"{nearest.name.rpartition('-')[0]}-{n_steps}", n_steps=n_steps)
+
+
+def selection_of(name: str) -> tuple[str, str] | None:
+    """Data set and subset of a selection that has a name of its own, as imagenet100 has; None for other names."""
+    preset = PRESETS.get(_BY_DATASET.get(name, ""))
+    return None if preset is None else (preset.dataset, preset.subset)

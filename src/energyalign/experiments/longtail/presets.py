@@ -1,0 +1,98 @@
+"""Every long-tailed cell of the paper as a setting that can be run, and one that runs in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.preset import Preset
+from energyalign.experiments.engine.registry import short_name
+from energyalign.experiments.longtail.paper import PAPER, PaperNumbers
+from energyalign.experiments.train.recipe import SGD, Recipe
+from energyalign.experiments.train.schedule import Cosine, Steps, WarmUp
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongTailPreset(Preset):
+    """A cell and its cut.
+
+    Attributes
+    ----------
+    imbalance : float or None
+        Largest over smallest class of the long-tail cut; None for a set that is long-tailed as it comes.
+    """
+
+    imbalance: float | None
+
+    @property
+    def paper(self) -> dict[str, PaperNumbers]:
+        """The paper's numbers of this cell, by row; empty for a cell of our own."""
+        return PAPER.get(self.name, {})
+
+
+# "Decayed by 0.01 at the 120th and 160th epoch", with BBN's warm-up, which starts at a third.
+_CIFAR = Recipe(200, 128, SGD(0.1), Steps((120, 160), 0.01, 200, WarmUp(5, 1 / 3)))
+_IMAGENET = Recipe(90, 512, SGD(0.2), Cosine())
+_INATURALIST = Recipe(90, 512, SGD(0.1), Cosine())
+_DIGITS = Recipe(60, 32, SGD(0.05), Cosine())
+
+_CELLS = (
+    *(
+        LongTailPreset(
+            name=f"cifar{n}-lt-{imbalance}", dataset=f"cifar{n}", imbalance=imbalance, backbone="resnet32",
+            recipe=_CIFAR, gpu_hours=0.7, quick_epochs=15, quick_backbone="resnet8",
+        )
+        for n in (10, 100)
+        for imbalance in (100, 50, 10)
+    ),
+    *(
+        LongTailPreset(
+            name=f"imagenet-lt-{backbone}", dataset="imagenet-lt", imbalance=None, backbone=backbone,
+            recipe=_IMAGENET, gpu_hours=hours, quick_epochs=2, quick_backbone="resnet18",
+        )
+        for backbone, hours in (("resnet50", 16.0), ("resnext50", 22.0))
+    ),
+    *(
+        LongTailPreset(
+            name=f"inaturalist-{epochs}", dataset="inaturalist18", imbalance=None, backbone="resnet50",
+            recipe=_INATURALIST.lasting(epochs), gpu_hours=hours, quick_epochs=1, quick_backbone="resnet18",
+        )
+        for epochs, hours in ((90, 60.0), (200, 130.0))
+    ),
+    LongTailPreset(
+        name="digits-lt-50", dataset="digits", imbalance=50, backbone="small-cnn", recipe=_DIGITS, gpu_hours=0.01,
+        quick_epochs=60, quick_backbone="small-cnn",
+    ),
+    LongTailPreset(
+        name="fashion-lt-100", dataset="fashion-mnist", imbalance=100, backbone="resnet8", recipe=_CIFAR.lasting(30),
+        gpu_hours=0.05, quick_epochs=8, quick_backbone="resnet8",
+    ),
+)  # fmt: skip
+# A user's own sets are smaller than ImageNet: smaller batches, so that an epoch has several, and the rate with them.
+_OWN_IMAGES = LongTailPreset(
+    name="", dataset="", imbalance=None, backbone="resnet18", recipe=Recipe(60, 64, SGD(0.025), Cosine()),
+    gpu_hours=0.0, quick_epochs=10, quick_backbone="resnet18",
+)  # fmt: skip
+PRESETS: dict[str, LongTailPreset] = {preset.name: preset for preset in _CELLS}
+
+
+def preset_for(dataset: str, imbalance: float | None) -> LongTailPreset:
+    """The cell of a dataset at an imbalance, or its nearest relative at that imbalance; by its own name too."""
+    if dataset in PRESETS:
+        if imbalance not in (None, PRESETS[dataset].imbalance):
+            raise EnergyAlignError(f"{dataset} has an imbalance of its own: leave --imbalance out.")
+        return PRESETS[dataset]
+    if ":" in dataset:  # a user's own images
+        return replace(_OWN_IMAGES, name=short_name(dataset), dataset=dataset, imbalance=imbalance)
+    same = [preset for preset in _CELLS if preset.dataset == dataset]
+    if not same:
+        raise EnergyAlignError(
+            f"there is no preset for {dataset!r}: choose one of {', '.join(sorted({p.dataset for p in _CELLS}))}, "
+            f"folder:PATH, lists:PATH or parquet:PATH for your own images, or a preset by name: {', '.join(PRESETS)}."
+        )
+    exact = [preset for preset in same if imbalance is None or preset.imbalance == imbalance]
+    if exact:
+        return exact[0]
+    if same[0].imbalance is None:
+        raise EnergyAlignError(f"{dataset} is long-tailed as it comes: leave --imbalance out.")
+    return replace(same[0], name=f"{dataset}-lt-{imbalance:g}", imbalance=imbalance)

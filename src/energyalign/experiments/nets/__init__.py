@@ -1,0 +1,1 @@
+"""Backbones, heads, and the networks made of one of each."""

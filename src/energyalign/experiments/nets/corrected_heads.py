@@ -1,0 +1,177 @@
+"""Heads that correctors put in the place of the trained one: each maps features to scores."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from energyalign.experiments.nets.normalised import NormalisedHead, directions
+
+
+class ShiftedHead(nn.Module):  # type: ignore[misc]
+    """A head and a number that is added to the logits of each class."""
+
+    shifts: torch.Tensor
+
+    def __init__(self, head: nn.Module, shifts: torch.Tensor) -> None:
+        super().__init__()
+        self.head = head
+        self.register_buffer("shifts", shifts)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Shifted logits."""
+        return self.head(features) + self.shifts
+
+
+class ScaledHead(nn.Module):  # type: ignore[misc]
+    """A head that stays as it is, its logits multiplied by a learned number per class (LWS)."""
+
+    def __init__(self, head: nn.Module, n_classes: int) -> None:
+        super().__init__()
+        self.head = head.requires_grad_(False)
+        self.scales = nn.Parameter(torch.ones(n_classes))
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode for the scales alone."""
+        super().train(mode)
+        self.head.eval()
+        return self
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Logits, one column per class."""
+        return self.scales * self.head(features)
+
+
+class NewScaledAndShifted(nn.Module):  # type: ignore[misc]
+    """A head whose logits of new classes are ``alpha * logit + beta``; those of old classes stay (BiC).
+
+    Parameters
+    ----------
+    head : torch.nn.Module
+    pair : tensor of shape (2,)
+        Alpha and beta.
+    n_old : int
+    """
+
+    pair: torch.Tensor
+
+    def __init__(self, head: nn.Module, pair: torch.Tensor, n_old: int) -> None:
+        super().__init__()
+        self.head, self.n_old = head, n_old
+        self.register_buffer("pair", pair)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Corrected logits."""
+        return scale_and_shift_new(self.head(features), self.pair, self.n_old)
+
+
+def scale_and_shift_new(logits: torch.Tensor, pair: torch.Tensor, n_old: int) -> torch.Tensor:
+    """With the pair applied to the columns of new classes."""
+    return torch.cat([logits[:, :n_old], pair[0] * logits[:, n_old:] + pair[1]], dim=1)
+
+
+class RectifiedHead(nn.Module):  # type: ignore[misc]
+    """A head whose scores are multiplied by a factor per class, for those images that it takes for a new class (IL2M).
+
+    Parameters
+    ----------
+    head : torch.nn.Module
+    factors : torch.Tensor
+        Of all classes; 1 for new ones.
+    n_old : int
+    softmax : bool
+        Whether scores are softmax outputs of the head, and not its logits.
+    """
+
+    factors: torch.Tensor
+
+    def __init__(self, head: nn.Module, factors: torch.Tensor, n_old: int, *, softmax: bool) -> None:
+        super().__init__()
+        self.head, self.n_old, self.softmax = head, n_old, softmax
+        self.register_buffer("factors", factors)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Scores, rectified or as they are."""
+        logits = self.head(features)
+        scores = logits.softmax(dim=1) if self.softmax else logits
+        taken_for_new = logits.argmax(dim=1, keepdim=True) >= self.n_old
+        return torch.where(taken_for_new, scores * self.factors, scores)
+
+
+class EligibleHead(nn.Module):  # type: ignore[misc]
+    """Scores of one head, where only those old classes can win that another head has among its first (ScaIL).
+
+    Parameters
+    ----------
+    head : torch.nn.Module
+        Whose scores are given.
+    chooser : torch.nn.Module
+        Whose scores choose among the old classes. New ones can always win.
+    n_old, n_eligible : int
+        How many classes are old, and how many of them can win.
+    """
+
+    def __init__(self, head: nn.Module, chooser: nn.Module, n_old: int, n_eligible: int) -> None:
+        super().__init__()
+        self.head, self.chooser = head, chooser
+        self.n_old, self.n_eligible = n_old, min(n_eligible, n_old)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Scores, minus infinity for classes that cannot win."""
+        scores = self.head(features)
+        chosen = self.chooser(features)[:, : self.n_old].topk(self.n_eligible, dim=1).indices
+        eligible = torch.ones_like(scores, dtype=torch.bool)
+        eligible[:, : self.n_old] = False
+        eligible.scatter_(1, chosen, True)
+        return scores.masked_fill(~eligible, -torch.inf)
+
+
+class NearestMeans(nn.Module):  # type: ignore[misc]
+    """Scores ``-|x / |x| - m_k|^2`` of features x, with a mean for each class, in the precision of the means.
+
+    Parameters
+    ----------
+    means : tensor of shape (n_classes, n_features)
+    centre : tensor of shape (n_features,), optional
+        Taken from the features before they are brought to length one.
+    """
+
+    means: torch.Tensor
+    centre: torch.Tensor | None
+
+    def __init__(self, means: torch.Tensor, centre: torch.Tensor | None = None) -> None:
+        super().__init__()
+        self.register_buffer("means", means)
+        self.register_buffer("centre", centre)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Minus squared distances, by their parts: differences would take n_classes times the memory of features."""
+        points = features.to(self.means)
+        phi = F.normalize(points) if self.centre is None else directions(points - self.centre)
+        return 2.0 * phi @ self.means.T - phi.square().sum(dim=1, keepdim=True) - self.means.square().sum(dim=1)
+
+
+class WithoutDirection(nn.Module):  # type: ignore[misc]
+    """A normalised head without `alpha` times what features have in the direction of the mean feature (TDE)."""
+
+    mean: torch.Tensor
+
+    def __init__(self, head: NormalisedHead, mean: torch.Tensor, alpha: float) -> None:
+        super().__init__()
+        self.head, self.alpha = head, alpha
+        self.register_buffer("mean", mean)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Logits of what is left."""
+        normalised = self.head.normalised(features)
+        return self.head.compare(without_direction(normalised, self.mean, self.alpha, self.head.n_parts))
+
+
+def without_direction(vectors: torch.Tensor, direction: torch.Tensor, alpha: float, n_parts: int) -> torch.Tensor:
+    """``v - alpha (v . d^) d^`` for each of the equal parts of vectors and direction."""
+    parts, ahead = vectors.unflatten(-1, (n_parts, -1)), directions(direction.unflatten(-1, (n_parts, -1)))
+    along = (parts * ahead).sum(dim=-1, keepdim=True)
+    return (parts - alpha * along * ahead).flatten(-2)

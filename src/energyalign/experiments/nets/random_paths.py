@@ -1,0 +1,176 @@
+"""Random path selection: a network of parallel modules, of which more and more take part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.nets.blocks import PaddedShortcut, average_over_pixels, conv3x3
+
+SMALL = (16, 16, 16, 32, 32, 32, 64, 64, 64)
+"""Channels of each level for small images: one path is the ResNet for CIFAR with 2, 3 and 3 blocks."""
+LARGE = (64, 64, 64, 128, 128, 256, 256, 512, 512)
+"""Channels of each level for photographs: one path is ResNet-18 with shortcuts that have no parameters."""
+
+
+class RandomPaths(nn.Module):  # type: ignore[misc]
+    """Levels of parallel modules; a path is one module of every level, and the paths chosen so far work together.
+
+    A level gives ``relu(shortcut(x) + sum of module(x) over its active modules)``; the first level is a convolution
+    and has no shortcut, the modules of the others are two 3x3 convolutions, and a level that widens also halves the
+    image. At first the path of all first modules is active and trained. `add_path` freezes what is active, parameters
+    and batch statistics, and adds another path: those of its modules that are new are trained.
+
+    The original has 9 levels with 8 modules each and one module of a level in a path, as here. Where a level widens it
+    has a convolution that all paths share and that is trained for ever, so that former paths change after all; its
+    frozen modules go on to update their batch statistics. Here shortcuts have no parameters, so that no path has a
+    part that is not a module of it, and frozen is frozen. On 32x32 pixels the original is 64 to 512 channels wide;
+    `SMALL` is as wide as the ResNet-32 that the other methods use.
+
+    Parameters
+    ----------
+    channels : sequence of ints
+        Of what each level gives.
+    in_channels : int
+        3 for colour images, 1 for grey ones.
+    n_modules : int
+        In each level.
+    photographs : bool
+        The first level is then of 7x7 pixels with stride 2, and a maximum over 3x3 with stride 2 follows it.
+
+    References
+    ----------
+    Rajasegaran, Hayat, Khan, Khan and Shao 2019, Random Path Selection for Incremental Learning.
+    """
+
+    active: torch.Tensor
+    """Which modules take part, (levels, modules); part of the state, as is `trainable`."""
+    trainable: torch.Tensor
+    """Which modules learn: those of the newest path that no former one has."""
+
+    def __init__(
+        self, channels: Sequence[int], in_channels: int = 3, n_modules: int = 8, *, photographs: bool = False
+    ) -> None:
+        super().__init__()
+        if n_modules < 1:
+            raise EnergyAlignError(f"a level needs at least one module, not {n_modules}.")
+        self.n_features = channels[-1]
+        self.pool = nn.MaxPool2d(3, stride=2, padding=1) if photographs else nn.Identity()
+        first = Level(n_modules, lambda: _first_convolution(in_channels, channels[0], photographs=photographs), None)
+        self.levels = nn.ModuleList([first])
+        for n_in, n_out in pairwise(channels):
+            self.levels.append(_residual_level(n_modules, n_in, n_out))
+        nothing = torch.zeros(len(channels), n_modules, dtype=torch.bool)
+        self.register_buffer("active", nothing.clone())
+        self.register_buffer("trainable", nothing.clone())
+        self.register_load_state_dict_post_hook(_follow_loaded_state)
+        self.add_path((0,) * len(channels))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Features of shape (n, channels of the last level), not negative."""
+        active = self.active.tolist()  # once: on a GPU it waits for all that is under way
+        maps = self.pool(self.levels[0](images, active[0]))
+        for level, chosen in zip(self.levels[1:], active[1:], strict=True):
+            maps = level(maps, chosen)
+        return average_over_pixels(maps)
+
+    def random_path(self, random: np.random.Generator) -> tuple[int, ...]:
+        """A module of every level, any as likely as another; it may be that of a former path."""
+        n_levels, n_modules = self.active.shape
+        return tuple(int(number) for number in random.integers(n_modules, size=n_levels))
+
+    def add_path(self, path: Sequence[int]) -> None:
+        """Freeze the paths so far and let this one take part beside them."""
+        n_levels, n_modules = self.active.shape
+        if len(path) != n_levels or not all(0 <= number < n_modules for number in path):
+            raise EnergyAlignError(
+                f"a path has {n_levels} numbers from 0 to {n_modules - 1}, one for every level; this is {tuple(path)}."
+            )
+        chosen = torch.zeros_like(self.active)
+        chosen[torch.arange(n_levels), torch.tensor(path)] = True
+        self.trainable.copy_(chosen & ~self.active)
+        self.active.logical_or_(chosen)
+        self.freeze_all_but_trainable()
+
+    def freeze_all_but_trainable(self) -> None:
+        """As `trainable` says, which is all that needs to be stored."""
+        for module, learns in self._modules_and_whether_they_learn():
+            module.requires_grad_(learns)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode for the modules that learn; in the others batch statistics must not move."""
+        super().train(mode)
+        for module, learns in self._modules_and_whether_they_learn():
+            module.train(mode and learns)
+        return self
+
+    def _modules_and_whether_they_learn(self) -> Iterator[tuple[nn.Module, bool]]:
+        for level, learns in zip(self.levels, self.trainable.tolist(), strict=True):
+            yield from zip(level.parallel, learns, strict=True)
+
+
+class Level(nn.Module):  # type: ignore[misc]
+    """Modules side by side, and a way around them.
+
+    Parameters
+    ----------
+    n_modules : int
+    make : callable
+        Makes a module.
+    shortcut : torch.nn.Module or None
+    """
+
+    def __init__(self, n_modules: int, make: Callable[[], nn.Module], shortcut: nn.Module | None) -> None:
+        super().__init__()
+        self.parallel = nn.ModuleList(make() for _ in range(n_modules))
+        self.shortcut = shortcut
+
+    def forward(self, images: torch.Tensor, active: Sequence[bool]) -> torch.Tensor:
+        """Not negative, as the activation comes last."""
+        parts = [module(images) for module, is_active in zip(self.parallel, active, strict=True) if is_active]
+        if self.shortcut is not None:
+            parts.append(self.shortcut(images))
+        return F.relu(sum(parts[1:], parts[0]))
+
+
+def _residual_level(n_modules: int, n_channels_in: int, n_channels_out: int) -> Level:
+    widens = n_channels_out != n_channels_in
+
+    def module() -> nn.Module:
+        return nn.Sequential(
+            conv3x3(n_channels_in, n_channels_out, stride=2 if widens else 1), nn.BatchNorm2d(n_channels_out),
+            nn.ReLU(), conv3x3(n_channels_out, n_channels_out), nn.BatchNorm2d(n_channels_out),
+        )  # fmt: skip
+
+    return Level(n_modules, module, PaddedShortcut(n_channels_in, n_channels_out) if widens else nn.Identity())
+
+
+def _first_convolution(in_channels: int, n_channels: int, *, photographs: bool) -> nn.Module:
+    if not photographs:
+        return nn.Sequential(conv3x3(in_channels, n_channels), nn.BatchNorm2d(n_channels))
+    conv = nn.Conv2d(in_channels, n_channels, 7, stride=2, padding=3, bias=False)
+    nn.init.kaiming_normal_(conv.weight)
+    return nn.Sequential(conv, nn.BatchNorm2d(n_channels))
+
+
+def _follow_loaded_state(net: RandomPaths, _incompatible_keys: object) -> None:
+    """A function and not a method, which in a copy of the network would still be that of the original."""
+    net.freeze_all_but_trainable()
+
+
+def small(in_channels: int = 3) -> RandomPaths:
+    """For images of 8x8 to 32x32 pixels."""
+    return RandomPaths(SMALL, in_channels=in_channels)
+
+
+def large(in_channels: int = 3) -> RandomPaths:
+    """For photographs."""
+    return RandomPaths(LARGE, in_channels=in_channels, photographs=True)

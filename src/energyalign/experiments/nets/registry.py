@@ -1,0 +1,144 @@
+"""Backbones and heads by name. Listing and checking them needs no torch: what they name is loaded when it is used."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from energyalign.core.errors import EnergyAlignError
+
+DEFAULT_SCALE = 16.0  # of De-confound and OLTR; the LDAM lineage has 30
+PATHS_ARE_NOT_COMPILED = (
+    "a network of random paths (rps) asks at every level which modules take part, which cannot be compiled: leave out "
+    "--compile."
+)
+_HERE = "energyalign.experiments.nets"
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A row of the registry.
+
+    Attributes
+    ----------
+    where : str
+        ``module:name`` below this package; a callable that takes ``in_channels``.
+    description, reference : str
+    settings : mapping
+        Further arguments of the callable.
+    split : str
+        ``module:name`` of a function that takes such a backbone apart into all but its last block, and that block;
+        empty if that block cannot be doubled.
+    doubled : bool
+        Whether the last block exists twice, as in BBN.
+    """
+
+    where: str
+    description: str
+    reference: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    split: str = ""
+    doubled: bool = False
+
+    @property
+    def has_random_paths(self) -> bool:
+        """Whether each step of a run trains other modules of it."""
+        return self.where.startswith("random_paths:")
+
+    def make(self, in_channels: int = 3) -> Any:
+        """An untrained backbone, its weights drawn from torch's global generator."""
+        if not self.doubled:
+            return load(self.where)(**self.settings, in_channels=in_channels)
+        from energyalign.experiments.nets.bbn import TwoBranches
+
+        single = Backbone(self.where, "", "", self.settings)
+        return TwoBranches(single.make, load(self.split), in_channels=in_channels)
+
+
+@dataclass(frozen=True)
+class Head:
+    """A row of the registry: ``module:name`` of a class, whether it normalises features and weights, and what it is."""
+
+    where: str
+    is_normalised: bool
+    description: str
+
+    def make(self, n_features: int, n_classes: int, *, scale: float, learned_scale: bool) -> Any:
+        """An untrained head; the scale concerns only those that normalise."""
+        settings = {"scale": scale, "learned_scale": learned_scale} if self.is_normalised else {}
+        return load(self.where)(n_features, n_classes, **settings)
+
+
+_RESNET = "resnet32:CifarResNet"
+_LARGE = "large:torchvision_resnet"
+_SPLIT = "resnet32:CifarResNet.split"
+_SPLIT_LARGE = "large:split_resnet"
+_SINGLE: dict[str, Backbone] = {
+    "resnet32": Backbone(
+        _RESNET, "for 32x32 pixels, 64 features", "He et al. 2016; Cao et al. 2019", split=_SPLIT
+    ),
+    "resnet8": Backbone(
+        _RESNET, "ResNet-32 with one block a stage, for quick runs", "He et al. 2016", {"blocks_per_stage": 1}, _SPLIT
+    ),
+    "resnet18": Backbone(
+        _LARGE, "for photographs, 512 features", "He et al. 2016", {"name": "resnet18"}, _SPLIT_LARGE
+    ),
+    "resnet50": Backbone(
+        _LARGE, "for photographs, 2,048 features", "He et al. 2016", {"name": "resnet50"}, _SPLIT_LARGE
+    ),
+    "resnext50": Backbone(
+        _LARGE, "32x4d, for photographs, 2,048 features", "Xie et al. 2017", {"name": "resnext50_32x4d"}, _SPLIT_LARGE
+    ),
+    "small-cnn": Backbone(
+        "small_cnn:SmallCnn", "three convolutions for 8x8 to 32x32 pixels, 64 features", "energyalign",
+        split="small_cnn:SmallCnn.split",
+    ),
+    "rps-small": Backbone(
+        "random_paths:small", "paths through 9 levels of 8 modules for 8x8 to 32x32 pixels, 64 features",
+        "Rajasegaran et al. 2019",
+    ),
+    "rps-large": Backbone(
+        "random_paths:large", "paths through 9 levels of 8 modules for photographs, 512 features",
+        "Rajasegaran et al. 2019",
+    ),
+}  # fmt: skip
+BACKBONES: dict[str, Backbone] = _SINGLE | {
+    f"{name}-bbn": Backbone(
+        entry.where, f"{name} with two last blocks", "Zhou et al. 2020", entry.settings, entry.split, doubled=True
+    )
+    for name, entry in _SINGLE.items()
+    if entry.split
+}
+HEADS: dict[str, Head] = {
+    "linear": Head("heads:LinearHead", False, "inner product with the weights of the class, plus a bias"),
+    "cosine": Head("cosine:CosineHead", True, "scaled cosine of the angle to the weights of the class, no bias"),
+    "capsule": Head("capsule:CapsuleHead", True, "the same, less for short features"),
+    "causal-norm": Head(
+        "causal_norm:CausalNormHead", True, "cosines of two halves of the features, less for short weights, no bias"
+    ),
+}
+
+
+def check_network(backbone: str, head: str) -> None:
+    """Refuse unknown names; cheaper than to make the network."""
+    check_head(head)
+    if backbone not in BACKBONES:
+        single = ", ".join(name for name, entry in _SINGLE.items() if entry.split)
+        others = ", ".join(name for name, entry in _SINGLE.items() if not entry.split)
+        raise EnergyAlignError(
+            f"unknown backbone {backbone!r}: choose {single}, or one of these with -bbn after it, for two last blocks, "
+            f"or {others}."
+        )
+
+
+def check_head(name: str) -> None:
+    """Refuse an unknown name."""
+    if name not in HEADS:
+        raise EnergyAlignError(f"unknown head {name!r}: choose {', '.join(HEADS)}.")
+
+
+def load(where: str) -> Any:
+    """What ``module:name`` of this package names."""
+    return pkgutil.resolve_name(f"{_HERE}.{where}")

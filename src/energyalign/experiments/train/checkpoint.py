@@ -1,0 +1,186 @@
+"""Checkpoints: one safetensors file each, written atomically, checked when read, never a pickle."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from energyalign.core._io.atomic import atomic_write
+from energyalign.core._io.strict_json import parse_json
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.train.digest import Entry, digest
+from energyalign.experiments.train.position import Position
+from energyalign.experiments.train.tensor_header import refuse_long_header
+
+FORMAT = 2
+KEPT = 2  # the newest and the one before it, in case the newest gets damaged
+_NAME = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
+
+Tensors = dict[str, torch.Tensor]
+
+
+def save_checkpoint(
+    folder: Path, position: Position, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, config: str,
+    processes: int = 1,
+) -> Path:  # fmt: skip
+    """Write a checkpoint and drop all but the one before it.
+
+    Parameters
+    ----------
+    folder : Path
+    position : Position
+    model, optimizer
+        Whose values are saved.
+    config : str
+        The hash of the settings of the run: no other run will take the checkpoint.
+    processes : int
+        How many share the training.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnergyAlignError(f"cannot make the folder {folder}: {error.strerror or error}.") from error
+    tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
+    tensors |= {f"optimizer/{name}": value for name, value in _optimizer_tensors(optimizer)}
+    contiguous = {name: value.detach().to("cpu").contiguous() for name, value in tensors.items()}
+    about: dict[str, Any] = {"format": FORMAT, "config": config, "position": position.to_json()}
+    about["processes"] = processes
+    about["sha256"] = _digest(about, contiguous)
+    path = folder / f"epoch-{position.epoch:05d}-batch-{position.batch:06d}.safetensors"
+    with atomic_write(path, "wb") as stream:
+        stream.write(save(contiguous, {"energyalign": json.dumps(about, sort_keys=True)}))
+    drop_older(path)
+    return path
+
+
+def drop_older(path: Path) -> None:
+    """Keep this checkpoint and the one before it, and remove all that are older still.
+
+    Newer ones are left: they cannot be used, or this would not be the newest that was read or written.
+    """
+    found = _newest_first(path.parent)
+    for old in found[found.index(path) + KEPT :]:
+        old.unlink(missing_ok=True)
+
+
+class Checkpoint:
+    """A checkpoint that was read whole and found undamaged.
+
+    Parameters
+    ----------
+    path : Path
+    config : str
+        The hash of the settings of the run that it must be of.
+    """
+
+    def __init__(self, path: Path, config: str) -> None:
+        self.path = path
+        try:
+            refuse_long_header(path)
+            with safe_open(path, "pt") as stream:
+                about = parse_json((stream.metadata() or {}).get("energyalign", "null"))
+                tensors: Tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - no mapping
+        except (SafetensorError, OSError, ValueError) as error:
+            raise EnergyAlignError(f"checkpoint {path} cannot be read: {error}.") from error
+        if not isinstance(about, dict) or "format" not in about:
+            raise EnergyAlignError(f"{path} is not a checkpoint of energyalign.")
+        if about["format"] != FORMAT:
+            raise EnergyAlignError(
+                f"checkpoint {path} has format {about['format']}, this version reads {FORMAT}: use the version of "
+                "energyalign that wrote it."
+            )
+        if about.pop("sha256", None) != _digest(about, tensors):
+            raise EnergyAlignError(f"checkpoint {path} is damaged: its contents do not match their checksum.")
+        if about.get("config") != config:
+            raise EnergyAlignError(f"checkpoint {path} is of a run with other settings than this one.")
+        try:
+            self.position = Position.from_json(about["position"])
+            self.processes = int(about["processes"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise EnergyAlignError(f"checkpoint {path} does not say how far it is: {error}.") from error
+        self._tensors = tensors
+
+    def restore(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Put the saved values into the model, and into the optimiser if there is one."""
+        try:
+            model.load_state_dict(self._part("model/"))
+            if optimizer is not None:
+                _restore_optimizer(optimizer, self._part("optimizer/"))
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise EnergyAlignError(f"checkpoint {self.path} is of another network: {error}") from error
+
+    def _part(self, prefix: str) -> Tensors:
+        return {name.removeprefix(prefix): value for name, value in self._tensors.items() if name.startswith(prefix)}
+
+
+def newest_checkpoint(folder: Path, config: str) -> tuple[Checkpoint | None, list[str]]:
+    """The newest undamaged checkpoint of these settings, and what is wrong with newer ones.
+
+    Raises
+    ------
+    EnergyAlignError
+        If there are checkpoints and none can be used: to start again silently would hide the loss.
+    """
+    problems: list[str] = []
+    for path in _newest_first(folder):
+        try:
+            return Checkpoint(path, config), problems
+        except EnergyAlignError as error:
+            problems.append(str(error))
+    if problems:
+        raise EnergyAlignError(
+            f"no checkpoint in {folder} can be used. {' '.join(problems)} Remove the folder to start again."
+        )
+    return None, []
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    found = [(match, path) for path in folder.glob("*.safetensors") if (match := _NAME.fullmatch(path.name))]
+    return [path for _, path in sorted(found, key=lambda pair: tuple(map(int, pair[0].groups())), reverse=True)]
+
+
+def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
+    """The state of each parameter by its number; learning rates and the like come from the recipe."""
+    for index, state in optimizer.state_dict()["state"].items():
+        for name, value in state.items():
+            if value is not None:
+                yield f"{index}/{name}", torch.as_tensor(value)
+
+
+def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors) -> None:
+    state: dict[int, dict[str, Any]] = {}
+    for name, value in tensors.items():
+        index, key = name.split("/", 1)
+        state.setdefault(int(index), {})[key] = value
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    for parameter, restored in optimizer.state.items():
+        for key, value in restored.items():
+            if value.shape == parameter.shape:  # and of its layout, as it was: others are added up with other roundings
+                restored[key] = torch.empty_like(parameter).copy_(value)
+
+
+def _digest(about: dict[str, Any], tensors: Tensors) -> str:
+    """Of the tensors and of what is said about them."""
+    return digest(
+        json.dumps(about, sort_keys=True),
+        (Entry(name, str(value.dtype), tuple(value.shape), _bytes(value)) for name, value in tensors.items()),
+    )
+
+
+def weights_sha256(network: torch.nn.Module) -> str:
+    """Of all parameters and buffers of a network."""
+    tensors = {name: value.detach().to("cpu").contiguous() for name, value in network.state_dict().items()}
+    return digest("", (Entry(n, str(v.dtype), tuple(v.shape), _bytes(v)) for n, v in tensors.items()))
+
+
+def _bytes(tensor: torch.Tensor) -> bytes | memoryview:
+    data: memoryview = tensor.reshape(-1).view(torch.uint8).numpy().data
+    return data if tensor.numel() else b""

@@ -1,0 +1,49 @@
+"""Arrays in a safetensors file, whole or not at all, with a checksum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from energyalign.core._io.atomic import atomic_write
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.train.digest import Entry, digest
+from energyalign.experiments.train.tensor_header import refuse_long_header
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+_CHECKSUM = "sha256"
+_REMEDY = "Remove it and run the command that made it again."
+
+
+def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write named arrays."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    with atomic_write(path, "wb") as stream:
+        stream.write(save(contiguous, {_CHECKSUM: _digest(contiguous)}))
+
+
+def load_arrays(path: Path) -> Arrays:
+    """Read what `save_arrays` wrote, and refuse it if it was changed since."""
+    try:
+        refuse_long_header(path)
+        with safe_open(path, "np") as stream:
+            expected = (stream.metadata() or {}).get(_CHECKSUM)
+            arrays: Arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - no mapping
+    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:  # all of them on damaged headers
+        raise EnergyAlignError(f"cannot read {path}: {error}. {_REMEDY}") from error
+    if expected is None:
+        raise EnergyAlignError(f"{path} has no checksum, so energyalign did not write it. {_REMEDY}")
+    if expected != _digest(arrays):
+        raise EnergyAlignError(f"{path} is damaged: its contents do not match their checksum. {_REMEDY}")
+    return arrays
+
+
+def _digest(arrays: Arrays) -> str:
+    return digest("", (Entry(name, array.dtype.str, array.shape, array.data) for name, array in arrays.items()))

@@ -1,0 +1,209 @@
+"""Files that are either the old one or the whole new one, whatever goes wrong on the way."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import energyalign
+from energyalign.core._io.atomic import atomic_write, refuse_unwritable, remove_folder
+from energyalign.core.errors import EnergyAlignError
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A file that is there already, alone in its folder."""
+    path = tmp_path / "shifts.json"
+    path.write_text("old")
+    return path
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    before = os.umask(0o027)
+    yield
+    os.umask(before)
+
+
+def only_old(path: Path) -> bool:
+    return path.read_text() == "old" and os.listdir(path.parent) == [path.name]
+
+
+def test_a_whole_file_replaces_the_old_one(old: Path) -> None:
+    with atomic_write(old) as stream:
+        stream.write("new ")
+        assert old.read_text() == "old"  # until it is whole
+        stream.write("text, 类别 é")
+    assert old.read_bytes() == "new text, 类别 é".encode()
+    assert os.listdir(old.parent) == [old.name]
+
+
+def test_bytes(tmp_path: Path) -> None:
+    with atomic_write(str(tmp_path / "a.npy"), "wb") as stream:
+        stream.write(b"\x93\x00\xff\r\n")
+    assert (tmp_path / "a.npy").read_bytes() == b"\x93\x00\xff\r\n"
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit, MemoryError])
+def test_whatever_is_raised_midway_leaves_the_old_file_alone(old: Path, error: type[BaseException]) -> None:
+    def write() -> None:
+        with atomic_write(old) as stream:
+            stream.write("half")
+            stream.flush()
+            raise error("midway")
+
+    with pytest.raises(error, match="midway"):
+        write()
+    assert only_old(old)
+
+
+def test_a_failure_without_an_old_file_leaves_nothing(tmp_path: Path) -> None:
+    def write() -> None:
+        with atomic_write(tmp_path / "new") as stream:
+            stream.write("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write()
+    assert os.listdir(tmp_path) == []
+
+
+def run(script: str, path: Path, *, expect: int = 0) -> str:
+    """Run a script that writes `path` in a process of its own."""
+    source = str(Path(energyalign.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)],
+        env={**os.environ, "PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == expect, done.stderr
+    return done.stdout
+
+
+def test_a_disk_that_takes_no_more(old: Path) -> None:
+    # The kernel refuses the file beyond 4 kB, as a full disk would, in the midst of a write.
+    out = run(
+        """
+import resource, signal, sys
+from energyalign.core._io.atomic import atomic_write
+from energyalign.core.errors import EnergyAlignError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+try:
+    with atomic_write(sys.argv[1]) as stream:
+        for _ in range(100):
+            stream.write("x" * 1000)
+except EnergyAlignError as error:
+    print(error)
+""",
+        old,
+    )
+    assert out.startswith(f"cannot write {old}: File too large. Nothing was changed; check the folder")
+    assert only_old(old)
+
+
+def test_a_process_that_is_killed(old: Path) -> None:
+    run(
+        """
+import os, signal, sys
+from energyalign.core._io.atomic import atomic_write
+with atomic_write(sys.argv[1]) as stream:
+    stream.write("half")
+    stream.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+""",
+        old,
+        expect=-9,
+    )
+    assert old.read_text() == "old"
+
+
+def test_permissions_follow_the_umask(tmp_path: Path, umask: None) -> None:
+    with atomic_write(tmp_path / "a") as stream:
+        stream.write("x")
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+
+
+def test_writers_at_the_same_time_do_not_mix(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with atomic_write(path) as one:
+        one.write("one ")
+        with atomic_write(path) as two:
+            two.write("two two")
+        assert path.read_text() == "two two"
+        one.write("one")
+    assert path.read_text() == "one one"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_missing_folder(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "a"
+    with pytest.raises(EnergyAlignError, match=r"cannot write .*none/a: No such file or directory"), atomic_write(path):
+        pytest.fail("there is nothing to write to")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_is_a_file(old: Path) -> None:
+    with pytest.raises(EnergyAlignError, match="Not a directory"), atomic_write(old / "a"):
+        pytest.fail("there is nothing to write to")
+    assert only_old(old)
+
+
+def test_a_directory_as_the_file(tmp_path: Path) -> None:
+    with pytest.raises(EnergyAlignError, match="is a directory: give the name of a file"), atomic_write(tmp_path):
+        pytest.fail("there is nothing to write to")
+
+
+def test_a_pipe_or_device_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(EnergyAlignError, match="is not a regular file"), atomic_write(pipe):
+        pytest.fail("there is nothing to write to")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    with pytest.raises(EnergyAlignError, match="is not a regular file"):
+        refuse_unwritable("/dev/null")
+
+
+class TestBeforeTheWork:
+    def test_what_can_be_written_is_let_through_and_not_touched(self, old: Path) -> None:
+        refuse_unwritable(old)
+        refuse_unwritable(old.parent / "new")
+        assert only_old(old)
+
+    def test_what_cannot_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(EnergyAlignError, match="is a directory"):
+            refuse_unwritable(tmp_path)
+        with pytest.raises(EnergyAlignError, match=r"there is no folder .*none\. Make it first"):
+            refuse_unwritable(tmp_path / "none" / "a")
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+    def test_a_folder_without_permission(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o500)
+        with pytest.raises(EnergyAlignError, match="is not writable"):
+            refuse_unwritable(tmp_path / "a")
+        tmp_path.chmod(0o700)
+
+
+def test_a_folder_goes_at_once_or_leaves_a_leftover(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "stage").mkdir()
+    (tmp_path / "stage" / "file").write_text("x")
+    monkeypatch.setattr("energyalign.core._io.atomic.os.unlink", killed)
+    with pytest.raises(KeyboardInterrupt):
+        remove_folder(tmp_path / "stage")
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == [".stage.part"]
+    (tmp_path / "stage").mkdir()
+    remove_folder(tmp_path / "stage")
+    assert list(tmp_path.iterdir()) == []

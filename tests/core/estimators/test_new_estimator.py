@@ -1,0 +1,138 @@
+"""Adding an estimator is one class and one line of the registry: every door knows it then, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from energyalign.cli.main import main
+from energyalign.core.clusters import Clusters
+from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
+from energyalign.core.estimators import ESTIMATORS, Energies, Estimate, Estimator
+from energyalign.core.estimators.base import cluster_means
+from energyalign.core.evidence import Evidence
+from energyalign.core.fitting import fit_shifts
+from energyalign.core.selection.auto import options_for
+from energyalign.core.shifts import Shifts
+from energyalign.experiments.correctors.shifts import ShiftCorrector
+from energyalign.sklearn.aligner import EnergyAligner
+
+COUNTS = [300.0, 100, 30, 10]
+
+
+@dataclass(frozen=True)
+class MeanLogit(Estimator):
+    """The mean logit of each class over the balanced sample."""
+
+    name: ClassVar[str] = "mean-logit"
+    description: ClassVar[str] = "mean logit over the sample, per class"
+    bounded: ClassVar[bool] = True
+
+    def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
+        """Average over the samples, then over each cluster."""
+        total = np.zeros(evidence.n_classes)
+        for block in evidence.blocks():
+            total += (block.weights * block.repeats) @ block.logits
+        means = cluster_means(total / evidence.total_weight, evidence, clusters)
+        zeros = np.zeros(clusters.n_clusters)
+        return Energies(means, zeros, zeros)
+
+
+class Picky(MeanLogit):
+    """Applies to large samples only, and always doubts itself."""
+
+    name: ClassVar[str] = "picky"
+
+    def applies(self, evidence: Evidence) -> str | None:
+        """Ask for a hundred samples."""
+        return None if evidence.n_samples >= 100 else "picky needs 100 samples."
+
+    def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:  # noqa: ARG002
+        """Complain."""
+        return ["picky is never content."]
+
+
+class Guess(MeanLogit):
+    """Measures nothing."""
+
+    name: ClassVar[str] = "guess"
+    reads_evidence: ClassVar[bool] = False
+    reads_counts: ClassVar[bool] = True
+    bounded: ClassVar[bool] = False
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for added in (MeanLogit, Picky, Guess):
+        monkeypatch.setitem(ESTIMATORS, added.name, added)
+
+
+@pytest.fixture
+def evidence(simulate: Callable[..., Any]) -> Evidence:
+    logits, labels = simulate(COUNTS, 60, seed=0)
+    return Evidence.from_arrays(logits, labels, counts=COUNTS, kind="held-out")
+
+
+def test_by_its_name(evidence: Evidence) -> None:
+    shifts = fit_shifts(evidence, estimator="mean-logit", clusters="per-class")
+    [logits] = [block.logits for block in evidence.blocks()]
+    assert evidence.labels is not None
+    balanced = np.mean([logits[evidence.labels == k].mean(axis=0) for k in range(4)], axis=0)
+    np.testing.assert_allclose(shifts.values, balanced[3] - balanced, atol=1e-12)
+    assert shifts.estimator == "mean-logit"
+
+
+def test_auto_compares_it_in_its_place(evidence: Evidence) -> None:
+    order = list(dict.fromkeys(estimator.name for estimator, _ in options_for(evidence, "auto", "auto", 1.0)))
+    assert order == ["marginal", "mean-logit", "picky", "lse", "prior", "guess", "none"]
+    selection = fit_shifts(evidence).selection
+    assert selection is not None
+    tried = {candidate.sharing for candidate in selection.candidates if candidate.estimator == "mean-logit"}
+    assert {"monotone", "per-class", "jenks-2"} <= tried
+    scores = [candidate.score for candidate in selection.candidates if candidate.estimator == "mean-logit"]
+    assert all(score is not None and score > 0.5 for score in scores)
+
+
+def test_it_says_itself_when_it_applies_and_what_it_doubts(evidence: Evidence) -> None:
+    assert "picky" in {estimator.name for estimator, _ in options_for(evidence, "auto", "auto", 1.0)}
+    small = Evidence.from_arrays(np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 4, counts=COUNTS)
+    assert "picky" not in {estimator.name for estimator, _ in options_for(small, "auto", "auto", 1.0)}
+    with pytest.warns(UntrustedEstimateWarning):
+        shifts = fit_shifts(small, estimator="picky", clusters="per-class")
+    assert shifts.concerns == ("picky is never content.", "picky needs 100 samples.")
+
+
+def test_it_says_itself_whether_evidence_is_needed(evidence: Evidence) -> None:
+    read = [ShiftCorrector(name, "per-class").reads_evidence for name in ("auto", "mean-logit", "guess")]
+    assert read == [True, True, False]
+    assert [sharing.name for _, sharing in options_for(evidence, "guess", "auto", 1.0)] == ["per-class"]
+
+
+def test_it_may_refuse(evidence: Evidence) -> None:
+    with pytest.raises(EnergyAlignError, match="tau must be a finite number"):
+        fit_shifts(evidence, estimator="mean-logit", tau=float("inf"))
+    with pytest.raises(EnergyAlignError, match="choose lse, marginal, prior, none, mean-logit, picky, guess, auto"):
+        fit_shifts(evidence, estimator="mean")
+
+
+def test_the_other_doors_know_it(
+    evidence: Evidence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [logits] = [block.logits for block in evidence.blocks()]
+    expected = fit_shifts(evidence, estimator="mean-logit").values
+    aligner = EnergyAligner(estimator="mean-logit", evidence="held-out").fit(logits, evidence.labels, counts=COUNTS)
+    np.testing.assert_array_equal(aligner.shifts_.values, expected)
+
+    monkeypatch.chdir(tmp_path)
+    np.save("logits.npy", logits)
+    np.save("labels.npy", evidence.labels)
+    Path("counts.json").write_text(str(COUNTS))
+    command = "fit logits.npy --labels labels.npy --counts counts.json --evidence held-out --estimator mean-logit"
+    assert main([*command.split(), "--out", "shifts.json"]) == 0
+    assert "mean-logit" in capsys.readouterr().out
+    np.testing.assert_array_equal(Shifts.load("shifts.json").values, expected)

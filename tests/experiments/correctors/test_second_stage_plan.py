@@ -1,0 +1,68 @@
+"""What second stages hand to the training loop: balanced batches, a new head, and rates as in the originals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from untrained_run import untrained_run
+
+from energyalign.experiments.correctors.crt import ClassifierRetraining
+from energyalign.experiments.correctors.lws import LearnableWeightScaling
+from energyalign.experiments.correctors.oltr import Oltr
+from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.train import loop
+
+
+@pytest.fixture
+def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the loop is given; nothing is trained."""
+    seen: dict[str, Any] = {}
+
+    class Untrained:
+        def __init__(self, _fabric: Any, network: torch.nn.Module, **more: Any) -> None:
+            seen.update(more, network=network, parameters=list(more["parameters"]))
+
+        def finish(self) -> None:
+            pass
+
+    monkeypatch.setattr(loop, "Training", Untrained)
+    return seen
+
+
+@pytest.mark.parametrize("corrector", [ClassifierRetraining(), LearnableWeightScaling(), Oltr()])
+def test_classes_take_turns(corrector: Any, handed: dict[str, Any], tmp_path: Path) -> None:
+    corrector.correct(untrained_run(tmp_path), EvidencePlan(1))
+    labels = np.concatenate([batch.labels.numpy() for batch in handed["batches"].epoch(1)])
+    shares = np.bincount(labels, minlength=10)
+    assert len(labels) == 342
+    assert shares.max() - shares.min() <= 4  # the training set has from 124 down to 2
+
+
+def test_the_new_head_of_crt_knows_nothing_of_the_old_one(handed: dict[str, Any], tmp_path: Path) -> None:
+    heads = []
+    for number, name in enumerate(("one", "other")):
+        trained = untrained_run(tmp_path / name)
+        torch.nn.init.constant_(trained.network.head.weight, float(number))
+        ClassifierRetraining().correct(trained, EvidencePlan(1))
+        heads.append(handed["network"].head.weight.detach().clone())
+        assert not torch.equal(heads[-1], trained.network.head.weight)
+    assert torch.equal(*heads)
+
+
+def test_rates_and_constants_of_oltr(handed: dict[str, Any], tmp_path: Path) -> None:
+    Oltr().correct(untrained_run(tmp_path, epochs=90), EvidencePlan(1))
+    fast, slow = handed["parameters"]
+    assert "lr_factor" not in fast
+    assert slow["lr_factor"] == 0.1
+    assert any(parameter is handed["network"].memory.centroids for parameter in slow["params"])
+    recipe = handed["recipe"]
+    assert recipe.epochs == 60
+    rates = [recipe.lr(epoch) / recipe.lr(1) for epoch in (1, 20, 21, 40, 41, 60)]
+    assert rates == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
+    network = handed["network"]
+    assert (network.memory.reach, float(network.head.scale)) == (10.0, 16.0)
+    assert (network.weight, network.repel, network.margin) == (0.01, 0.01, 10.0)

@@ -1,0 +1,36 @@
+"""Curves can be read by TensorBoard, and a disk without room does not stop a training."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from toy_training import RECIPE, bytes_of, train_toy
+
+from energyalign.experiments.train.curves import Curves
+from energyalign.experiments.train.reporter import Narrator
+
+
+def test_files_of_several_processes_are_one_curve_whatever_the_clock_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step, now in ((1, 2_000.0), (2, 1_000.0)):
+        monkeypatch.setattr("energyalign.experiments.train.curves.time.time", lambda now=now: now)
+        curves = Curves(tmp_path)
+        curves.add(step, {"loss": 0.5 / step, "lr": 0.1})
+        curves.close()
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert [(event.step, event.value) for event in events.Scalars("loss")] == [(1, 0.5), (2, 0.25)]
+    assert [event.step for event in events.Scalars("lr")] == [1, 2]
+
+
+def test_where_curves_cannot_be_written_training_goes_on_and_says_so_once(whole: Path, tmp_path: Path) -> None:
+    (tmp_path / "scalars").write_text("no folder")
+    stream = io.StringIO()
+    train_toy(tmp_path / "run", reporter=Narrator("toy", scalars=tmp_path / "scalars", stream=stream))
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == RECIPE.epochs + 1
+    assert lines[1] == f"Going on without curves: cannot write into {tmp_path / 'scalars'}: File exists."
+    assert bytes_of(tmp_path / "run") == bytes_of(whole)

@@ -1,0 +1,192 @@
+"""A run directory belongs to one config and to one process at a time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from warm_process import WarmProcess
+
+from energyalign import EnergyAlignError
+from energyalign.experiments.train.run_directory import opened
+
+CONFIG: dict[str, Any] = {"seed": 0, "recipe": {"epochs": 3, "lr": 0.1}}
+
+
+def test_the_same_config_opens_it_again(tmp_path: Path) -> None:
+    with opened(tmp_path / "run", CONFIG) as run:
+        run.write_rows([{"method": "raw", "accuracy": 0.5}])
+    with opened(tmp_path / "run", CONFIG) as run:
+        assert run.read_rows() == [{"method": "raw", "accuracy": 0.5}]
+
+
+def test_another_config_is_refused_with_the_difference(tmp_path: Path) -> None:
+    with opened(tmp_path / "run", CONFIG):
+        pass
+    wanted = {"seed": 1, "recipe": {"epochs": 3, "lr": 0.2}}
+    with (
+        pytest.raises(EnergyAlignError, match=r"recipe\.lr is 0\.1 there and 0\.2 here; seed is 0 there and 1 here"),
+        opened(tmp_path / "run", wanted),
+    ):
+        pass
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with (
+        pytest.raises(EnergyAlignError, match=r"is not a run directory and is not empty \(thesis.tex\)"),
+        opened(tmp_path, CONFIG),
+    ):
+        pass
+
+
+def test_what_a_killed_process_left_of_its_first_file_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / ".config.json.abc123.part").write_text('{"se')
+    with opened(tmp_path, CONFIG) as run:
+        assert run.read_json("config.json") == CONFIG
+
+
+def test_a_second_process_is_refused_and_a_dead_one_does_not_block(tmp_path: Path) -> None:
+    script = (
+        "import sys, time\nfrom pathlib import Path\nfrom energyalign.experiments.train.run_directory import opened\n"
+        f"with opened(Path({str(tmp_path / 'run')!r}), {CONFIG!r}):\n    print('in', flush=True)\n    time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"in\n"
+        with pytest.raises(EnergyAlignError, match="is in use by another process"), opened(tmp_path / "run", CONFIG):
+            pass
+        holder.kill()
+    with opened(tmp_path / "run", CONFIG):
+        pass
+
+
+def test_damaged_files_are_named(tmp_path: Path) -> None:
+    with opened(tmp_path / "run", CONFIG) as run:
+        (run.path / "rows.jsonl").write_text('{"accuracy": NaN}\n')
+        with pytest.raises(EnergyAlignError, match=r"rows\.jsonl, line \d+, cannot be read: NaN is not a JSON number"):
+            run.read_rows()
+    (tmp_path / "run" / "config.json").write_text("{")
+    with pytest.raises(EnergyAlignError, match=r"config\.json cannot be read"), opened(tmp_path / "run", CONFIG):
+        pass
+
+
+def test_a_row_that_was_changed_is_named(tmp_path: Path) -> None:
+    with opened(tmp_path / "run", CONFIG) as run:
+        run.write_rows([{"accuracy": 0.5}, {"accuracy": 0.25}])
+        path = run.path / "rows.jsonl"
+        path.write_text(path.read_text().replace("0.25", "0.75"))
+        with pytest.raises(EnergyAlignError, match=r"rows\.jsonl, line 2, was changed after it was written.* Remove"):
+            run.read_rows()
+        path.write_text('{"accuracy": 0.5}\n')
+        with pytest.raises(EnergyAlignError, match=r"rows\.jsonl, line 1, has no hash, .* Remove the file"):
+            run.read_rows()
+
+
+def test_settings_that_this_version_does_not_have_are_named(tmp_path: Path) -> None:
+    newer = {**CONFIG, "recipe": {**CONFIG["recipe"], "warm_up": 5}, "temperature": 2.0}
+    with opened(tmp_path / "run", newer):
+        pass
+    with (
+        pytest.raises(
+            EnergyAlignError, match=r"another version of energyalign, .* does not have: temperature, recipe\.warm_up"
+        ),
+        opened(tmp_path / "run", CONFIG),
+    ):
+        pass
+
+
+def test_another_kind_of_setting_is_no_other_version(tmp_path: Path) -> None:
+    with opened(tmp_path / "run", {"learner": {"kind": "Focal", "gamma": 1.0}}):
+        pass
+    with (
+        pytest.raises(EnergyAlignError, match=r"holds a run with another config: learner\.gamma is 1\.0 there"),
+        opened(tmp_path / "run", {"learner": {"kind": "CrossEntropy"}}),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "told"),
+    [
+        ({"compile": True}, {}, "compile is true there and false here"),
+        ({}, {"compile": True}, "compile is false there"),
+    ],
+)
+def test_a_setting_that_is_left_out_has_its_old_value(tmp_path: Path, there: Any, here: Any, told: str) -> None:
+    with opened(tmp_path / "run", {"seed": 0, **there}):
+        pass
+    with pytest.raises(EnergyAlignError, match=told), opened(tmp_path / "run", {"seed": 0, **here}):
+        pass
+
+
+def test_what_killed_processes_left_is_removed_but_not_what_others_are_writing(tmp_path: Path) -> None:
+    with opened(tmp_path, CONFIG):
+        pass
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "step-01" / ".training.part").mkdir(parents=True)
+    (tmp_path / "step-01" / ".training.part" / "config.json").write_text("{}")
+    for name in (".rows.jsonl.ab_1.part", "checkpoints/.epoch-1.safetensors.zz9.part", ".report.html.abc.part"):
+        (tmp_path / name).write_text("half")
+    with opened(tmp_path, CONFIG) as run:
+        assert run.was_there
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
+    assert left == {".lock", "config.json", "checkpoints", "step-01", ".report.html.abc.part"}
+
+
+@pytest.mark.parametrize("line", ["7", "null", '["a"]', '"raw"'])
+def test_a_row_that_is_no_object_is_named(tmp_path: Path, line: str) -> None:
+    with opened(tmp_path / "run", CONFIG) as run:
+        (run.path / "rows.jsonl").write_text(f'{{"accuracy": 0.5}}\n{line}\n')
+        with pytest.raises(
+            EnergyAlignError, match=r"rows\.jsonl, line 2, does not hold a JSON object\. Remove the file"
+        ):
+            run.read_rows()
+
+
+def test_of_two_ranks_the_first_opens_it_and_both_hear_of_a_refusal(tmp_path: Path) -> None:
+    """Ranks of a real process group."""
+    script = """
+import sys
+from pathlib import Path
+from lightning_fabric import Fabric
+from energyalign import EnergyAlignError
+from energyalign.experiments.train.run_directory import opened
+
+def work(fabric, folder):
+    rank = fabric.global_rank
+    with opened(folder / "run", {"seed": 0}, fabric) as run:
+        assert (folder / "run" / "config.json").exists()
+        run.write_json("answer.json", {"rank": rank})
+        run.write_rows([{"rank": rank}])
+        fabric.barrier()
+        assert run.read_json("answer.json") == {"rank": 0}
+        assert run.read_rows() == [{"rank": 0}]
+    try:
+        with opened(folder / "run", {"seed": 1}, fabric):
+            told = "opened"
+    except EnergyAlignError as error:
+        told = str(error)
+    (folder / f"told{rank}.txt").write_text(told)
+
+if __name__ == "__main__":
+    Fabric(accelerator="cpu", devices=2, strategy="ddp_fork").launch(work, Path(sys.argv[1]))
+"""
+    (tmp_path / "script.py").write_text(script)
+    process = WarmProcess([tmp_path / "script.py", tmp_path], tmp_path, tmp_path / "logs")
+    assert process.wait() == 0, process.stderr
+    told = [(tmp_path / f"told{rank}.txt").read_text() for rank in (0, 1)]
+    assert told[0] == told[1]
+    assert "holds a run with another config: seed is 0 there and 1 here" in told[0]
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(EnergyAlignError, match=r"cannot use the folder .*file: File exists"),
+        opened(tmp_path / "file", CONFIG),
+    ):
+        pass
