@@ -13,17 +13,16 @@ from torch.nn import functional as F
 from bench.own_process import Turns
 from energyalign.cli.heap import keep_freed_memory
 from energyalign.experiments.data.images import MemoryImages
-from energyalign.experiments.data.loader import make_loader
+from energyalign.experiments.data.loader import Loader
 from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
 from energyalign.experiments.longtail.learners.cross_entropy import CrossEntropy
 from energyalign.experiments.nets.network import Network, make_network
+from energyalign.experiments.train.checkpoint import Position
 from energyalign.experiments.train.loop import Training
-from energyalign.experiments.train.position import Position
 from energyalign.experiments.train.randomness import seed_torch
-from energyalign.experiments.train.recipe import SGD, Recipe
+from energyalign.experiments.train.recipe import SGD, Constant, Recipe
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import opened
-from energyalign.experiments.train.schedule import Constant
 
 BATCH, CLASSES = 128, 100
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
@@ -69,7 +68,7 @@ def train(turns: Turns, folder: Path, images: MemoryImages, batches: int, compil
     with opened(folder, {}) as run:
         Training(
             Fabric(accelerator="cpu", devices=1), made_up_network(),
-            batches=make_loader(images, batch_size=BATCH, seed=0), loss=CrossEntropy().loss(None),
+            batches=Loader(images, batch_size=BATCH, seed=0), loss=CrossEntropy().loss(None),
             recipe=RECIPE, run=run, seed=0, reporter=_PartByPart(turns, batches), compile=compile,
         ).finish()  # fmt: skip
 

@@ -18,7 +18,7 @@ from bench.measure import alternate
 from bench.own_process import OwnProcess, Turns
 from energyalign.cli.heap import keep_freed_memory
 from energyalign.experiments.data.images import MemoryImages
-from energyalign.experiments.data.loader import make_loader
+from energyalign.experiments.data.loader import Loader
 
 BATCHES = 3  # of each contestant in each round
 WORKLOAD = "ResNet-32, CIFAR-shaped, batch 128, end to end with augmentation"
@@ -54,7 +54,7 @@ def _bare(turns: Turns, images: MemoryImages) -> None:
     """What the hardware can do, with memory kept as ours keeps it."""
     keep_freed_memory()
     step = plain_step(made_up_network())
-    batch = next(make_loader(images, batch_size=BATCH, seed=0).epoch(1))
+    batch = next(Loader(images, batch_size=BATCH, seed=0).epoch(1))
     while True:
         turns.next()
         for _ in range(BATCHES):

@@ -13,7 +13,7 @@ from energyalign.experiments.incremental import learners, methods, paper
 from energyalign.experiments.longtail import learners as longtail_learners
 from energyalign.experiments.longtail import methods as longtail_methods
 from energyalign.experiments.longtail import paper as longtail_paper
-from energyalign.experiments.sweep.planned_run import PlannedRun
+from energyalign.experiments.sweep.plan import PlannedRun
 from energyalign.report.tables import TABLES, find_table
 
 LONG_TAIL = longtail_methods.METHODS, longtail_learners.LEARNERS, longtail_paper.PAPER

@@ -41,7 +41,7 @@ if sys.argv[1] == "poor":
 from energyalign import Evidence, Shifts, fit_shifts
 from energyalign.cli.main import main
 from energyalign.experiments.train.checkpoint import Checkpoint, save_checkpoint
-from energyalign.experiments.train.position import Position
+from energyalign.experiments.train.checkpoint import Position
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.experiments.train.tensor_file import load_arrays, save_arrays
 import energyalign.pytorch

@@ -16,7 +16,7 @@ from energyalign.experiments.longtail.experiment import LongTailExperiment
 from energyalign.experiments.longtail.learners import find_learner
 from energyalign.experiments.longtail.methods import METHODS
 from energyalign.experiments.longtail.presets import preset_for
-from energyalign.experiments.train.position import Position
+from energyalign.experiments.train.checkpoint import Position
 from energyalign.experiments.train.reporter import Reporter
 
 

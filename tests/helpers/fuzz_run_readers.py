@@ -14,8 +14,8 @@ from fuzz_reader import Files, Reader
 from made_up_run import made_up_run
 from torch import nn
 
+from energyalign.experiments.data.cut import given_counts
 from energyalign.experiments.data.manifest import Manifest
-from energyalign.experiments.data.profiles import given_counts
 from energyalign.experiments.engine.stored import find_runs, measured_runs
 from energyalign.experiments.incremental.config import IncrementalConfig
 from energyalign.experiments.incremental.finished_step import _checksum, load_step, save_step
@@ -27,8 +27,7 @@ from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.experiments.longtail.request import _read_profile
 from energyalign.experiments.nets.network import Network
-from energyalign.experiments.train.checkpoint import newest_checkpoint, save_checkpoint
-from energyalign.experiments.train.position import Position
+from energyalign.experiments.train.checkpoint import Position, newest_checkpoint, save_checkpoint
 from energyalign.experiments.train.run_directory import RunDirectory, _sha256
 from energyalign.experiments.train.tensor_file import load_arrays, save_arrays
 from energyalign.report.tables import find_table

@@ -19,7 +19,7 @@ from energyalign.experiments.incremental.learners import FineTuning
 from energyalign.experiments.incremental.memory_plan import MemoryPlan
 from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.experiments.incremental.stream import ClassStream, load_stream
-from energyalign.experiments.train.position import Position
+from energyalign.experiments.train.checkpoint import Position
 from energyalign.experiments.train.reporter import Reporter
 
 torch.set_num_threads(1)

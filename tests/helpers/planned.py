@@ -11,7 +11,7 @@ from energyalign.experiments.incremental.methods import config_of, find_method
 from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.presets import PRESETS as LONG_TAIL
-from energyalign.experiments.sweep.planned_run import PlannedRun
+from energyalign.experiments.sweep.plan import PlannedRun
 
 PROGRAM = ("sweep_program",)
 

@@ -13,10 +13,9 @@ from torch.nn import functional as F
 
 from energyalign.experiments.train.loop import Training
 from energyalign.experiments.train.randomness import derived_seed, seed_torch
-from energyalign.experiments.train.recipe import SGD, Recipe
+from energyalign.experiments.train.recipe import SGD, Recipe, Steps, WarmUp
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import opened
-from energyalign.experiments.train.schedule import Steps, WarmUp
 
 torch.set_num_threads(1)
 

@@ -23,7 +23,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
 from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.data.sources import open_source
-from energyalign.experiments.data.sources.idx import read_idx
+from energyalign.experiments.data.sources.fashion import read_idx
 from energyalign.experiments.train.checkpoint import newest_checkpoint
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.experiments.train.tensor_file import load_arrays

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     sources.check_source(arguments.name)  # an unknown name is told without what takes seconds to load
     try:
-        from energyalign.experiments.data.check import check_source
+        from energyalign.experiments.data.verify import check_source
     except ImportError as error:
         raise EnergyAlignError(
             f"data sets need {error.name}, which is not installed: pip install 'energyalign[experiments]'."

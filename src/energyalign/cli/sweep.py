@@ -11,7 +11,7 @@ from energyalign.cli.experiment_options import add_machine_options, add_run_opti
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from energyalign.experiments.sweep.planned_run import PlannedRun
+    from energyalign.experiments.sweep.plan import PlannedRun
     from energyalign.report.tables.registry import TableEntry
 
 _EXAMPLES = """\
@@ -107,7 +107,7 @@ def _complete(arguments: argparse.Namespace, runs: list[PlannedRun], out: Path) 
     from energyalign.cli.sweep_engine import chosen_engine
     from energyalign.cli.sweep_overview import Overview
     from energyalign.experiments.sweep.complete import Completion
-    from energyalign.experiments.train.lock import locked
+    from energyalign.experiments.train.run_directory import locked
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(locked(out))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from energyalign.core.errors import EnergyAlignError
 
 if TYPE_CHECKING:
-    from energyalign.experiments.sweep.local import LocalEngine
+    from energyalign.experiments.sweep.processes import LocalEngine
 
 
 @contextlib.contextmanager
@@ -41,7 +41,7 @@ def chosen_engine(arguments: argparse.Namespace, out: Path) -> Iterator[Any]:
 
 
 def _local_engine(arguments: argparse.Namespace, processes: int) -> LocalEngine:
-    from energyalign.experiments.sweep.local import LocalEngine
+    from energyalign.experiments.sweep.processes import LocalEngine
 
     if arguments.address is not None:
         raise EnergyAlignError("--address is that of a Ray cluster: add --engine ray, or leave it out.")

@@ -13,8 +13,8 @@ from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.report.progress import how_far
 
 if TYPE_CHECKING:
-    from energyalign.experiments.sweep.planned_run import PlannedRun
-    from energyalign.experiments.sweep.state import SweepState
+    from energyalign.experiments.sweep.complete import SweepState
+    from energyalign.experiments.sweep.plan import PlannedRun
 
 _REFRESH = 1.0  # seconds
 

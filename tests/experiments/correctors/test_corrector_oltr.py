@@ -17,7 +17,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.correctors.oltr import Oltr
 from energyalign.experiments.engine.plan import EvidencePlan
 from energyalign.experiments.nets.heads import make_head
-from energyalign.experiments.nets.meta_embedding import MetaEmbedding, OltrNetwork
+from energyalign.experiments.nets.oltr import MetaEmbedding, OltrNetwork
 from energyalign.experiments.nets.registry import Backbone
 
 

@@ -19,8 +19,7 @@ from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.presets import preset_for
 from energyalign.experiments.nets.corrected_heads import WithoutDirection, without_direction
-from energyalign.experiments.nets.heads import make_head
-from energyalign.experiments.nets.normalised import NormalisedHead
+from energyalign.experiments.nets.heads import NormalisedHead, make_head
 
 torch.set_num_threads(1)
 

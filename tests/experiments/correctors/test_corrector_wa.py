@@ -17,7 +17,7 @@ from energyalign.experiments.engine.plan import EvidencePlan
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.incremental.learners.wa import WA
 from energyalign.experiments.incremental.step import Step
-from energyalign.experiments.nets.cosine import CosineHead
+from energyalign.experiments.nets.heads import CosineHead
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.train.interruption import Interrupted
 from energyalign.experiments.train.loop import Loss

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.data.cut import cut_long_tail, long_tail_indices
-from energyalign.experiments.data.profiles import profile_counts
+from energyalign.experiments.data.cut import cut_long_tail, long_tail_indices, profile_counts
 
 
 def published_selection(targets, img_num_per_cls, rand_number=0):

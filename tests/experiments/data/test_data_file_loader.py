@@ -8,8 +8,7 @@ import torch
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.file_images import DiskFiles, FileImages
-from energyalign.experiments.data.file_loader import FileLoader
-from energyalign.experiments.data.loader import evaluation_batches, make_loader
+from energyalign.experiments.data.loader import Loader, evaluation_batches
 from energyalign.experiments.data.preparation import IMAGENET_MEAN, IMAGENET_STD, LargePreparation, Normalisation
 
 N = 11
@@ -30,7 +29,7 @@ def images(tmp_path, write_image):
 
 
 def loader(images, **options):
-    return FileLoader(images, **{"batch_size": 4, "seed": 5, **options})
+    return Loader(images, **{"batch_size": 4, "seed": 5, **options})
 
 
 def same(first, second):
@@ -111,7 +110,7 @@ def test_grey_images_are_read_in_colour(images):
 
 
 def test_make_loader_takes_file_images(images):
-    made = make_loader(images, batch_size=4, seed=5)
+    made = Loader(images, batch_size=4, seed=5)
     assert made.n_batches == 3
     assert same(list(made.epoch(0)), list(loader(images).epoch(0)))
 
@@ -119,8 +118,8 @@ def test_make_loader_takes_file_images(images):
 def test_a_negative_number_of_workers(images, small):
     for make in (
         lambda: loader(images, workers=-1),
-        lambda: make_loader(images, batch_size=4, seed=0, workers=-1),
-        lambda: make_loader(small(), batch_size=4, seed=0, workers=-1),
+        lambda: Loader(images, batch_size=4, seed=0, workers=-1),
+        lambda: Loader(small(), batch_size=4, seed=0, workers=-1),
         lambda: evaluation_batches(small(), batch_size=4, workers=-1),
     ):
         with pytest.raises(EnergyAlignError, match=r"the number of workers is -1; it must be 0, .* or more"):

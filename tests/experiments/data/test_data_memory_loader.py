@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.images import MemoryImages
-from energyalign.experiments.data.loader import evaluation_batches, make_loader
-from energyalign.experiments.data.memory_loader import MemoryLoader
+from energyalign.experiments.data.loader import Loader, evaluation_batches
 from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
 
 anything = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
@@ -62,7 +61,7 @@ def test_normalisation_is_that_of_the_papers(small):
 
 def test_an_epoch_shows_every_image_once_and_in_another_order_than_the_next(small):
     images = small(23, padding=0, flip=False)
-    loader = MemoryLoader(images, batch_size=5, seed=3)
+    loader = Loader(images, batch_size=5, seed=3)
     assert loader.n_batches == 5
     epochs = [torch.cat([batch.images for batch in loader.epoch(number)]) for number in (0, 1)]
     assert not torch.equal(epochs[0], epochs[1])
@@ -75,42 +74,37 @@ def test_labels_belong_to_their_images(small):
     images = small(23, padding=0, flip=False)
     known = {tuple(row.tolist()): label for row, label in
              zip(images.preparation.normalise(images.images).flatten(1), images.labels, strict=True)}  # fmt: skip
-    for batch in MemoryLoader(images, batch_size=5, seed=3).epoch(7):
+    for batch in Loader(images, batch_size=5, seed=3).epoch(7):
         assert [known[tuple(row.tolist())] for row in batch.images.flatten(1)] == batch.labels.tolist()
 
 
 @anything
 @given(
     n=st.integers(1, 40), batch_size=st.integers(1, 12), seed=st.integers(0, 9), epoch=st.integers(0, 300),
-    drop_last=st.booleans(), data=st.data(),
+    data=st.data(),
 )  # fmt: skip
-def test_a_resumed_epoch_gives_what_was_left(small, n, batch_size, seed, epoch, drop_last, data):
-    if drop_last and n < batch_size:
-        return
-    loader = MemoryLoader(small(n), batch_size=batch_size, seed=seed, drop_last=drop_last)
+def test_a_resumed_epoch_gives_what_was_left(small, n, batch_size, seed, epoch, data):
+    loader = Loader(small(n), batch_size=batch_size, seed=seed)
     whole = list(loader.epoch(epoch))
     sizes = [len(batch.labels) for batch in whole]
     assert len(sizes) == loader.n_batches
-    if drop_last:
-        assert sizes == [batch_size] * (n // batch_size)
-    elif n > batch_size and n % batch_size == 1:
+    if n > batch_size and n % batch_size == 1:
         assert sizes == [batch_size] * (n // batch_size - 1) + [batch_size + 1]
     else:
         assert sizes == [min(batch_size, n - first) for first in range(0, n, batch_size)]
     start = data.draw(st.integers(0, loader.n_batches))
-    again = MemoryLoader(small(n), batch_size=batch_size, seed=seed, drop_last=drop_last)
+    again = Loader(small(n), batch_size=batch_size, seed=seed)
     assert same(list(again.epoch(epoch, start=start)), whole[start:])
 
 
 @anything
 @given(
     n=st.integers(12, 40), batch_size=st.integers(4, 12), world_size=st.integers(1, 4), epoch=st.integers(0, 9),
-    drop_last=st.booleans(),
 )  # fmt: skip
-def test_ranks_together_have_the_batch_of_one_process(small, n, batch_size, world_size, epoch, drop_last):
-    if not drop_last and 1 < n % batch_size < world_size:
+def test_ranks_together_have_the_batch_of_one_process(small, n, batch_size, world_size, epoch):
+    if 1 < n % batch_size < world_size:
         return  # refused: too few in the last batch
-    loader = MemoryLoader(small(n), batch_size=batch_size, seed=1, drop_last=drop_last)
+    loader = Loader(small(n), batch_size=batch_size, seed=1)
     parts = [list(loader.epoch(epoch, rank=rank, world_size=world_size)) for rank in range(world_size)]
     for number, whole in enumerate(loader.epoch(epoch)):
         images, labels = torch.empty_like(whole.images), torch.empty_like(whole.labels)
@@ -123,7 +117,7 @@ def test_ranks_together_have_the_batch_of_one_process(small, n, batch_size, worl
 @pytest.mark.parametrize(("n", "batch_size", "sizes"), [(21, 5, [5, 5, 5, 6]), (6, 5, [6]), (3, 2, [3])])
 def test_no_image_is_left_alone_in_the_last_batch(small, n, batch_size, sizes):
     """Batch normalisation cannot train on a single value."""
-    loader = MemoryLoader(small(n, padding=0, flip=False), batch_size=batch_size, seed=0)
+    loader = Loader(small(n, padding=0, flip=False), batch_size=batch_size, seed=0)
     batches = list(loader.epoch(0))
     assert [len(batch.labels) for batch in batches] == sizes
     seen = torch.cat([batch.images for batch in batches]).flatten(1)
@@ -134,17 +128,17 @@ def test_no_image_is_left_alone_in_the_last_batch(small, n, batch_size, sizes):
 
 
 def test_three_images_in_batches_of_two_are_enough_for_three_processes(small):
-    loader = MemoryLoader(small(3), batch_size=2, seed=0)
+    loader = Loader(small(3), batch_size=2, seed=0)
     assert [len(next(loader.epoch(0, rank=rank, world_size=3)).labels) for rank in range(3)] == [1, 1, 1]
     with pytest.raises(EnergyAlignError, match="the smallest batch has 2 images, too few for 3 processes"):
-        MemoryLoader(small(5), batch_size=2, seed=0).epoch(0, world_size=3)
+        Loader(small(5), batch_size=2, seed=0).epoch(0, world_size=3)
 
 
 def test_seed_epoch_and_batch_all_matter(small):
     images = small(1).subset([0] * 8)  # equal images: what differs is the augmentation
 
     def batches(seed, epoch):
-        return [batch.images for batch in MemoryLoader(images, batch_size=4, seed=seed).epoch(epoch)]
+        return [batch.images for batch in Loader(images, batch_size=4, seed=seed).epoch(epoch)]
 
     seen = [*batches(0, 0), *batches(0, 1), *batches(1, 0)]
     assert all(not torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
@@ -156,7 +150,7 @@ def test_an_order_of_ones_own(small):
     def tail_twice(epoch):
         return np.array([2, 2, 5, 5, 8, 8, epoch])
 
-    loader = MemoryLoader(images, batch_size=4, seed=0, order=tail_twice)
+    loader = Loader(images, batch_size=4, seed=0, order=tail_twice)
     assert loader.n_batches == 2
     assert torch.cat([batch.labels for batch in loader.epoch(1)]).tolist() == [2, 2, 2, 2, 2, 2, 1]
 
@@ -170,20 +164,18 @@ def test_evaluation_is_in_order_and_untouched(small):
 
 
 def test_steps_of_the_published_recipes():
-    """10,847 images in batches of 128: 84 steps without the last (BBN), 85 with it (LDAM)."""
+    """10,847 images in batches of 128: 85 steps with the last one (LDAM)."""
     images = MemoryImages(
         "empty", torch.zeros(10_847, 1, 1, 1, dtype=torch.uint8), np.zeros(10_847, dtype=np.int64), ("a", "b"),
         SmallPreparation(Normalisation((0.5,), (0.5,))),
     )  # fmt: skip
-    assert make_loader(images, batch_size=128, seed=0, drop_last=True).n_batches == 84
-    assert make_loader(images, batch_size=128, seed=0).n_batches == 85
+    assert Loader(images, batch_size=128, seed=0).n_batches == 85
 
 
 @pytest.mark.parametrize(
     ("options", "arguments", "message"),
     [
         ({"batch_size": 0}, {}, "batch size is 0"),
-        ({"batch_size": 30, "drop_last": True}, {}, "23 images do not fill one batch of 30"),
         ({"batch_size": 5}, {"start": 6}, "an epoch of 5 batches cannot start at batch 6"),
         ({"batch_size": 5}, {"rank": 2, "world_size": 2}, "rank 2 is not one of 0..1"),
         ({"batch_size": 5}, {"world_size": 4}, "the smallest batch has 3 images, too few for 4 processes"),
@@ -194,7 +186,7 @@ def test_steps_of_the_published_recipes():
 )
 def test_bad_requests_are_refused_before_the_first_batch(small, options, arguments, message):
     with pytest.raises(EnergyAlignError, match=message):
-        MemoryLoader(small(23), **{"seed": 0, **options}).epoch(2, **arguments)
+        Loader(small(23), **{"seed": 0, **options}).epoch(2, **arguments)
 
 
 def test_bad_images():
@@ -207,4 +199,4 @@ def test_bad_images():
     with pytest.raises(EnergyAlignError, match="3 images need as many labels"):
         MemoryImages("x", torch.zeros(3, 1, 2, 2, dtype=torch.uint8), labels, ("a", "b"), preparation)
     with pytest.raises(EnergyAlignError, match="no loader for list"):
-        make_loader([1], batch_size=1, seed=0)
+        Loader([1], batch_size=1, seed=0)

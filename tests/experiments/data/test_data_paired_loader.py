@@ -8,8 +8,7 @@ import torch
 
 from energyalign import EnergyAlignError
 from energyalign.experiments.data.images import MemoryImages
-from energyalign.experiments.data.loader import Loader, make_loader
-from energyalign.experiments.data.paired_loader import PairedLoader
+from energyalign.experiments.data.loader import Loader, PairedLoader
 from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
 
 torch.set_num_threads(1)
@@ -21,7 +20,7 @@ def loader(seed: int, batch_size: int = 10) -> Loader:
     pixels = torch.arange(25 * 16, dtype=torch.int64).reshape(25, 1, 4, 4) % 251
     preparation = SmallPreparation(Normalisation((0.0,), (1.0,)), padding=1)
     images = MemoryImages("toy", pixels.to(torch.uint8), LABELS, tuple("abcde"), preparation)
-    return make_loader(images, batch_size=batch_size, seed=seed)
+    return Loader(images, batch_size=batch_size, seed=seed)
 
 
 def test_it_yields_a_batch_of_each() -> None:

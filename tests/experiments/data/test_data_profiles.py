@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.metrics import shot_groups
-from energyalign.experiments.data.profiles import PROFILES, given_counts, profile_counts
+from energyalign.experiments.data.cut import PROFILES, given_counts, profile_counts
 
 IMAGENET_LT = np.array(json.loads((Path(__file__).parent / "imagenet_lt_train_counts.json").read_text()))
 

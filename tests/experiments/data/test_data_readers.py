@@ -8,12 +8,12 @@ import pytest
 from warm_process import WarmProcess
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.data.readers import plain_errors
+from energyalign.experiments.data.loader import plain_errors
 
 SCRIPT = """
 import os, signal, sys
 from torch.utils.data import DataLoader
-from energyalign.experiments.data.readers import leave_signals_to_the_parent
+from energyalign.experiments.data.loader import leave_signals_to_the_parent
 
 class Numbers:
     def __len__(self):

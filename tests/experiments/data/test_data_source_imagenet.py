@@ -9,10 +9,9 @@ import pytest
 from imagenet_tree import make_imagenet_tree
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.data.check import check_source
 from energyalign.experiments.data.file_images import FileImages
 from energyalign.experiments.data.sources import open_source
-from energyalign.experiments.data.verify import verify_images
+from energyalign.experiments.data.verify import check_source, verify_images
 
 
 @pytest.fixture

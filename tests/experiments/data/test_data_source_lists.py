@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.data.file_images import BadFilesError
 from energyalign.experiments.data.sources import open_source
 from energyalign.experiments.data.sources.lists import read_list
-from energyalign.experiments.data.verify import BadFilesError, verify_images
+from energyalign.experiments.data.verify import verify_images
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.data import load_data
 from energyalign.experiments.longtail.presets import PRESETS

@@ -7,12 +7,10 @@ import pytest
 from PIL import Image
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.data.check import check_source
-from energyalign.experiments.data.file_images import DiskFiles, FileImages
+from energyalign.experiments.data.file_images import BadFilesError, DiskFiles, FileImages, map_in_threads
 from energyalign.experiments.data.preparation import LargePreparation, Normalisation
 from energyalign.experiments.data.sources import open_source
-from energyalign.experiments.data.threads import map_in_threads
-from energyalign.experiments.data.verify import BadFilesError, check_no_gap, verify_images
+from energyalign.experiments.data.verify import check_no_gap, check_source, verify_images
 
 
 @pytest.fixture

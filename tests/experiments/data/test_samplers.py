@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from energyalign.core.arrays import Ints
-from energyalign.experiments.data.order import Order
-from energyalign.experiments.data.profiles import profile_counts
-from energyalign.experiments.data.samplers import (
+from energyalign.experiments.data.cut import profile_counts
+from energyalign.experiments.data.order import (
+    Order,
     class_aware,
     class_balanced,
     reversed_classes,

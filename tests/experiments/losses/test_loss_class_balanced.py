@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from energyalign.experiments.data.profiles import profile_counts
+from energyalign.experiments.data.cut import profile_counts
 from energyalign.experiments.losses.class_balanced import class_balanced_weights
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from energyalign.experiments.data.profiles import profile_counts
+from energyalign.experiments.data.cut import profile_counts
 from energyalign.experiments.losses.ldam import ldam_loss, ldam_margins, with_margins
 
 

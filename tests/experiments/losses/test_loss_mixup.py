@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from energyalign.experiments.losses.mixup import Mixture, draw_mixture, mixed, mixed_cross_entropy
+from energyalign.experiments.losses.mixup import Mixture, draw_mixture, mixed_cross_entropy
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 
 def test_mixing_three_values() -> None:
     mixture = Mixture(0.75, torch.tensor([2, 0, 1]))
-    assert mixed(torch.tensor([[0.0], [4.0], [8.0]]), mixture).tolist() == [[2.0], [3.0], [7.0]]
+    assert mixture.mix(torch.tensor([[0.0], [4.0], [8.0]])).tolist() == [[2.0], [3.0], [7.0]]
 
 
 def test_loss_of_two_samples() -> None:
@@ -43,7 +43,7 @@ def test_weight_one_is_cross_entropy() -> None:
     logits, labels, values = torch.randn(6, 3), torch.tensor([0, 1, 2, 0, 1, 2]), torch.randn(6, 2, 4)
     mixture = Mixture(1.0, torch.randperm(6))
     assert torch.equal(mixed_cross_entropy(logits, labels, mixture), F.cross_entropy(logits, labels))
-    assert torch.equal(mixed(values, mixture), values)
+    assert torch.equal(mixture.mix(values), values)
 
 
 @pytest.mark.parametrize(("alpha", "variance"), [(1.0, 1 / 12), (0.2, 1 / 5.6), (2.0, 1 / 20)])

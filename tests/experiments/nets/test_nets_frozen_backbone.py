@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from energyalign.experiments.nets.frozen_backbone import FrozenBackbone
-from energyalign.experiments.nets.network import make_network
+from energyalign.experiments.nets.network import FrozenBackbone, make_network
 
 
 def test_a_step_of_training_leaves_the_backbone_alone() -> None:

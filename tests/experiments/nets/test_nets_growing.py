@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.nets.cosine import CosineHead
-from energyalign.experiments.nets.heads import grown, make_head
+from energyalign.experiments.nets.heads import CosineHead, grown, make_head
 from energyalign.experiments.nets.registry import HEADS
 
 N_OLD, N_ALL = 5, 8

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.nets.cosine import CosineHead
-from energyalign.experiments.nets.heads import LinearHead, make_head
+from energyalign.experiments.nets.heads import CosineHead, LinearHead, make_head
 from energyalign.experiments.nets.registry import HEADS
 
 

@@ -10,7 +10,7 @@ import torch
 from torchvision import models
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.nets.large import torchvision_resnet
+from energyalign.experiments.nets.backbones import torchvision_resnet
 
 N_FEATURES = {"resnet18": 512, "resnet50": 2048, "resnext50_32x4d": 2048}
 

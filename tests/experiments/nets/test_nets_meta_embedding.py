@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from energyalign.experiments.nets.meta_embedding import MetaEmbedding, centroid_loss
+from energyalign.experiments.nets.oltr import MetaEmbedding, centroid_loss
 
 
 def test_a_feature_at_reach_keeps_its_length_and_a_nearer_one_grows() -> None:

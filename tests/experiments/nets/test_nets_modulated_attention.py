@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.nets.modulated_attention import ModulatedAttention, add_modulated_attention
 from energyalign.experiments.nets.network import make_network
+from energyalign.experiments.nets.oltr import ModulatedAttention, add_modulated_attention
 
 
 def softmax(values: np.ndarray) -> np.ndarray:

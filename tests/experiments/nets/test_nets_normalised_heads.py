@@ -10,10 +10,7 @@ import torch
 from torch import nn
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.nets.capsule import CapsuleHead
-from energyalign.experiments.nets.causal_norm import CausalNormHead
-from energyalign.experiments.nets.heads import make_head
-from energyalign.experiments.nets.normalised import NormalisedHead
+from energyalign.experiments.nets.heads import CapsuleHead, CausalNormHead, NormalisedHead, make_head
 from energyalign.experiments.nets.registry import HEADS
 
 NORMALISED = [name for name, entry in HEADS.items() if entry.is_normalised]

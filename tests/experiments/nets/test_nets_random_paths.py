@@ -11,8 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.nets.blocks import PaddedShortcut, Trunk, average_over_pixels
-from energyalign.experiments.nets.large import torchvision_resnet
+from energyalign.experiments.nets.backbones import PaddedShortcut, Trunk, average_over_pixels, torchvision_resnet
 from energyalign.experiments.nets.network import make_network
 from energyalign.experiments.nets.random_paths import LARGE, SMALL, Level, RandomPaths
 

@@ -10,10 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.nets.blocks import BasicBlock, PaddedShortcut
+from energyalign.experiments.nets.backbones import BasicBlock, CifarResNet, PaddedShortcut
 from energyalign.experiments.nets.heads import LinearHead
 from energyalign.experiments.nets.network import Network
-from energyalign.experiments.nets.resnet32 import CifarResNet
 
 
 def n_parameters(module: nn.Module) -> int:

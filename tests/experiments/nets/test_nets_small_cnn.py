@@ -8,9 +8,9 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch.nn import functional as F
 
+from energyalign.experiments.nets.backbones import SmallCnn
 from energyalign.experiments.nets.network import make_network
 from energyalign.experiments.nets.registry import HEADS
-from energyalign.experiments.nets.small_cnn import SmallCnn
 
 
 def test_it_is_small() -> None:

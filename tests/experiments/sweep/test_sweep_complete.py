@@ -15,11 +15,9 @@ from typing import Any
 import pytest
 from planned import PROGRAM, planned
 
-from energyalign.experiments.sweep.complete import Completion
-from energyalign.experiments.sweep.local import LocalEngine
-from energyalign.experiments.sweep.planned_run import PlannedRun
-from energyalign.experiments.sweep.record import log_of
-from energyalign.experiments.sweep.state import SweepState
+from energyalign.experiments.sweep.complete import Completion, SweepState, log_of
+from energyalign.experiments.sweep.plan import PlannedRun
+from energyalign.experiments.sweep.processes import LocalEngine
 from energyalign.experiments.train.interruption import Interrupted
 
 HELPERS = Path(__file__).parents[2] / "helpers"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from energyalign.experiments.sweep.local import visible_gpus
+from energyalign.experiments.sweep.processes import visible_gpus
 
 
 def test_each_place_has_its_own() -> None:

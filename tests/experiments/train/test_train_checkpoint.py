@@ -13,8 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
-from energyalign.experiments.train.position import Position
+from energyalign.experiments.train.checkpoint import Checkpoint, Position, newest_checkpoint, save_checkpoint
 
 OWN = "the hash of the settings"
 

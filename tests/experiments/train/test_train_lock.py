@@ -12,13 +12,13 @@ import pytest
 from warm_process import WarmProcess
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.train.lock import locked
+from energyalign.experiments.train.run_directory import locked
 
 HOLDER = """
 import sys, time
 from pathlib import Path
 from torch.utils.data import DataLoader
-from energyalign.experiments.train.lock import locked
+from energyalign.experiments.train.run_directory import locked
 
 class Slow:
     def __len__(self):

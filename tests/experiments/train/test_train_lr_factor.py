@@ -12,10 +12,9 @@ from lightning_fabric import Fabric
 from torch import nn
 
 from energyalign.experiments.train.loop import Training
-from energyalign.experiments.train.recipe import SGD, Recipe
+from energyalign.experiments.train.recipe import SGD, Recipe, Steps
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import opened
-from energyalign.experiments.train.schedule import Steps
 
 
 class OneBatch:

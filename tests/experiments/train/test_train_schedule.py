@@ -7,8 +7,7 @@ import math
 import pytest
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.train.recipe import SGD, Adam, Recipe
-from energyalign.experiments.train.schedule import Constant, Cosine, Steps, WarmUp
+from energyalign.experiments.train.recipe import SGD, Adam, Constant, Cosine, Recipe, Steps, WarmUp
 
 BBN = Recipe(200, 128, SGD(0.1, nesterov=True), Steps((120, 160), 0.01, 200, WarmUp(5, 1 / 3)))
 LDAM = Recipe(200, 128, SGD(0.1), Steps((161, 181), 0.01, 200, WarmUp(5)))

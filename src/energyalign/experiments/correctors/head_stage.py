@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_steps
 from energyalign.experiments.correctors.second_stage import epochs_of_cell, train_second_stage
-from energyalign.experiments.train.recipe import SGD, Recipe
-from energyalign.experiments.train.schedule import Cosine
+from energyalign.experiments.train.recipe import SGD, Cosine, Recipe
 
 if TYPE_CHECKING:
     from torch import nn
@@ -54,7 +53,7 @@ class HeadStage(Corrector):
     def trained(self, trained: Trained, head: nn.Module, parameters: Iterable[Any]) -> Corrected:
         """The network with this head, once these of its parameters are trained."""
         from energyalign.experiments.losses.cross_entropy import cross_entropy
-        from energyalign.experiments.nets.frozen_backbone import FrozenBackbone
+        from energyalign.experiments.nets.network import FrozenBackbone
 
         network = FrozenBackbone(
             copy.deepcopy(trained.network.backbone), head, moving_statistics=not self.frozen_statistics

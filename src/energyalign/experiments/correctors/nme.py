@@ -49,7 +49,7 @@ class NearestMeanOfExemplars(Corrector):
         from torch.nn import functional as F
 
         from energyalign.experiments.nets.corrected_heads import NearestMeans
-        from energyalign.experiments.nets.mirrored import Mirrored
+        from energyalign.experiments.nets.network import Mirrored
 
         exemplars = trained.exemplars
         assert exemplars is not None  # a run in steps has a memory

@@ -11,7 +11,7 @@ from energyalign.experiments.correctors.class_means import class_means
 from energyalign.experiments.correctors.second_stage import epochs_of_cell, train_second_stage
 from energyalign.experiments.nets.registry import BACKBONES
 from energyalign.experiments.train.randomness import seed_torch
-from energyalign.experiments.train.schedule import Steps
+from energyalign.experiments.train.recipe import Steps
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from energyalign.experiments.data.images import ImageSet
     from energyalign.experiments.engine.plan import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
-    from energyalign.experiments.nets.meta_embedding import OltrNetwork
+    from energyalign.experiments.nets.oltr import OltrNetwork
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Oltr(Corrector):
 
     def check(self, cell: Cell) -> None:
         """Attention must have a place in the backbone."""
-        from energyalign.experiments.nets.modulated_attention import add_modulated_attention
+        from energyalign.experiments.nets.oltr import add_modulated_attention
 
         refuse_steps(cell, "oltr")
         image = _image(cell.train, "cpu")
@@ -86,8 +86,7 @@ class Oltr(Corrector):
         import torch
 
         from energyalign.experiments.nets.heads import make_head
-        from energyalign.experiments.nets.meta_embedding import MetaEmbedding, OltrNetwork
-        from energyalign.experiments.nets.modulated_attention import add_modulated_attention
+        from energyalign.experiments.nets.oltr import MetaEmbedding, OltrNetwork, add_modulated_attention
 
         seed_torch(trained.config.seed, "oltr", "network")
         backbone = copy.deepcopy(trained.network.backbone)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from energyalign.experiments.data.samplers import class_aware
-from energyalign.experiments.train.describe import described
+from energyalign.experiments.data.order import class_aware
+from energyalign.experiments.train.recipe import described
 
 if TYPE_CHECKING:
     from energyalign.experiments.engine.config import RunConfig

@@ -87,7 +87,7 @@ def rule_of_thumb(features: torch.Tensor, mean: torch.Tensor, n_parts: int) -> f
     """The alpha for which ``alpha * cos(feature, mean)`` has a mean of 1, over images and parts."""
     import torch
 
-    from energyalign.experiments.nets.normalised import directions
+    from energyalign.experiments.nets.heads import directions
 
     parts, ahead = features.unflatten(-1, (n_parts, -1)), directions(mean.unflatten(-1, (n_parts, -1)))
     # Without a copy of the features, which may fill the memory as they are.

@@ -1,30 +1,38 @@
-"""Images that stay encoded (JPEG, PNG, ...) until a worker needs them."""
+"""Images that stay encoded (JPEG, PNG, ...) until a worker needs them, or until all are decoded into memory."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Protocol, Self
+from typing import BinaryIO, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from PIL import Image
 
 from energyalign.core.arrays import Ints
-from energyalign.core.errors import EnergyAlignError, reason_of
-from energyalign.experiments.data.images import check_label_range
-from energyalign.experiments.data.picture_size import open_picture
-from energyalign.experiments.data.preparation import LargePreparation
-from energyalign.experiments.data.rgb import UnknownRangeError, as_rgb
-from energyalign.experiments.data.threads import map_in_threads
+from energyalign.core.errors import EnergyAlignError, reason_of, some_of
+from energyalign.experiments.data.images import ImageSet, MemoryImages
+from energyalign.experiments.data.pictures import UnknownRangeError, as_rgb, open_picture
+from energyalign.experiments.data.preparation import LargePreparation, SmallPreparation
+
+MAX_FILES_NAMED = 50
+MAX_SIDE_IN_MEMORY = 64
+_CHUNK = 64  # a future for each of half a million files would cost more memory than the files' names
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told how many images of how many have been decoded."""
+
+_Result = TypeVar("_Result")
 
 
 class Encoded(Protocol):
     """Where encoded images lie."""
-
-    def __len__(self) -> int: ...
 
     def name(self, index: int) -> str:
         """What to call the image in a message."""
@@ -45,9 +53,6 @@ class DiskFiles:
 
     root: Path
     names: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.names)
 
     def name(self, index: int) -> str:
         """The path as the user could open it."""
@@ -71,19 +76,10 @@ class DiskFiles:
 
 
 @dataclass(frozen=True, eq=False)
-class FileImages:
+class FileImages(ImageSet):
     """Images of any size, decoded when they are read, always as RGB; what is transparent in them is white.
 
-    Parameters
-    ----------
-    name : str
-        What messages call the set: the data set and its split.
-    encoded : Encoded
-    positions : array of shape (n_images,)
-        Which of the encoded images these are.
-    labels : array of shape (n_images,)
-    class_names : tuple of str
-    preparation : LargePreparation
+    `positions` says which of the encoded images these are.
     """
 
     name: str
@@ -94,15 +90,7 @@ class FileImages:
     preparation: LargePreparation
 
     def __post_init__(self) -> None:
-        check_label_range(self.name, self.labels, len(self.positions), self.n_classes)
-
-    @property
-    def n_classes(self) -> int:
-        """How many classes there are."""
-        return len(self.class_names)
-
-    def __len__(self) -> int:
-        return len(self.labels)
+        self._check_labels(len(self.positions))
 
     def subset(self, indices: Ints | Sequence[int]) -> Self:
         """These images, in this order."""
@@ -157,3 +145,90 @@ class FileImages:
         """One image as uint8 of shape (3, height, width)."""
         pixels = np.array(self.picture(index))
         return torch.from_numpy(pixels).permute(2, 0, 1)
+
+
+class BadFilesError(EnergyAlignError):
+    """Files of a set that are missing or cannot be decoded; the message names up to 50, or says where to see all."""
+
+    def __init__(self, images: FileImages, problem: str, files: Iterable[str], remedy: str) -> None:
+        self.files = tuple(files)
+        named = ", ".join(self.files)
+        if len(self.files) > MAX_FILES_NAMED:
+            # A set is named after its source and its split.
+            command = f"energyalign data check {images.name.rpartition(' ')[0] or images.name}"
+            named = f"{some_of(self.files)} (`{command}`, with the --data-root of this run, lists all)"
+        super().__init__(
+            f"{images.name}: {len(self.files):,} of {len(images):,} files {problem}: {named}. {remedy}",
+        )
+
+
+def decode_all(
+    images: FileImages, use: Callable[[int, Image.Image], None], *, progress: Progress | None = None
+) -> None:
+    """Hand every decoded image to `use`, from several threads; then raise if any could not be decoded."""
+
+    def problem_with(index: int) -> str | None:
+        try:
+            picture = images.picture(index)
+        except EnergyAlignError as error:
+            return str(error)
+        use(index, picture)
+        return None
+
+    bad, reason = [], ""
+    for index, problem in enumerate(map_in_threads(problem_with, len(images))):
+        if problem is not None:
+            bad.append(images.file_name(index))
+            reason = reason or problem
+        if progress is not None:
+            progress(index + 1, len(images))
+    if bad:
+        raise BadFilesError(images, "are no images that can be decoded", bad, f"The first of them: {reason}")
+
+
+def into_memory(images: FileImages, size: tuple[int, int], preparation: SmallPreparation) -> MemoryImages:
+    """All images decoded; they must all have this width and height."""
+    width, height = size
+    pixels = np.empty((len(images), height, width, 3), dtype=np.uint8)
+
+    def fill(index: int, picture: Image.Image) -> None:
+        if picture.size != size:
+            raise EnergyAlignError(
+                f"{images.name}: {images.file_name(index)} has {picture.width} x {picture.height} pixels, but the "
+                f"(other) training images have {width} x {height}. Get the set again, or resize its images."
+            )
+        pixels[index] = np.asarray(picture)
+
+    decode_all(images, fill)
+    tensor = torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous()
+    return MemoryImages(images.name, tensor, images.labels, images.class_names, preparation)
+
+
+def into_memory_if_small(images: FileImages, train: FileImages) -> ImageSet:
+    """The images in memory if the training images all have one size of at most 64 x 64; otherwise as they are.
+
+    Crops out of the padded image for the small, random resized crops for the large: that is a choice between two
+    recipes. So it is made for all splits alike, by the sizes alone and never by how much memory there is.
+    """
+    size = train.size(0)
+    if not 0 < max(size) <= MAX_SIDE_IN_MEMORY:
+        return images
+    with closing(map_in_threads(train.size, len(train))) as sizes:
+        if any(other != size for other in sizes):
+            return images
+    return into_memory(images, size, SmallPreparation(images.preparation.normalise))
+
+
+def map_in_threads(function: Callable[[int], _Result], n: int) -> Generator[_Result, None, None]:
+    """function(0), ..., function(n - 1), in this order; files and Pillow's decoders let other threads run meanwhile."""
+
+    def run(first: int) -> list[_Result]:
+        return [function(index) for index in range(first, min(first + _CHUNK, n))]
+
+    pool = ThreadPoolExecutor(max_workers=min(32, os.cpu_count() or 1))
+    try:
+        for results in pool.map(run, range(0, n, _CHUNK)):
+            yield from results
+    finally:
+        # Whoever stops early, by an error or by having seen enough, does not wait for the rest.
+        pool.shutdown(cancel_futures=True)

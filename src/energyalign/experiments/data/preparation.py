@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -28,14 +28,6 @@ class Normalisation:
             for values in (self.mean, self.std)
         )
         return images.to(torch.float32).sub_(mean).div_(std)
-
-
-class Preparation(Protocol):
-    """What the two preparations below have in common."""
-
-    @property
-    def normalise(self) -> Normalisation:
-        """The last step, and the only one in evaluation that changes values."""
 
 
 @dataclass(frozen=True)
@@ -97,3 +89,8 @@ class LargePreparation:
         if self.jitter:
             steps.append(v2.ColorJitter(self.jitter, self.jitter, self.jitter))
         return v2.Compose([*steps, v2.PILToTensor()])
+
+
+Preparation: TypeAlias = SmallPreparation | LargePreparation
+
+IMAGENET = LargePreparation(Normalisation(IMAGENET_MEAN, IMAGENET_STD))

@@ -2,57 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Callable
 
 import numpy as np
-from PIL import Image
 
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError, some_of
-from energyalign.experiments.data.file_images import FileImages
+from energyalign.experiments.data.file_images import BadFilesError, FileImages, Progress, decode_all, map_in_threads
 from energyalign.experiments.data.images import ImageSet
-from energyalign.experiments.data.threads import map_in_threads
-
-MOST_FILES_NAMED = 50
-
-Progress: TypeAlias = Callable[[int, int], None]
+from energyalign.experiments.data.sources import Source
 
 
-class BadFilesError(EnergyAlignError):
-    """Files of a set that are missing or cannot be decoded.
+def check_source(source: Source, say: Callable[[str], None], *, progress: Progress | None = None) -> None:
+    """Look for every file, load every split, decode every image, and `say` a line about each.
 
-    Parameters
-    ----------
-    images : FileImages
-    problem : str
-        What is wrong with them, as in "4 of 100 files `problem`".
-    files : iterable of str
-        All of them; the message names them all if they are up to 50, and otherwise says where to see them all.
-    remedy : str
+    The error that it ends with, if any, tells what is wrong and how to get what is missing.
     """
+    paths = list(dict.fromkeys(path for split in source.splits for path in source.files(split)))
+    missing = [path for path in paths if not path.exists()]
+    for path in paths:
+        say(f"{'MISSING' if path in missing else 'found':<8} {path}")
+    if missing:
+        raise EnergyAlignError(f"{source.name}: {len(missing)} of {len(paths)} are missing. {source.how_to_get}")
+    for split in source.splits:
+        try:
+            images = source.load(split)  # which decodes small images
+            verify_images(images, progress=progress)
+        except BadFilesError as error:
+            for file in error.files:
+                say(f"{'BAD':<8} {file}")
+            raise
+        say(_summary(split, images))
 
-    def __init__(self, images: FileImages, problem: str, files: Iterable[str], remedy: str) -> None:
-        self.files = tuple(files)
-        named = ", ".join(self.files)
-        if len(self.files) > MOST_FILES_NAMED:
-            # A set is named after its source and its split.
-            command = f"energyalign data check {images.name.rpartition(' ')[0] or images.name}"
-            named = f"{some_of(self.files)} (`{command}`, with the --data-root of this run, lists all)"
-        super().__init__(
-            f"{images.name}: {len(self.files):,} of {len(images):,} files {problem}: {named}. {remedy}",
-        )
+
+def _summary(split: str, images: ImageSet) -> str:
+    counts = np.bincount(images.labels, minlength=images.n_classes)
+    return (
+        f"{split:<8} {len(images):,} images of {images.n_classes:,} classes, "
+        f"{counts.min():,} to {counts.max():,} images per class"
+    )
 
 
 def verify_images(images: ImageSet, *, progress: Progress | None = None) -> None:
     """Raise `BadFilesError` unless every file of the set is there and decodes as it will have to in training.
 
-    Parameters
-    ----------
-    images : ImageSet
-        Images in memory have been decoded already, and pass.
-    progress : function of two numbers, optional
-        Told how many images of how many have been decoded.
+    Images in memory have been decoded already, and pass.
     """
     if not isinstance(images, FileImages):
         return
@@ -62,33 +56,6 @@ def verify_images(images: ImageSet, *, progress: Progress | None = None) -> None
         remedy = "Check that the archive was unpacked whole, and that the data root is the folder the paths start from."
         raise BadFilesError(images, "are missing", missing, remedy)
     decode_all(images, lambda _index, _picture: None, progress=progress)
-
-
-def decode_all(
-    images: FileImages,
-    use: Callable[[int, Image.Image], None],
-    *,
-    progress: Progress | None = None,
-) -> None:
-    """Hand every decoded image to `use`, from several threads; then raise if any could not be decoded."""
-
-    def problem_with(index: int) -> str | None:
-        try:
-            picture = images.picture(index)
-        except EnergyAlignError as error:
-            return str(error)
-        use(index, picture)
-        return None
-
-    bad, reason = [], ""
-    for index, problem in enumerate(map_in_threads(problem_with, len(images))):
-        if problem is not None:
-            bad.append(images.file_name(index))
-            reason = reason or problem
-        if progress is not None:
-            progress(index + 1, len(images))
-    if bad:
-        raise BadFilesError(images, "are no images that can be decoded", bad, f"The first of them: {reason}")
 
 
 def check_no_gap(labels: Ints, what: str) -> int:

@@ -11,8 +11,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.learner import Learner
 from energyalign.experiments.engine.plan import EvidencePlan
 from energyalign.experiments.nets.registry import BACKBONES, PATHS_ARE_NOT_COMPILED
-from energyalign.experiments.train.describe import described, restored
-from energyalign.experiments.train.recipe import SETTINGS, Recipe
+from energyalign.experiments.train.recipe import SETTINGS, Recipe, described, restored
 
 
 @dataclass(frozen=True, kw_only=True)

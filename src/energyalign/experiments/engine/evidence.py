@@ -12,7 +12,7 @@ from torchvision.transforms import v2
 from energyalign.core.evidence import Evidence
 from energyalign.experiments.data.file_images import FileImages
 from energyalign.experiments.data.images import ImageSet, MemoryImages
-from energyalign.experiments.data.readers import leave_signals_to_the_parent, plain_errors
+from energyalign.experiments.data.loader import leave_signals_to_the_parent, plain_errors
 from energyalign.experiments.engine.plan import AS_IN_TRAINING, EvidencePlan
 from energyalign.experiments.train.randomness import derived_seed
 from energyalign.pytorch.balanced import balanced_evidence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.plan import EvidencePlan
-from energyalign.experiments.train.describe import described
+from energyalign.experiments.train.recipe import described
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]

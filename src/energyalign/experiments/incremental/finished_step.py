@@ -18,8 +18,7 @@ from energyalign.experiments.incremental.record import StepRecord
 from energyalign.experiments.incremental.step import step_folder
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.train.run_directory import RunDirectory
-from energyalign.experiments.train.tensor_file import load_arrays, save_arrays
-from energyalign.experiments.train.tensor_header import refuse_long_header
+from energyalign.experiments.train.tensor_file import load_arrays, refuse_long_header, save_arrays
 
 NETWORK, RECORD, STATE = "network.safetensors", "record.safetensors", "state.json"
 

@@ -8,8 +8,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.preset import Preset
 from energyalign.experiments.engine.registry import short_name
 from energyalign.experiments.incremental.paper import PAPER, PaperCurve
-from energyalign.experiments.train.recipe import SGD, Recipe
-from energyalign.experiments.train.schedule import Cosine, Steps
+from energyalign.experiments.train.recipe import SGD, Cosine, Recipe, Steps
 
 
 @dataclass(frozen=True, kw_only=True)

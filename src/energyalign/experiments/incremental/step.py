@@ -11,14 +11,13 @@ from lightning_fabric import Fabric
 
 from energyalign.core.arrays import Ints
 from energyalign.experiments.data.images import ImageSet
-from energyalign.experiments.data.loader import Loader, make_loader
+from energyalign.experiments.data.loader import Loader
 from energyalign.experiments.data.order import Order
 from energyalign.experiments.engine.seen_classes import SeenClasses
 from energyalign.experiments.nets.network import Network
-from energyalign.experiments.train.describe import described
 from energyalign.experiments.train.loop import EpochBatches, Loss, Training
 from energyalign.experiments.train.randomness import derived_seed, seed_torch
-from energyalign.experiments.train.recipe import Recipe
+from energyalign.experiments.train.recipe import Recipe, described
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import RunDirectory, opened
 
@@ -88,7 +87,7 @@ class Step(SeenClasses):
         batch_size: int | None = None,
     ) -> Loader:  # fmt: skip
         """Augmented batches of the training images, or of others; in a new order every epoch unless one is given."""
-        return make_loader(
+        return Loader(
             self.train if images is None else images, batch_size=batch_size or self.config.recipe.batch_size,
             seed=self.seed(purpose), order=order, workers=self.workers, device=self.fabric.device,
         )  # fmt: skip

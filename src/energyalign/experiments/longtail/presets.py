@@ -8,8 +8,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.preset import Preset
 from energyalign.experiments.engine.registry import short_name
 from energyalign.experiments.longtail.paper import PAPER, PaperNumbers
-from energyalign.experiments.train.recipe import SGD, Recipe
-from energyalign.experiments.train.schedule import Cosine, Steps, WarmUp
+from energyalign.experiments.train.recipe import SGD, Cosine, Recipe, Steps, WarmUp
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from energyalign.experiments.data.loader import Loader, make_loader
+from energyalign.experiments.data.loader import Loader
 from energyalign.experiments.data.order import Order
 from energyalign.experiments.train.randomness import derived_seed
 
@@ -50,7 +50,7 @@ class Setting:
 
     def loader(self, *, order: Order | None = None, purpose: str = "data", batch_size: int | None = None) -> Loader:
         """Augmented batches; in a new order every epoch, or in the order that a sampler gives."""
-        return make_loader(
+        return Loader(
             self.train, batch_size=batch_size or self.config.recipe.batch_size, seed=self.seed(purpose), order=order,
             workers=self.workers, device=self.device,
         )  # fmt: skip

@@ -9,17 +9,15 @@ from torch.nn import functional as F
 
 
 class Mixture(NamedTuple):
-    """How a batch is mixed: each sample keeps `weight` and takes the rest from its partner.
-
-    Attributes
-    ----------
-    weight : float
-    partners : tensor of shape (n,)
-        A permutation of the batch.
-    """
+    """How a batch is mixed: each sample keeps `weight` and takes the rest from its partner."""
 
     weight: float
     partners: torch.Tensor
+    """A permutation of the batch."""
+
+    def mix(self, values: torch.Tensor) -> torch.Tensor:
+        """``lam x + (1 - lam) x[partners]``."""
+        return self.weight * values + (1.0 - self.weight) * values[self.partners]
 
 
 def draw_mixture(n_samples: int, alpha: float, device: torch.device) -> Mixture:
@@ -29,11 +27,6 @@ def draw_mixture(n_samples: int, alpha: float, device: torch.device) -> Mixture:
     """
     weight = float(torch.distributions.Beta(alpha, alpha).sample())
     return Mixture(weight, torch.randperm(n_samples).to(device))
-
-
-def mixed(values: torch.Tensor, mixture: Mixture) -> torch.Tensor:
-    """``lam x + (1 - lam) x[partners]``."""
-    return mixture.weight * values + (1.0 - mixture.weight) * values[mixture.partners]
 
 
 def mixed_cross_entropy(logits: torch.Tensor, labels: torch.Tensor, mixture: Mixture) -> torch.Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from energyalign.experiments.nets.normalised import NormalisedHead, directions
+from energyalign.experiments.nets.heads import NormalisedHead, directions
 
 
 class ShiftedHead(nn.Module):  # type: ignore[misc]

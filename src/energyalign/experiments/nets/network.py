@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Self
+
 import torch
 from torch import nn
 
 from energyalign.experiments.nets.heads import make_head
 from energyalign.experiments.nets.registry import BACKBONES, DEFAULT_SCALE, check_network
+
+if TYPE_CHECKING:
+    from energyalign.experiments.losses.mixup import Mixture
 
 
 class Network(nn.Module):  # type: ignore[misc]
@@ -34,28 +39,57 @@ class Network(nn.Module):  # type: ignore[misc]
         return self.head(self.features(images))
 
 
-def make_network(
-    backbone: str,
-    n_classes: int,
-    *,
-    head: str = "cosine",
-    scale: float = DEFAULT_SCALE,
-    learned_scale: bool = False,
-    in_channels: int = 3,
-) -> Network:
-    """An untrained network, its weights drawn from torch's global generator.
+class FrozenBackbone(Network):
+    """A backbone whose parameters get no gradients, under a head that learns.
 
-    Parameters
-    ----------
-    backbone : str
-        A name of `BACKBONES`.
-    n_classes : int
-    head : str
-        A name of `HEADS`.
-    scale, learned_scale
-        Of a head that normalises: any but the linear one.
-    in_channels : int
-        3 for colour images, 1 for grey ones.
+    With `moving_statistics` the batch statistics of the backbone follow the images in training mode. Otherwise it is in
+    evaluation mode even while the network is in training mode, and stays as it is, bit for bit.
+    """
+
+    def __init__(self, backbone: nn.Module, head: nn.Module, *, moving_statistics: bool = False) -> None:
+        super().__init__(backbone.requires_grad_(False), head)
+        self._moving_statistics = moving_statistics
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode for the head, and for the batch statistics if they move."""
+        super().train(mode)
+        self.backbone.train(mode and self._moving_statistics)
+        return self
+
+    def features(self, images: torch.Tensor) -> torch.Tensor:
+        """What the head sees."""
+        with torch.no_grad():
+            return self.backbone(images)
+
+
+class MixingNetwork(Network):
+    """A network that can mix the features of a batch before the head sees them."""
+
+    def forward(self, images: torch.Tensor, mixture: Mixture | None = None) -> torch.Tensor:
+        """Logits; of mixed features if a mixture is given."""
+        features = self.features(images)
+        return self.head(features if mixture is None else mixture.mix(features))
+
+
+class Mirrored(nn.Module):  # type: ignore[misc]
+    """What a network says of images turned left to right, wherever the images come from."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """The last axis of images is their width."""
+        return self.network(images.flip(-1))
+
+
+def make_network(
+    backbone: str, n_classes: int, *, head: str = "cosine", scale: float = DEFAULT_SCALE, learned_scale: bool = False,
+    in_channels: int = 3,
+) -> Network:  # fmt: skip
+    """An untrained network by the names of its backbone and head, with weights from torch's global generator.
+
+    The scale is that of a head that normalises: any but the linear one. Grey images have 1 channel, colour images 3.
     """
     check_network(backbone, head)
     body = BACKBONES[backbone].make(in_channels)

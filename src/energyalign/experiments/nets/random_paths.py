@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.nets.blocks import PaddedShortcut, average_over_pixels, conv3x3
+from energyalign.experiments.nets.backbones import PaddedShortcut, average_over_pixels, conv3x3
 
 SMALL = (16, 16, 16, 32, 32, 32, 64, 64, 64)
 """Channels of each level for small images: one path is the ResNet for CIFAR with 2, 3 and 3 blocks."""

@@ -19,28 +19,18 @@ _HERE = "energyalign.experiments.nets"
 
 @dataclass(frozen=True)
 class Backbone:
-    """A row of the registry.
-
-    Attributes
-    ----------
-    where : str
-        ``module:name`` below this package; a callable that takes ``in_channels``.
-    description, reference : str
-    settings : mapping
-        Further arguments of the callable.
-    split : str
-        ``module:name`` of a function that takes such a backbone apart into all but its last block, and that block;
-        empty if that block cannot be doubled.
-    doubled : bool
-        Whether the last block exists twice, as in BBN.
-    """
+    """A row of the registry."""
 
     where: str
+    """``module:name`` below this package; a callable that takes ``in_channels``."""
     description: str
     reference: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of the callable."""
     split: str = ""
+    """Of a function that splits such a backbone into all but its last block, and that block, if it can be doubled."""
     doubled: bool = False
+    """Whether the last block exists twice, as in BBN."""
 
     @property
     def has_random_paths(self) -> bool:
@@ -71,10 +61,10 @@ class Head:
         return load(self.where)(n_features, n_classes, **settings)
 
 
-_RESNET = "resnet32:CifarResNet"
-_LARGE = "large:torchvision_resnet"
-_SPLIT = "resnet32:CifarResNet.split"
-_SPLIT_LARGE = "large:split_resnet"
+_RESNET = "backbones:CifarResNet"
+_LARGE = "backbones:torchvision_resnet"
+_SPLIT = "backbones:CifarResNet.split"
+_SPLIT_LARGE = "backbones:split_resnet"
 _SINGLE: dict[str, Backbone] = {
     "resnet32": Backbone(
         _RESNET, "for 32x32 pixels, 64 features", "He et al. 2016; Cao et al. 2019", split=_SPLIT
@@ -92,8 +82,8 @@ _SINGLE: dict[str, Backbone] = {
         _LARGE, "32x4d, for photographs, 2,048 features", "Xie et al. 2017", {"name": "resnext50_32x4d"}, _SPLIT_LARGE
     ),
     "small-cnn": Backbone(
-        "small_cnn:SmallCnn", "three convolutions for 8x8 to 32x32 pixels, 64 features", "energyalign",
-        split="small_cnn:SmallCnn.split",
+        "backbones:SmallCnn", "three convolutions for 8x8 to 32x32 pixels, 64 features", "energyalign",
+        split="backbones:SmallCnn.split",
     ),
     "rps-small": Backbone(
         "random_paths:small", "paths through 9 levels of 8 modules for 8x8 to 32x32 pixels, 64 features",
@@ -113,10 +103,10 @@ BACKBONES: dict[str, Backbone] = _SINGLE | {
 }
 HEADS: dict[str, Head] = {
     "linear": Head("heads:LinearHead", False, "inner product with the weights of the class, plus a bias"),
-    "cosine": Head("cosine:CosineHead", True, "scaled cosine of the angle to the weights of the class, no bias"),
-    "capsule": Head("capsule:CapsuleHead", True, "the same, less for short features"),
+    "cosine": Head("heads:CosineHead", True, "scaled cosine of the angle to the weights of the class, no bias"),
+    "capsule": Head("heads:CapsuleHead", True, "the same, less for short features"),
     "causal-norm": Head(
-        "causal_norm:CausalNormHead", True, "cosines of two halves of the features, less for short weights, no bias"
+        "heads:CausalNormHead", True, "cosines of two halves of the features, less for short weights, no bias"
     ),
 }
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from energyalign.experiments.sweep.engine import Engine, Outcome, Started
-from energyalign.experiments.sweep.planned_run import PlannedRun
-from energyalign.experiments.sweep.record import SweepRecord, last_words, log_of
-from energyalign.experiments.sweep.state import SweepState
+from energyalign.experiments.sweep.plan import PlannedRun
+from energyalign.experiments.sweep.processes import Engine, Outcome, Started
 from energyalign.experiments.train.interruption import Interrupted, Interruption
+from energyalign.experiments.train.run_directory import RunDirectory
 
 _LOOK_EVERY = 0.2  # seconds
-
-Watcher = Callable[[SweepState], None]
+_RECORD = "sweep.json"
+_LAST_WORDS = 1 << 16  # bytes of a log
 
 
 class Completion:
@@ -41,7 +42,7 @@ class Completion:
 
     def __init__(
         self, folder: Path, runs: Sequence[PlannedRun], engine: Engine, *, program: Sequence[str], retries: int,
-        watcher: Watcher, delays: Sequence[float] = (0.0, 30.0, 100.0),
+        watcher: Callable[[SweepState], None], delays: Sequence[float] = (0.0, 30.0, 100.0),
     ) -> None:  # fmt: skip
         self._folder, self._engine, self._program, self._retries = folder, engine, tuple(program), retries
         self._watcher, self._delays = watcher, tuple(delays)
@@ -123,3 +124,116 @@ class Completion:
                     self.record.note(run, "stopped")
             self._watcher(self.state)
             time.sleep(_LOOK_EVERY)
+
+
+class SweepState:
+    """Which runs wait, run, are done or failed. The clock starts when this is made, and is one that only goes forward.
+
+    Attributes
+    ----------
+    waiting, running, done, failed : list of PlannedRun
+    skipped : list of PlannedRun
+        Of those that are done, what had been before.
+    losses : list of tuple
+        Runs whose process was lost and that were put in line again, each with the reason.
+    """
+
+    def __init__(self, runs: Sequence[PlannedRun]) -> None:
+        self.waiting = list(runs)
+        self.running: list[PlannedRun] = []
+        self.done: list[PlannedRun] = []
+        self.failed: list[PlannedRun] = []
+        self.skipped: list[PlannedRun] = []
+        self.losses: list[tuple[PlannedRun, str]] = []
+        self._finished_here: list[PlannedRun] = []
+        self._began = time.monotonic()
+
+    @property
+    def n_runs(self) -> int:
+        """All of them."""
+        return len(self.waiting) + len(self.running) + len(self.done) + len(self.failed)
+
+    def begin(self, run: PlannedRun) -> None:
+        """Its process was started."""
+        self.waiting.remove(run)
+        self.running.append(run)
+
+    def again(self, run: PlannedRun, reason: str) -> None:
+        """Its process was lost: next in line."""
+        self.losses.append((run, reason))
+        self.running.remove(run)
+        self.waiting.insert(0, run)
+
+    def end(self, run: PlannedRun, *, failed: bool) -> None:
+        """It is done, now or before this sweep began, or it failed."""
+        if run in self.running:
+            self.running.remove(run)
+            self._finished_here += [] if failed else [run]
+        else:
+            self.waiting.remove(run)
+            self.skipped.append(run)
+        (self.failed if failed else self.done).append(run)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the pace so far, each run weighing as much as it is guessed to cost; None before the first has ended.
+
+        Runs under way count as if they had just begun, so that it errs on the long side.
+        """
+        if not self._finished_here:
+            return None
+        left = [*self.running, *self.waiting]
+        weights = {run: run.hours for run in (*left, *self._finished_here)}
+        known = None not in weights.values()
+        pace = (time.monotonic() - self._began) / sum(_weight(weights[run], known) for run in self._finished_here)
+        return pace * sum(_weight(weights[run], known) for run in left)
+
+
+def _weight(hours: float | None, known: bool) -> float:
+    return hours if known and hours else 1.0
+
+
+class SweepRecord:
+    """``sweep.json``: the runs of a sweep, which of them failed, and of what; to be read after a night."""
+
+    def __init__(self, folder: Path, runs: Sequence[PlannedRun]) -> None:
+        self._folder = RunDirectory(folder)
+        self._runs: dict[str, dict[str, Any]] = {
+            run.name: {"command": run.command_line, "state": "waiting", "lost": []} for run in runs
+        }
+
+    def note(self, run: PlannedRun, state: str, **others: Any) -> None:
+        """Remember the state of a run: waiting, running, done, failed or stopped."""
+        self._runs[run.name] |= {"state": state, **others}
+        self._write()
+
+    def lost(self, run: PlannedRun, reason: str) -> int:
+        """Remember that its process was lost; how often that has happened now."""
+        losses: list[str] = self._runs[run.name]["lost"]
+        losses.append(reason)
+        self._write()
+        return len(losses)
+
+    def errors(self) -> dict[str, str]:
+        """Of the runs that failed."""
+        return {name: about["error"] for name, about in self._runs.items() if about["state"] == "failed"}
+
+    def _write(self) -> None:
+        self._folder.write_json(_RECORD, {"runs": self._runs})
+
+
+def log_of(folder: Path, run: PlannedRun) -> Path:
+    """Where a run's process writes what it has to say."""
+    return folder / "logs" / (run.name.replace("/", "--") + ".txt")
+
+
+def last_words(log: Path, start: int) -> str:
+    """The error that a process ended with, as its log has it from byte `start` on, which is where it began."""
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(start, log.stat().st_size - _LAST_WORDS))
+            said = [line.strip() for line in stream.read().decode(errors="replace").split("\n") if line.strip()]
+    except OSError:
+        return f"it left no log at {log}"
+    ours = [line for line in said if line.startswith("energyalign: error: ")]
+    return re.sub("^energyalign: error: ", "", (ours or said or ["it printed nothing"])[-1])

@@ -13,9 +13,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.sweep.engine import Outcome
-from energyalign.experiments.sweep.local import threads
-from energyalign.experiments.sweep.tied_process import TiedProcess
+from energyalign.experiments.sweep.processes import Outcome, TiedProcess, threads
 from energyalign.files.engines.ray_cluster import join_cluster
 
 _LOOK_EVERY = 0.2  # seconds

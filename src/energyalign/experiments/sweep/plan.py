@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.config import RunConfig
+from energyalign.experiments.engine.plan import EvidencePlan
 from energyalign.experiments.engine.request import Planned, RunRequest
+from energyalign.experiments.engine.row import read_rows
 from energyalign.experiments.incremental.methods import METHODS as INCREMENTAL_METHODS
 from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
 from energyalign.experiments.incremental.request import IncrementalRequest
@@ -16,8 +20,7 @@ from energyalign.experiments.longtail.methods import METHODS as LONG_TAIL_METHOD
 from energyalign.experiments.longtail.presets import PRESETS as LONG_TAIL
 from energyalign.experiments.longtail.request import LongTailRequest
 from energyalign.experiments.nets.registry import check_network
-from energyalign.experiments.sweep.cost import incremental_hours, long_tail_hours
-from energyalign.experiments.sweep.planned_run import PlannedRun
+from energyalign.experiments.train.run_directory import RunDirectory
 
 SHARED = (*RunRequest.training_options, "head", "data_root", "accelerator", "workers", "devices")
 """Options that every run of a sweep gets."""
@@ -25,6 +28,60 @@ _FOR_ANY_RUNS = {
     "longtail": tuple(LONG_TAIL), "incremental": tuple(INCREMENTAL), "steps": tuple(INCREMENTAL),
     "matrix": (*LONG_TAIL, *INCREMENTAL),
 }  # fmt: skip
+_EVIDENCE = (None, EvidencePlan())
+# A guess by counting passes through the network: a forward pass is 1, a backward pass 2, and plain training is 3.
+# What a training costs beside the plain one of its cell; those that are not named cost as much.
+_LONG_TAIL_LEARNERS = {
+    "bbn": 2.0,  # two batches in every step
+    "oltr-stage-1": 1 / 3,  # of the epochs
+}
+_LONG_TAIL_CORRECTORS = {
+    "oltr": 2 / 3,  # the other two thirds, of the whole network
+    "crt": 1 / 9,  # a third of the epochs; the backbone goes forward only
+    "lws": 1 / 9,
+}
+# The hours of an incremental cell are for distillation: a step of 3 for the student and 1 for the teacher.
+_INCREMENTAL_LEARNERS = {
+    "fine-tune": 3 / 4,
+    "eeil": 1.2,  # a short stage on few images behind each step
+    "rps": 1.7,  # candidates for a tenth of the epochs each
+}
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRun:
+    """A training with one seed, and all rows that share it."""
+
+    name: str
+    """Unique in its sweep, for example ``cifar100-lt-100/ce/seed-0``."""
+    folder: Path
+    """The run directory."""
+    command: tuple[str, ...]
+    """What follows ``energyalign`` on the command line."""
+    config: dict[str, Any]
+    """What config.json holds once the run has begun."""
+    correctors: tuple[str, ...]
+    hours: float | None = None
+    """A guess at its cost on one GPU; None if there is nothing to guess from."""
+
+    @property
+    def command_line(self) -> str:
+        """As a shell takes it."""
+        return shlex.join(("energyalign", *self.command))
+
+    def is_done(self) -> bool:
+        """Whether all its rows are there, of this very setting.
+
+        A folder with another setting, or that is damaged, is not done: the run refuses it and says why.
+        """
+        run = RunDirectory(self.folder)
+        try:
+            rows = read_rows(run) if run.read_json("config.json") == self.config else []
+        except EnergyAlignError:
+            return False
+        measured = {(row.corrector, row.step) for row in rows if row.evidence in _EVIDENCE}
+        steps = range(1, self.config.get("n_steps", 1) + 1)
+        return all((corrector, step) in measured for corrector in self.correctors for step in steps)
 
 
 def plan_sweep(
@@ -33,19 +90,7 @@ def plan_sweep(
 ) -> list[PlannedRun]:  # fmt: skip
     """All runs of a table, cell by cell, with the first seed first: half a sweep is then a table of fewer seeds.
 
-    Parameters
-    ----------
-    table : str
-        For the messages.
-    cells : sequence of str
-        Presets by name.
-    methods : sequence of str
-        Those that are asked for; the paper's of each cell if empty.
-    seeds : sequence of int
-    out : Path
-        Run directories go below.
-    shared : mapping
-        Options of every run: those of `SHARED`.
+    Without `methods` each cell has the paper's. Run directories go below `out`; the options of every run are `shared`.
     """
     for cell in cells:
         if cell not in LONG_TAIL and cell not in INCREMENTAL:
@@ -109,6 +154,10 @@ def _hours(config: RunConfig, correctors: Sequence[str], cell: str) -> float | N
     if config.backbone != config.learner.backbone(preset.backbone):
         return None
     hours = preset.gpu_hours * config.recipe.epochs / config.learner.recipe(preset).epochs
+    learner = config.learner.name
     if cell in LONG_TAIL:
-        return long_tail_hours(hours, config.learner.name, correctors)
-    return incremental_hours(hours, config.learner.name, INCREMENTAL[cell].n_steps)
+        second_stages = sum(_LONG_TAIL_CORRECTORS.get(corrector, 0.0) for corrector in correctors)
+        return hours * (_LONG_TAIL_LEARNERS.get(learner, 1.0) + second_stages)
+    if learner == "joint":  # step b of B trains on b / B of the images
+        return hours * 3 / 4 * (INCREMENTAL[cell].n_steps + 1) / 2
+    return hours * _INCREMENTAL_LEARNERS.get(learner, 1.0)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -15,9 +16,7 @@ from safetensors.torch import save
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core._io.strict_json import parse_json
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.train.digest import Entry, digest
-from energyalign.experiments.train.position import Position
-from energyalign.experiments.train.tensor_header import refuse_long_header
+from energyalign.experiments.train.tensor_file import Entry, digest, refuse_long_header
 
 FORMAT = 2
 KEPT = 2  # the newest and the one before it, in case the newest gets damaged
@@ -26,22 +25,44 @@ _NAME = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
 Tensors = dict[str, torch.Tensor]
 
 
+@dataclass(frozen=True)
+class Position:
+    """Before batch number `batch` (from 0) of epoch number `epoch` (from 1), with the sums of this epoch so far."""
+
+    epoch: int = 1
+    batch: int = 0
+    loss_sum: float = 0.0
+    n_samples: int = 0
+
+    def after_batch(self, loss: float, n_samples: int) -> Position:
+        """One batch further."""
+        return Position(self.epoch, self.batch + 1, self.loss_sum + loss * n_samples, self.n_samples + n_samples)
+
+    def next_epoch(self) -> Position:
+        """At the start of the next epoch."""
+        return Position(self.epoch + 1)
+
+    @property
+    def mean_loss(self) -> float:
+        """Over the samples of this epoch so far; NaN before the first."""
+        return self.loss_sum / self.n_samples if self.n_samples else float("nan")
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """From what `asdict` gave; floats survive JSON exactly."""
+        whole = {name: values[name] for name in ("epoch", "batch", "n_samples")}
+        if not all(type(number) is int for number in whole.values()):
+            raise TypeError(f"{whole} are no whole numbers")
+        return cls(**whole, loss_sum=float(values["loss_sum"]))
+
+
 def save_checkpoint(
     folder: Path, position: Position, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, config: str,
     processes: int = 1,
 ) -> Path:  # fmt: skip
     """Write a checkpoint and drop all but the one before it.
 
-    Parameters
-    ----------
-    folder : Path
-    position : Position
-    model, optimizer
-        Whose values are saved.
-    config : str
-        The hash of the settings of the run: no other run will take the checkpoint.
-    processes : int
-        How many share the training.
+    `config` is the hash of the settings of the run: no other run will take the checkpoint. `processes` share it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,10 +70,11 @@ def save_checkpoint(
         raise EnergyAlignError(f"cannot make the folder {folder}: {error.strerror or error}.") from error
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"optimizer/{name}": value for name, value in _optimizer_tensors(optimizer)}
-    contiguous = {name: value.detach().to("cpu").contiguous() for name, value in tensors.items()}
-    about: dict[str, Any] = {"format": FORMAT, "config": config, "position": position.to_json()}
-    about["processes"] = processes
-    about["sha256"] = _digest(about, contiguous)
+    contiguous = _on_cpu(tensors)
+    about: dict[str, Any] = {
+        "format": FORMAT, "config": config, "position": asdict(position), "processes": processes
+    }  # fmt: skip
+    about["sha256"] = _digest(json.dumps(about, sort_keys=True), contiguous)
     path = folder / f"epoch-{position.epoch:05d}-batch-{position.batch:06d}.safetensors"
     with atomic_write(path, "wb") as stream:
         stream.write(save(contiguous, {"energyalign": json.dumps(about, sort_keys=True)}))
@@ -71,14 +93,7 @@ def drop_older(path: Path) -> None:
 
 
 class Checkpoint:
-    """A checkpoint that was read whole and found undamaged.
-
-    Parameters
-    ----------
-    path : Path
-    config : str
-        The hash of the settings of the run that it must be of.
-    """
+    """A checkpoint that was read whole and found undamaged, of a run whose settings have the hash `config`."""
 
     def __init__(self, path: Path, config: str) -> None:
         self.path = path
@@ -96,7 +111,7 @@ class Checkpoint:
                 f"checkpoint {path} has format {about['format']}, this version reads {FORMAT}: use the version of "
                 "energyalign that wrote it."
             )
-        if about.pop("sha256", None) != _digest(about, tensors):
+        if about.pop("sha256", None) != _digest(json.dumps(about, sort_keys=True), tensors):
             raise EnergyAlignError(f"checkpoint {path} is damaged: its contents do not match their checksum.")
         if about.get("config") != config:
             raise EnergyAlignError(f"checkpoint {path} is of a run with other settings than this one.")
@@ -167,18 +182,18 @@ def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors) -> No
                 restored[key] = torch.empty_like(parameter).copy_(value)
 
 
-def _digest(about: dict[str, Any], tensors: Tensors) -> str:
-    """Of the tensors and of what is said about them."""
-    return digest(
-        json.dumps(about, sort_keys=True),
-        (Entry(name, str(value.dtype), tuple(value.shape), _bytes(value)) for name, value in tensors.items()),
-    )
-
-
 def weights_sha256(network: torch.nn.Module) -> str:
     """Of all parameters and buffers of a network."""
-    tensors = {name: value.detach().to("cpu").contiguous() for name, value in network.state_dict().items()}
-    return digest("", (Entry(n, str(v.dtype), tuple(v.shape), _bytes(v)) for n, v in tensors.items()))
+    return _digest("", _on_cpu(network.state_dict()))
+
+
+def _on_cpu(tensors: Mapping[str, torch.Tensor]) -> Tensors:
+    return {name: value.detach().to("cpu").contiguous() for name, value in tensors.items()}
+
+
+def _digest(about: str, tensors: Tensors) -> str:
+    """Of the tensors and of what is said about them."""
+    return digest(about, (Entry(n, str(v.dtype), tuple(v.shape), _bytes(v)) for n, v in tensors.items()))
 
 
 def _bytes(tensor: torch.Tensor) -> bytes | memoryview:

@@ -12,10 +12,16 @@ import torch
 from lightning_fabric import Fabric
 
 from energyalign.core.errors import CannotGoOn, EnergyAlignError, some_of
-from energyalign.experiments.train.checkpoint import Checkpoint, drop_older, newest_checkpoint, save_checkpoint
-from energyalign.experiments.train.compiling import compiled, refuse_without_compiler
+from energyalign.experiments.nets.network import Network
+from energyalign.experiments.nets.registry import PATHS_ARE_NOT_COMPILED
+from energyalign.experiments.train.checkpoint import (
+    Checkpoint,
+    Position,
+    drop_older,
+    newest_checkpoint,
+    save_checkpoint,
+)
 from energyalign.experiments.train.interruption import Interrupted, Interruption
-from energyalign.experiments.train.position import Position
 from energyalign.experiments.train.randomness import seed_torch
 from energyalign.experiments.train.recipe import Recipe
 from energyalign.experiments.train.reporter import Reporter
@@ -75,19 +81,10 @@ class Training:
     """
 
     def __init__(
-        self,
-        fabric: Fabric,
-        network: torch.nn.Module,
-        *,
-        parameters: Iterable[Any] | None = None,
-        batches: EpochBatches,
-        loss: Loss,
-        recipe: Recipe,
-        run: RunDirectory,
-        seed: int,
-        reporter: Reporter,
+        self, fabric: Fabric, network: torch.nn.Module, *, parameters: Iterable[Any] | None = None,
+        batches: EpochBatches, loss: Loss, recipe: Recipe, run: RunDirectory, seed: int, reporter: Reporter,
         compile: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._fabric, self._network, self._batches, self._loss = fabric, network, batches, loss
         self._recipe, self._run, self._seed, self._reporter = recipe, run, seed, reporter
         self._compile = compile
@@ -236,3 +233,47 @@ def other_number(folder: Path, before: int, now: int) -> str:
         f"that are shared out otherwise give other weights. Start {before} again (--devices times --nodes), or give "
         "another --out."
     )
+
+
+@contextlib.contextmanager
+def compiled(network: torch.nn.Module) -> Iterator[None]:
+    """Whoever calls the network inside, or a wrapper of it, runs compiled code; afterwards it is as it was.
+
+    Compiled is the backbone, which takes nearly all of the time. Losses and heads get numbers that change from batch to
+    batch or from epoch to epoch, for each of which torch would compile anew.
+    """
+    parts = _parts(network)
+    for part in parts:
+        # Not dynamic: code for any size of batch would, once a smaller last batch has asked for it, serve all the
+        # others too, with other roundings than the code before it. A run that is resumed could not end the same.
+        part.forward = torch.compile(part.forward, dynamic=False)
+    try:
+        yield
+    finally:
+        for part in parts:
+            del part.forward
+        # It keeps code for eight sizes of batches, and beyond that compiles no more, silently: of many trainings in one
+        # process the later ones would not be what they are in a process that goes on with them.
+        torch.compiler.reset()
+
+
+def refuse_without_compiler(device: torch.device) -> None:
+    """Compile something small, as whatever is missing is told best before a training begins."""
+    try:
+        torch.compile(lambda numbers: 2.0 * numbers + 1.0, dynamic=False)(torch.zeros(2, device=device))
+    except Exception as error:  # of the many kinds that the parts of `torch.compile` have
+        reason = str(error).strip().split("\n")[0].rstrip(".")
+        raise EnergyAlignError(
+            f"torch.compile does not work here ({reason}): install a C++ compiler (on Debian: apt install g++) or name "
+            "one in the environment variable CXX, or leave out --compile."
+        ) from error
+
+
+def _parts(network: torch.nn.Module) -> list[torch.nn.Module]:
+    from energyalign.experiments.nets.bbn import TwoBranches
+    from energyalign.experiments.nets.random_paths import RandomPaths
+
+    backbone = network.backbone if isinstance(network, Network) else network
+    if isinstance(backbone, RandomPaths):
+        raise EnergyAlignError(PATHS_ARE_NOT_COMPILED)
+    return list(backbone.children()) if isinstance(backbone, TwoBranches) else [backbone]

@@ -1,16 +1,79 @@
-"""How a network is trained: optimiser, schedule, batch size, number of epochs."""
+"""How a network is trained: optimiser, schedule, batch size, number of epochs; and such settings as JSON.
+
+Epochs are counted from 1, as the papers do.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.train.schedule import Constant, Cosine, Schedule, Steps, WarmUp
 
 if TYPE_CHECKING:
     import torch
+
+
+class Schedule(Protocol):
+    """A factor on the base learning rate for every epoch."""
+
+    def factor(self, epoch: int, n_epochs: int) -> float:
+        """Of epoch 1, 2, ..., n_epochs."""
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """Linear from `start` to 1 over the first epochs; epoch number `epochs` is the first at full rate.
+
+    BBN starts from a third and LDAM from 0: ``start + (1 - start) * epoch / epochs``.
+    """
+
+    epochs: int
+    start: float = 0.0
+
+    def factor(self, epoch: int, n_epochs: int, of: int) -> float:
+        """1 once it is over; a run of `n_epochs` instead of `of` has a shorter or longer one."""
+        last = self.epochs if n_epochs == of else max(1, round(self.epochs * n_epochs / of))
+        return 1.0 if epoch >= last else self.start + (1.0 - self.start) * epoch / last
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Multiplied by `by` from each of these epochs on.
+
+    Milestones and warm-up are those of `of` epochs; a run of another length has them at the same parts of its way.
+    """
+
+    at: tuple[int, ...]
+    by: float
+    of: int
+    warm_up: WarmUp | None = None
+
+    def factor(self, epoch: int, n_epochs: int) -> float:
+        """The product of the steps taken so far, and of the warm-up."""
+        rescaled = (epoch - 1) * self.of / n_epochs + 1  # the first epoch is the first, however short the run
+        value: float = self.by ** sum(rescaled >= milestone for milestone in self.at)
+        return value if self.warm_up is None else value * self.warm_up.factor(epoch, n_epochs, self.of)
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """Half a cosine from 1 towards 0: ``(1 + cos(pi (epoch - 1) / n_epochs)) / 2``."""
+
+    def factor(self, epoch: int, n_epochs: int) -> float:
+        """1 in the first epoch, just above 0 in the last."""
+        return 0.5 * (1.0 + math.cos(math.pi * (epoch - 1) / n_epochs))
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The base rate throughout."""
+
+    def factor(self, epoch: int, n_epochs: int) -> float:  # noqa: ARG002
+        """Always 1."""
+        return 1.0
 
 
 class OptimizerRecipe(Protocol):
@@ -85,3 +148,32 @@ class Recipe:
 
 SETTINGS: tuple[type, ...] = (Recipe, SGD, Adam, Steps, Cosine, Constant, WarmUp)
 """All that a recipe may be made of, for reading it back from JSON."""
+
+
+def described(value: Any) -> Any:
+    """A dataclass as a dict with its ``kind``, nested ones too; tuples as lists; the rest as it is."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"kind": type(value).__name__} | {
+            item.name: described(getattr(value, item.name)) for item in fields(value)
+        }
+    if isinstance(value, (list, tuple)):
+        return [described(item) for item in value]
+    return value
+
+
+def restored(value: Any, kinds: Iterable[type]) -> Any:
+    """What `described` was given, from what it returned; `kinds` are the dataclasses that may occur."""
+    by_name = {kind.__name__: kind for kind in kinds}
+
+    def restore(value: Any) -> Any:
+        if isinstance(value, dict) and isinstance(value.get("kind"), str):
+            name = value["kind"]
+            if name not in by_name:
+                raise EnergyAlignError(f"unknown setting {name!r}; this version has {', '.join(sorted(by_name))}.")
+            try:
+                return by_name[name](**{key: restore(item) for key, item in value.items() if key != "kind"})
+            except TypeError as error:
+                raise EnergyAlignError(f"the settings of {name} are those of another version: {error}.") from error
+        return tuple(map(restore, value)) if isinstance(value, list) else value
+
+    return restore(value)

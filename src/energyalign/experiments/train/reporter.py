@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from energyalign.experiments.train.curves import Curves
-from energyalign.experiments.train.position import Position
-from energyalign.experiments.train.recipe import Recipe
+if TYPE_CHECKING:
+    from energyalign.experiments.train.checkpoint import Position
+    from energyalign.experiments.train.recipe import Recipe
 
 _TICK = 1e-6  # seconds; a clock may show the same time twice
 
@@ -42,14 +42,7 @@ class Reporter:
 class Narrator(Reporter):
     """Speaks to a person: a bar that moves if someone watches, a line for each epoch if not.
 
-    Parameters
-    ----------
-    title : str
-        What is being trained.
-    scalars : Path, optional
-        Folder for TensorBoard files.
-    stream : file
-        Where to write; the bar appears only if it is a terminal.
+    `scalars` is a folder for TensorBoard files; the bar appears only if `stream` is a terminal.
     """
 
     def __init__(self, title: str, scalars: Path | None = None, stream: TextIO | None = None) -> None:
@@ -131,16 +124,9 @@ class Narrator(Reporter):
 
 
 class Pace:
-    """How fast a training goes, and how long it will still take.
+    """How fast a training of `n_epochs` of `n_batches` goes, and how long it will still take.
 
     The clock starts when this is made: what an earlier process did of the run took none of this one's time.
-
-    Parameters
-    ----------
-    n_epochs, n_batches : int
-        Of the run, and of each epoch.
-    start : Position
-        Where the training begins or goes on.
     """
 
     def __init__(self, n_epochs: int, n_batches: int, start: Position) -> None:
@@ -169,6 +155,41 @@ class Pace:
         if done == 0:
             return None
         return (time.monotonic() - self._began) / done * (self.n_epochs * self._n_batches - self.batches_done)
+
+
+class Curves:
+    """A new file of TensorBoard events in a folder, after those of earlier processes; may raise `OSError`.
+
+    `torch.utils.tensorboard` writes from a thread of its own: a full disk then ends in a traceback that nobody catches.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        folder.mkdir(parents=True, exist_ok=True)
+        # TensorBoard reads the files in the order of their names: numbered, they do not depend on the clock.
+        numbers = [path.name.split(".")[3] for path in folder.glob("events.out.tfevents.*")]
+        number = 1 + max((int(name) for name in numbers if name.isdecimal()), default=0)
+        self._stream = (folder / f"events.out.tfevents.{number:010d}").open("xb")
+        self._writer = RecordWriter(self._stream)
+        self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """One point of each of these curves."""
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        points = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        self._write(Event(wall_time=time.time(), step=step, summary=Summary(value=points)))
+
+    def close(self) -> None:
+        """No more points."""
+        self._stream.close()
+
+    def _write(self, event: Any) -> None:
+        self._writer.write(event.SerializeToString())
+        self._stream.flush()
 
 
 def _bar(stream: TextIO) -> Any:

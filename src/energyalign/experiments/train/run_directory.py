@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock, Timeout
+
 from energyalign.core._io.atomic import atomic_write, is_leftover, remove_leftovers
 from energyalign.core._io.limited_text import read_lines, read_text
 from energyalign.core._io.strict_json import parse_json, read_json_file
-from energyalign.core.errors import EnergyAlignError, some_of
-from energyalign.experiments.train.lock import locked
+from energyalign.core.errors import EnergyAlignError, TryAgain, some_of
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -22,6 +24,7 @@ Json = dict[str, Any]
 
 _COMMANDS = "commands.txt"
 _CONFIG = "config.json"
+_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 _WRITTEN_BY_RUNS = (".json", ".jsonl", ".safetensors", ".txt")
 
 
@@ -30,13 +33,7 @@ class RunDirectory:
 
     Use `opened`, which also keeps other processes out.
 
-    Parameters
-    ----------
-    path : Path
-    writes : bool
-        Whether `write_json` and `write_rows` write: of the ranks of a distributed run, the first alone does.
-    was_there : bool
-        Whether an earlier process began it; of the ranks, the first alone knows.
+    Of the ranks of a distributed run, only the first `writes`, and only it knows whether the run `was_there` before.
     """
 
     def __init__(self, path: Path, *, writes: bool = True, was_there: bool = False) -> None:
@@ -100,39 +97,30 @@ class RunDirectory:
         if not path.exists():
             return []
         try:
-            rows = [self._row(path, number, line) for number, line in enumerate(read_lines(path), 1)]
-        except EnergyAlignError:
-            raise
+            lines = list(read_lines(path))
         except (OSError, ValueError) as error:
             raise EnergyAlignError(f"{path} cannot be read: {error}. Remove it to compute the rows again.") from error
+        rows = []
+        for number, line in enumerate(lines, 1):
+            try:
+                rows.append(parse_json(line))
+            except ValueError as error:
+                reason = getattr(error, "msg", error)  # without a line number of its own
+                raise _bad_line(path, number, f"cannot be read: {reason}") from error
+            if not isinstance(rows[-1], dict):
+                raise _bad_line(path, number, "does not hold a JSON object")
         for number, row in enumerate(rows, 1):
             stated = row.pop("sha256", None)
             if stated is None:
-                raise EnergyAlignError(
-                    f"{path}, line {number}, has no hash, so energyalign did not write it. Remove the file to compute "
-                    "the rows again."
-                )
+                raise _bad_line(path, number, "has no hash, so energyalign did not write it")
             if stated != _sha256(row):
-                raise EnergyAlignError(
-                    f"{path}, line {number}, was changed after it was written: it does not have the hash it states. "
-                    "Remove the file to compute the rows again."
-                )
+                problem = "was changed after it was written: it does not have the hash it states"
+                raise _bad_line(path, number, problem)
         return rows
 
-    @staticmethod
-    def _row(path: Path, number: int, line: str) -> Json:
-        try:
-            row = parse_json(line)
-        except ValueError as error:
-            reason = getattr(error, "msg", error)  # without a line number of its own
-            raise EnergyAlignError(
-                f"{path}, line {number}, cannot be read: {reason}. Remove the file to compute the rows again."
-            ) from error
-        if not isinstance(row, dict):
-            raise EnergyAlignError(
-                f"{path}, line {number}, does not hold a JSON object. Remove the file to compute the rows again."
-            )
-        return row
+
+def _bad_line(path: Path, number: int, problem: str) -> EnergyAlignError:
+    return EnergyAlignError(f"{path}, line {number}, {problem}. Remove the file to compute the rows again.")
 
 
 @contextlib.contextmanager
@@ -169,6 +157,35 @@ def opened(path: Path, config: Json, fabric: Fabric | None = None) -> Iterator[R
         if told is not None:
             raise EnergyAlignError(told)
         yield RunDirectory(path, writes=first, was_there=was_there)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes out of a folder, which is made if need be.
+
+    The operating system holds the lock, so it dies with its holder. Forked processes, such as readers of images that
+    outlive a killed holder, do not keep it.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnergyAlignError(f"cannot use the folder {path}: {error.strerror or error}.") from error
+    # Without fallback_to_soft=False, a file system without locks would get a marker file that outlives its holder.
+    lock = FileLock(path / ".lock", blocking=False, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise TryAgain(f"{path} is in use by another process: wait for it, or give another --out.") from error
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise EnergyAlignError(f"cannot use the folder {path}: {error.strerror or error}.") from error
+        raise EnergyAlignError(
+            f"{path} cannot be locked: {error.strerror or error}. Give an --out on a file system that has locks."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _claim(run: RunDirectory, config: Json) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +15,12 @@ from safetensors.numpy import save
 
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.train.digest import Entry, digest
-from energyalign.experiments.train.tensor_header import refuse_long_header
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 _CHECKSUM = "sha256"
 _REMEDY = "Remove it and run the command that made it again."
+_MAX_HEADER = 16 * 2**20  # some 100,000 tensors; the largest network here has a thousand
 
 
 def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -47,3 +48,32 @@ def load_arrays(path: Path) -> Arrays:
 
 def _digest(arrays: Arrays) -> str:
     return digest("", (Entry(name, array.dtype.str, array.shape, array.data) for name, array in arrays.items()))
+
+
+class Entry(NamedTuple):
+    """One array: its bytes and what gives them a meaning."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes | memoryview
+
+
+def digest(about: str, entries: Iterable[Entry]) -> str:
+    """SHA-256 of names, types, shapes and bytes, whatever their order, so that no change goes unseen."""
+    total = hashlib.sha256(about.encode())
+    for entry in sorted(entries):
+        total.update(f"{entry.name} {entry.dtype} {entry.shape}\n".encode())
+        total.update(entry.data)
+    return total.hexdigest()
+
+
+def refuse_long_header(path: str | os.PathLike[str]) -> None:
+    """Raise `ValueError` if the file says that its header is longer than an honest one could be, or than the file."""
+    with Path(path).open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        size = os.fstat(stream.fileno()).st_size
+    if length > _MAX_HEADER:
+        raise ValueError(f"it states a header of {length:,} bytes, and more than {_MAX_HEADER:,} are not read")
+    if 8 + length > size:
+        raise ValueError(f"it states a header of {length:,} bytes, but has only {size:,} in all")

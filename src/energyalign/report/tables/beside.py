@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE
-from energyalign.experiments.train.describe import described
+from energyalign.experiments.train.recipe import described
 from energyalign.report.tables.best import with_best
 from energyalign.report.tables.evidence import first_plan
 from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable

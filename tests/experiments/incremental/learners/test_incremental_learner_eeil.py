@@ -18,8 +18,7 @@ from energyalign.experiments.incremental.herding import herding_order
 from energyalign.experiments.incremental.learners.eeil import EEIL, balanced_places, in_turns, stages
 from energyalign.experiments.incremental.step import Step
 from energyalign.experiments.nets.network import Network, make_network
-from energyalign.experiments.train.recipe import SGD, Recipe
-from energyalign.experiments.train.schedule import Steps
+from energyalign.experiments.train.recipe import SGD, Recipe, Steps
 
 COUNTS, SIZES = (3, 2, 3, 8, 6), (2, 1, 2)
 

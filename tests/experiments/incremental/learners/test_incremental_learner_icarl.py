@@ -13,8 +13,7 @@ from tiny_step import tiny_step
 from energyalign.experiments.incremental.learners import find_learner
 from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.experiments.losses.sigmoid_distillation import sigmoid_distillation
-from energyalign.experiments.train.recipe import SGD, Adam, Recipe
-from energyalign.experiments.train.schedule import Cosine
+from energyalign.experiments.train.recipe import SGD, Adam, Cosine, Recipe
 
 
 @pytest.mark.parametrize("name", ["icarl", "lwf"])

@@ -24,9 +24,8 @@ from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.nets.random_paths import RandomPaths
 from energyalign.experiments.train.interruption import Interrupted
-from energyalign.experiments.train.recipe import Adam, Recipe
+from energyalign.experiments.train.recipe import Adam, Constant, Recipe
 from energyalign.experiments.train.reporter import Reporter
-from energyalign.experiments.train.schedule import Constant
 
 
 class FakeStep:

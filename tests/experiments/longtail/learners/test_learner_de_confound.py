@@ -15,7 +15,7 @@ from energyalign.experiments.longtail.learners import find_learner
 from energyalign.experiments.longtail.learners.de_confound import DeConfound
 from energyalign.experiments.longtail.methods import METHODS
 from energyalign.experiments.longtail.presets import PRESETS
-from energyalign.experiments.nets.causal_norm import CausalNormHead
+from energyalign.experiments.nets.heads import CausalNormHead
 
 
 @pytest.mark.parametrize("row", ["de-confound", "de-confound-tde"])

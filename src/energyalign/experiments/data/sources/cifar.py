@@ -11,17 +11,34 @@ import torch
 
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.experiments.data.download import Published, unpack
+from energyalign.experiments.data.file_images import into_memory
 from energyalign.experiments.data.images import ImageSet, MemoryImages
-from energyalign.experiments.data.in_memory import into_memory
 from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
-from energyalign.experiments.data.sources.base import Source, first_with
-from energyalign.experiments.data.sources.cifar_names import CIFAR10_NAMES, CIFAR100_NAMES
-from energyalign.experiments.data.sources.class_folders import class_folders_in, read_class_folders
+from energyalign.experiments.data.sources import Source, first_with
+from energyalign.experiments.data.sources.folder import class_folders_in, read_class_folders
 
 _SITE = "https://www.cs.toronto.edu/~kriz"
 _PIXELS = 3 * 32 * 32
 # Of CIFAR-10, and used for both sets in LDAM, BBN, De-confound and MiSLAS.
 PREPARATION = SmallPreparation(Normalisation((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)))
+
+# By class number: both sets number their classes in alphabetical order.
+# fmt: off
+_CIFAR10_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+_CIFAR100_NAMES = (
+    "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle", "bottle", "bowl", "boy",
+    "bridge", "bus", "butterfly", "camel", "can", "castle", "caterpillar", "cattle", "chair", "chimpanzee", "clock",
+    "cloud", "cockroach", "couch", "crab", "crocodile", "cup", "dinosaur", "dolphin", "elephant", "flatfish",
+    "forest", "fox", "girl", "hamster", "house", "kangaroo", "keyboard", "lamp", "lawn_mower", "leopard", "lion",
+    "lizard", "lobster", "man", "maple_tree", "motorcycle", "mountain", "mouse", "mushroom", "oak_tree", "orange",
+    "orchid", "otter", "palm_tree", "pear", "pickup_truck", "pine_tree", "plain", "plate", "poppy", "porcupine",
+    "possum", "rabbit", "raccoon", "ray", "road", "rocket", "rose", "sea", "seal", "shark", "shrew", "skunk",
+    "skyscraper", "snail", "snake", "spider", "squirrel", "streetcar", "sunflower", "sweet_pepper", "table", "tank",
+    "telephone", "television", "tiger", "tractor", "train", "trout", "tulip", "turtle", "wardrobe", "whale",
+    "willow_tree", "wolf", "woman", "worm",
+)
+# fmt: on
 
 
 @dataclass(frozen=True)
@@ -44,7 +61,7 @@ CIFAR10 = CifarLayout(
     {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)},
     {"train": 10_000, "test": 10_000},
     1,
-    CIFAR10_NAMES,
+    _CIFAR10_NAMES,
     Published(f"{_SITE}/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),
 )
 CIFAR100 = CifarLayout(
@@ -53,7 +70,7 @@ CIFAR100 = CifarLayout(
     {"train": ("train.bin",), "test": ("test.bin",)},
     {"train": 50_000, "test": 10_000},
     2,
-    CIFAR100_NAMES,
+    _CIFAR100_NAMES,
     Published(f"{_SITE}/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),
 )
 

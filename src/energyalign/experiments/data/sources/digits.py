@@ -10,7 +10,7 @@ import torch
 
 from energyalign.experiments.data.images import ImageSet, MemoryImages
 from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
-from energyalign.experiments.data.sources.base import Source
+from energyalign.experiments.data.sources import Source
 
 TEST_PER_CLASS = 50
 _SPLIT_SEED = 2021  # of the split alone, so that no run sees another run's test images; also that of the demo
@@ -26,6 +26,9 @@ class Digits(Source):
 
     name = "digits"
     how_to_get = "It is part of scikit-learn."
+
+    def __init__(self, _data_root: Path | None = None) -> None:
+        """It is the same wherever the data root is."""
 
     def files(self, split: str) -> Sequence[Path]:  # noqa: ARG002
         """None: they come with scikit-learn."""
@@ -48,8 +51,3 @@ class Digits(Source):
             tuple(str(k) for k in range(10)),
             SmallPreparation(Normalisation((0.3053,), (0.3760,)), padding=1, flip=False),
         )
-
-
-def digits(_data_root: Path) -> Digits:
-    """The set of scikit-learn, wherever the data root is."""
-    return Digits()

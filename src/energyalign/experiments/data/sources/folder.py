@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from energyalign.core.errors import EnergyAlignError, some_of
-from energyalign.experiments.data.file_images import FileImages
+from energyalign.experiments.data.file_images import DiskFiles, FileImages, into_memory_if_small
 from energyalign.experiments.data.images import ImageSet
-from energyalign.experiments.data.in_memory import into_memory_if_small
-from energyalign.experiments.data.sources.base import Source
-from energyalign.experiments.data.sources.class_folders import class_folders_in, read_class_folders
+from energyalign.experiments.data.preparation import IMAGENET
+from energyalign.experiments.data.sources import Source
 
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".gif")
 _SPLIT_NAMES = ("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval")
 _SPLIT_SEED = 0  # of the split alone: every run on this folder has the same test images
 
@@ -85,3 +86,74 @@ def _part(images: FileImages, split: str) -> FileImages:
             f"one each: {some_of(too_small)}. Add images, or split it yourself into train/ and test/."
         )
     return images.subset(np.sort(np.concatenate(chosen)))
+
+
+def read_class_folders(folder: Path, name: str, class_names: tuple[str, ...] | None = None) -> FileImages:
+    """The images below `folder`, classes and files in the order of their names.
+
+    `class_names` are the classes of the training split, for a test split: it may leave some out, but not add any.
+    """
+    found = class_folders_in(folder)
+    if len(found) < 2 and class_names is None:
+        raise EnergyAlignError(
+            f"{name}: {folder} has {len(found)} class folders, but a classifier needs at least 2: put the images of "
+            "every class into a folder that is named after it."
+        )
+    names = found if class_names is None else class_names
+    unknown = [one for one in found if one not in names]
+    if unknown:
+        raise EnergyAlignError(
+            f"{name}: {folder} has classes that the training folder does not have: {some_of(unknown)}. Take their "
+            "folders out, or get their training images."
+        )
+    files = {one: _images_below(folder, one) for one in found}
+    empty = [one for one, paths in files.items() if not paths]
+    if empty:
+        raise EnergyAlignError(
+            f"{name}: these class folders in {folder} have no images ({', '.join(EXTENSIONS)}): {some_of(empty)}. "
+            "Fill them or remove them."
+        )
+    number = {one: k for k, one in enumerate(names)}
+    labels = [number[one] for one, paths in files.items() for _ in paths]
+    paths = tuple(path for members in files.values() for path in members)
+    if not paths:
+        raise EnergyAlignError(f"{name}: there are no class folders in {folder}.")
+    return FileImages(
+        name,
+        DiskFiles(folder, paths),
+        np.arange(len(paths)),
+        np.array(labels, dtype=np.int64),
+        names,
+        IMAGENET,
+    )
+
+
+def class_folders_in(folder: Path) -> tuple[str, ...]:
+    """The names of the folders in a folder, hidden ones left out; none if it is no folder."""
+    if not folder.is_dir():
+        return ()
+    return tuple(sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != "."))
+
+
+def _identity(folder: str | Path) -> tuple[int, int]:
+    """The same for a folder and for all links to it."""
+    status = os.stat(folder)
+    return status.st_dev, status.st_ino
+
+
+def _images_below(folder: Path, class_name: str) -> list[str]:
+    paths = []
+    top = folder / class_name
+    # Folders that were seen, and those that this one is in: a link to one of these would lead round in circles, and on
+    # the way to the images of the other classes.
+    outside = [*top.resolve().parents, folder.resolve(), *folder.resolve().parents]
+    seen = {_identity(one) for one in outside}
+    for where, folders, names in os.walk(top, followlinks=True):
+        if _identity(where) in seen:
+            folders.clear()
+            continue
+        seen.add(_identity(where))
+        folders.sort()  # so that of two links to one folder the same one is followed everywhere
+        # Hidden files are notes of a file system (._a.jpg, .DS_Store), not images.
+        paths += [Path(where, name) for name in names if name[0] != "." and name.lower().endswith(EXTENSIONS)]
+    return sorted(str(path.relative_to(folder)) for path in paths)

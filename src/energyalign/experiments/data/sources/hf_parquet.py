@@ -13,11 +13,10 @@ import numpy as np
 from energyalign.core._io.strict_json import parse_json
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError, some_of
-from energyalign.experiments.data.file_images import FileImages
+from energyalign.experiments.data.file_images import FileImages, into_memory_if_small
 from energyalign.experiments.data.images import ImageSet
-from energyalign.experiments.data.in_memory import into_memory_if_small
-from energyalign.experiments.data.preparation import IMAGENET_MEAN, IMAGENET_STD, LargePreparation, Normalisation
-from energyalign.experiments.data.sources.base import Source
+from energyalign.experiments.data.preparation import IMAGENET
+from energyalign.experiments.data.sources import Source
 from energyalign.experiments.data.verify import check_no_gap
 from energyalign.files.checks import reading, refuse_bomb
 from energyalign.files.parquet import import_pyarrow
@@ -83,7 +82,7 @@ class HuggingFaceParquet(Source):
             np.arange(len(labels)),
             labels,
             names,
-            LargePreparation(Normalisation(IMAGENET_MEAN, IMAGENET_STD)),
+            IMAGENET,
         )
 
 

@@ -11,16 +11,14 @@ import numpy as np
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.experiments.data.file_images import DiskFiles, FileImages
 from energyalign.experiments.data.images import ImageSet
-from energyalign.experiments.data.preparation import IMAGENET_MEAN, IMAGENET_STD, LargePreparation, Normalisation
-from energyalign.experiments.data.sources.base import Source, first_with
-from energyalign.experiments.data.sources.class_folders import EXTENSIONS, class_folders_in, read_class_folders
+from energyalign.experiments.data.preparation import IMAGENET
+from energyalign.experiments.data.sources import Source, first_with
+from energyalign.experiments.data.sources.folder import EXTENSIONS, class_folders_in, read_class_folders
 from energyalign.experiments.data.sources.lists import read_list
 
 _FOLDERS = ("imagenet", "ImageNet", "ILSVRC2012")
 _LISTS = ("val.txt", "ILSVRC2012_val.txt")
 _WORDNET_ID = re.compile("n[0-9]{8}")
-# The protocols of class-incremental learning name a random crop and a flip, and no change of colours.
-_PREPARATION = LargePreparation(Normalisation(IMAGENET_MEAN, IMAGENET_STD))
 
 
 class ImageNet(Source):
@@ -105,7 +103,7 @@ class ImageNet(Source):
                 f"classes. List the images of these alone, and number them 0..{len(class_names) - 1} in alphabetical "
                 f"order; or sort these images into folders {self._val}/WNID."
             )
-        return FileImages(name, DiskFiles(self._val, paths), np.arange(len(paths)), labels, class_names, _PREPARATION)
+        return FileImages(name, DiskFiles(self._val, paths), np.arange(len(paths)), labels, class_names, IMAGENET)
 
     def _refuse_loose_images(self) -> None:
         """A script that sorts the images into folders and is stopped half-way leaves the others of them there."""

@@ -10,11 +10,10 @@ import numpy as np
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.file_images import DiskFiles, FileImages
 from energyalign.experiments.data.images import ImageSet
-from energyalign.experiments.data.preparation import IMAGENET_MEAN, IMAGENET_STD, LargePreparation, Normalisation
-from energyalign.experiments.data.sources.base import Source, first_with
+from energyalign.experiments.data.preparation import IMAGENET, LargePreparation, Normalisation
+from energyalign.experiments.data.sources import Source, first_with
 from energyalign.experiments.data.verify import check_no_gap
 
-_IMAGENET = LargePreparation(Normalisation(IMAGENET_MEAN, IMAGENET_STD))
 _INATURALIST = LargePreparation(Normalisation((0.466, 0.471, 0.380), (0.195, 0.194, 0.192)))
 
 
@@ -104,7 +103,7 @@ def imagenet_lt(data_root: Path) -> Source:
         "imagenet-lt",
         first_with([data_root, data_root / "ImageNet_LT"], lists["train"]),
         lists,
-        _IMAGENET,
+        IMAGENET,
         "The lists ImageNet_LT_train.txt, ImageNet_LT_val.txt and ImageNet_LT_test.txt are published with the code of "
         "OLTR (Liu et al. 2019) and of Decoupling (facebookresearch/classifier-balancing on GitHub). The images are "
         "those of ILSVRC 2012, from image-net.org after registration: unpack ILSVRC2012_img_train.tar and "
@@ -137,7 +136,7 @@ def any_lists(path: Path) -> Source:
         f"lists:{path}",
         path,
         {split: f"{split}.txt" for split in splits},
-        LargePreparation(Normalisation(IMAGENET_MEAN, IMAGENET_STD)),
+        IMAGENET,
         f"Write {path}/train.txt and {path}/test.txt, with one image a line: its path below {path}, a space, its class "
         "number from 0.",
     )

@@ -9,8 +9,7 @@ import numpy as np
 
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.data.order import Order
-from energyalign.experiments.data.seeds import ORDER, generator
+from energyalign.experiments.data.order import ORDER, Order, generator
 from energyalign.experiments.incremental.learners.fine_tuning import FineTuning
 from energyalign.experiments.incremental.selection import herded_lists
 from energyalign.experiments.train.recipe import Recipe

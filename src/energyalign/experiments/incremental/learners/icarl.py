@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from energyalign.experiments.incremental.learners.fine_tuning import FineTuning
-from energyalign.experiments.train.recipe import SGD, Recipe
-from energyalign.experiments.train.schedule import Steps
+from energyalign.experiments.train.recipe import SGD, Recipe, Steps
 
 if TYPE_CHECKING:
     import torch

@@ -13,8 +13,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.metrics import ClassScores
 from energyalign.experiments.incremental.learners.fine_tuning import FineTuning
 from energyalign.experiments.incremental.selection import random_lists
-from energyalign.experiments.train.recipe import Adam, Recipe
-from energyalign.experiments.train.schedule import Steps
+from energyalign.experiments.train.recipe import Adam, Recipe, Steps
 
 if TYPE_CHECKING:
     import torch

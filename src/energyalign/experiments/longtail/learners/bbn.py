@@ -11,7 +11,7 @@ from energyalign.experiments.train.recipe import SGD, Recipe
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.data.paired_loader import Pair
+    from energyalign.experiments.data.loader import Pair
     from energyalign.experiments.engine.preset import Preset
     from energyalign.experiments.longtail.setting import Setting
     from energyalign.experiments.nets.network import Network
@@ -58,15 +58,15 @@ class Bbn(CrossEntropy):
 
     def network(self, setting: Setting) -> Network:
         """One whose branches can see a batch each."""
-        from energyalign.experiments.nets.bbn_network import BbnNetwork
+        from energyalign.experiments.nets.bbn import BbnNetwork
 
         made = super().network(setting)
         return BbnNetwork(made.backbone, made.head)
 
     def batches(self, setting: Setting) -> EpochBatches:
         """Pairs of a batch of the data as they are and one of reversed classes, augmented each on its own."""
-        from energyalign.experiments.data.paired_loader import PairedLoader
-        from energyalign.experiments.data.samplers import reversed_classes
+        from energyalign.experiments.data.loader import PairedLoader
+        from energyalign.experiments.data.order import reversed_classes
 
         reverse = reversed_classes(setting.train.labels, setting.seed("reversed"))
         return PairedLoader(setting.loader(), setting.loader(order=reverse, purpose="reversed"))

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from energyalign.core.arrays import Ints
-from energyalign.experiments.data.order import shuffled
-from energyalign.experiments.data.samplers import class_balanced
+from energyalign.experiments.data.order import class_balanced, shuffled
 from energyalign.experiments.longtail.learners.deferred import Deferred
 
 if TYPE_CHECKING:

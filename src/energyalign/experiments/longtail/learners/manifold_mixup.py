@@ -33,7 +33,7 @@ class ManifoldMixup(CrossEntropy):
 
     def network(self, setting: Setting) -> Network:
         """The usual one, able to mix."""
-        from energyalign.experiments.nets.mixing import MixingNetwork
+        from energyalign.experiments.nets.network import MixingNetwork
 
         plain = super().network(setting)
         return MixingNetwork(plain.backbone, plain.head)

@@ -35,12 +35,12 @@ class Mixup(CrossEntropy):
 
     def loss(self, setting: Setting) -> Loss:
         """Cross-entropy on mixed images, with the labels of both."""
-        from energyalign.experiments.losses.mixup import draw_mixture, mixed, mixed_cross_entropy
+        from energyalign.experiments.losses.mixup import draw_mixture, mixed_cross_entropy
 
         alpha = self.photograph_alpha if of_photographs(setting) else self.alpha
 
         def loss(model: torch.nn.Module, batch: Any, _epoch: int) -> torch.Tensor:
             mixture = draw_mixture(len(batch.labels), alpha, batch.labels.device)
-            return mixed_cross_entropy(model(mixed(batch.images, mixture)), batch.labels, mixture)
+            return mixed_cross_entropy(model(mixture.mix(batch.images)), batch.labels, mixture)
 
         return loss

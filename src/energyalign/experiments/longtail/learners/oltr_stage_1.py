@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from energyalign.experiments.longtail.learners.cross_entropy import CrossEntropy
-from energyalign.experiments.train.recipe import Recipe
-from energyalign.experiments.train.schedule import Steps
+from energyalign.experiments.train.recipe import Recipe, Steps
 
 if TYPE_CHECKING:
     from energyalign.experiments.engine.preset import Preset

@@ -1,0 +1,173 @@
+"""Runs as processes of this machine; run as a program, what each of them goes through."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from energyalign.core.errors import EnergyAlignError, TryAgain
+
+
+class Outcome(NamedTuple):
+    """How a process ended."""
+
+    code: int | None
+    """None if it was lost: killed, or its machine is gone. It left a checkpoint, and can go on."""
+    reason: str = ""
+    """Why it was lost or failed, if its log does not say."""
+
+
+class Started(Protocol):
+    """A process that was started, here or elsewhere."""
+
+    def outcome(self) -> Outcome | None:
+        """How it ended, or None while it has not."""
+
+    def stop(self) -> None:
+        """Ask it to save and end."""
+
+
+class Engine(Protocol):
+    """What runs the processes of a sweep: this machine, or a cluster."""
+
+    @property
+    def jobs(self) -> int:
+        """How many have room at once; on a cluster, whose machines come and go, at this moment."""
+
+    def start(self, program: Sequence[str], log: Path) -> Started:
+        """Start it; what it prints is added to the log."""
+
+
+class LocalEngine:
+    """So many processes at once, each with threads and GPUs of its own.
+
+    Parameters
+    ----------
+    jobs : int
+    cpus : int
+        Threads of each. They are fixed, because the bits of a result may depend on them, and must not on `jobs`.
+    gpus : int
+        Devices of each; 0 leaves the choice to the run.
+    """
+
+    def __init__(self, jobs: int, *, cpus: int = 1, gpus: int = 0) -> None:
+        self.jobs = jobs
+        self._environment = dict(os.environ) | threads(cpus)
+        self._gpus = gpus
+        self._free = list(range(jobs))
+
+    def start(self, program: Sequence[str], log: Path) -> Started:
+        """Start it in the first free place."""
+        slot = self._free.pop(0)
+        environment = self._environment | visible_gpus(slot, self._gpus)
+        try:
+            return _Slotted(slot, self._free, program, log, environment)
+        except BaseException:
+            self._free.insert(0, slot)
+            raise
+
+
+class TiedProcess:
+    """``python -m MODULE ARGUMENT...`` in a session of its own, so that a terminal's Ctrl-C reaches it only through us.
+
+    It ends with the process that started it: a run that outlived its sweep would hold the lock of its run directory
+    against the one that comes to complete it. So it runs through `main` below, and standard input is a pipe that stays
+    open as long as the starting process lives. `program` is a module and its arguments; what it prints is added to the
+    log.
+    """
+
+    def __init__(self, program: Sequence[str], log: Path, folder: Path, environment: Mapping[str, str]) -> None:
+        if not hasattr(os, "killpg"):
+            raise EnergyAlignError(
+                "a sweep needs process groups, which Windows does not have: use Linux, macOS or WSL, or start the runs "
+                "of the plan one by one."
+            )
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("ab") as stream:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "energyalign.experiments.sweep.processes", *program],
+                    cwd=folder, env=dict(environment), stdin=subprocess.PIPE, stdout=stream, stderr=stream,
+                    start_new_session=True,
+                )  # fmt: skip
+        except OSError as error:
+            raise EnergyAlignError(f"cannot start a run that writes to {log}: {error}.") from error
+
+    def outcome(self) -> Outcome | None:
+        """How it ended, or None while it has not."""
+        code = self._process.poll()
+        if code is None:
+            return None
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if code == TryAgain.exit_code:  # a process that shares the run was killed, or another one holds the folder
+            return Outcome(None)
+        number = -code if code < 0 else code - 128  # killed outright, or stopped and saved
+        if code < 0 or number in (signal.SIGINT, signal.SIGTERM):
+            return Outcome(None, f"its process was ended by {_named(number)}")
+        return Outcome(code)
+
+    def stop(self) -> None:
+        """Ask it to save and end."""
+        self._process.terminate()
+
+
+class _Slotted(TiedProcess):
+    """Gives its place back when it has ended."""
+
+    def __init__(self, slot: int, free: list[int], program: Sequence[str], log: Path, env: Mapping[str, str]) -> None:
+        super().__init__(program, log, Path.cwd(), env)
+        self._slot, self._free = slot, free
+
+    def outcome(self) -> Outcome | None:
+        """How it ended, or None while it has not."""
+        outcome = super().outcome()
+        if outcome is not None:
+            self._free.append(self._slot)
+            self._free.sort()
+        return outcome
+
+
+def threads(cpus: int) -> dict[str, str]:
+    """The environment of a process that shall use so many threads."""
+    return {"OMP_NUM_THREADS": str(cpus)}
+
+
+def visible_gpus(slot: int, gpus: int, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment of the process in this place: of the GPUs that we were given, those that are its own."""
+    if gpus == 0:
+        return {}
+    own = range(slot * gpus, (slot + 1) * gpus)
+    ours = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(ours[i] if i < len(ours) else str(i) for i in own)}
+
+
+def _named(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # those for real-time use have none
+        return f"signal {number}"
+
+
+def _die_with_parent() -> None:
+    while os.read(0, 4096):
+        pass
+    os.killpg(0, signal.SIGKILL)  # with the processes that share the run; it leads a group of its own
+
+
+def main() -> None:
+    """Run a module as ``python -m`` does, but never longer than the process that started it."""
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
