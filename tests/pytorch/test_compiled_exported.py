@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from energyalign.pytorch import AlignedModel, align
-from energyalign.pytorch.unwrap import plain_network
+from energyalign.pytorch.inference import plain_network
 
 COUNTS = [100, 40, 10, 4]
 SHIFTS = np.log(4.0 / np.array(COUNTS))  # logit adjustment, the rarest class left alone

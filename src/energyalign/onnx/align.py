@@ -11,14 +11,12 @@ import numpy.typing as npt
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
-from energyalign.onnx.choosing import find_logits, walks_from_outputs
 from energyalign.onnx.edits import Edit, possible_edits
 from energyalign.onnx.graph import Graph
-from energyalign.onnx.logits import Logits
-from energyalign.onnx.model_file import read_model, refuse_output, write_model
+from energyalign.onnx.logits import Logits, find_logits, walks_from_outputs
+from energyalign.onnx.model_file import read_model, refuse_aligned, refuse_output, stamp, write_model
 from energyalign.onnx.probes import Probes, given_probe, random_probes
 from energyalign.onnx.runtime import CannotRun, Session
-from energyalign.onnx.stamp import refuse_aligned, stamp
 from energyalign.onnx.verify import NotAligned, verify
 from energyalign.onnx.walk import Walk
 

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from energyalign.pytorch.align import align
-from energyalign.pytorch.aligned_model import AlignedModel
-from energyalign.pytorch.fold import NotFolded, fold_shifts
+from energyalign.pytorch.fold import AlignedModel, NotFolded, fold_shifts
 
 if TYPE_CHECKING:
     from energyalign.pytorch.balanced import balanced_evidence

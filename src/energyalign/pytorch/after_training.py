@@ -21,8 +21,8 @@ from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.pytorch.collect import collect_evidence
 from energyalign.pytorch.fold import fold_or_wrap
+from energyalign.pytorch.inference import plain_network
 from energyalign.pytorch.label_counts import LabelCounter
-from energyalign.pytorch.unwrap import plain_network
 
 
 class AfterTraining:

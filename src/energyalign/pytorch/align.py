@@ -14,7 +14,7 @@ from energyalign.core.fitting import fit_shifts
 from energyalign.core.sharing import SharingChoice
 from energyalign.pytorch.collect import collect_evidence
 from energyalign.pytorch.fold import fold_or_wrap, refuse_aligned
-from energyalign.pytorch.unwrap import plain_network
+from energyalign.pytorch.inference import plain_network
 
 
 def align(

@@ -1,4 +1,4 @@
-"""Shifts into the bias of the head: the same network, nothing more to compute."""
+"""Shifts into the bias of the head, the same network with nothing more to compute; or a wrapper where that fails."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import torch
 from energyalign.core.arrays import Floats
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
-from energyalign.pytorch.aligned_model import AlignedModel
 from energyalign.pytorch.batches import Batch, device_of, open_batch
 from energyalign.pytorch.heads import can_take_bias, find_heads
-from energyalign.pytorch.inference import undisturbed
-from energyalign.pytorch.outputs import flat_logits, logits_of
-from energyalign.pytorch.unwrap import plain_network
+from energyalign.pytorch.inference import plain_network, undisturbed
+from energyalign.pytorch.outputs import flat_logits, logits_of, with_logits
 
 _FAR = 1000.0
 
@@ -190,3 +188,30 @@ def _new_bias(head: torch.nn.Module, old: torch.Tensor | None, added: Floats) ->
     if old is not None:
         total = total + old.double().cpu()
     return total.to(dtype=reference.dtype, device=reference.device)
+
+
+class AlignedModel(torch.nn.Module):  # type: ignore[misc]
+    """A model whose logits come out with the shifts added.
+
+    An ordinary module: the shifts are a buffer, so that `state_dict`, `.to` and export take them along.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    shifts : Shifts
+    """
+
+    shifts: torch.Tensor
+
+    def __init__(self, model: torch.nn.Module, shifts: Shifts) -> None:
+        super().__init__()
+        self.model = model
+        # In float32 even if the model is not: its head may be finer than its body, and is rounded once.
+        self.register_buffer("shifts", torch.tensor(shifts.values, dtype=torch.float32, device=device_of(model)))
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """What the model returns, with corrected logits."""
+        output = self.model(*inputs, **named)
+        logits = logits_of(output)
+        shifts = self.shifts.to(logits.dtype)
+        return with_logits(output, logits + (shifts[:, None, None] if logits.ndim == 4 else shifts))

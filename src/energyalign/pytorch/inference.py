@@ -1,4 +1,4 @@
-"""Running a user's model without leaving a trace on it."""
+"""Running a user's model without leaving a trace on it, and the network inside its wrappers."""
 
 from __future__ import annotations
 
@@ -33,3 +33,14 @@ def _evaluate(model: torch.nn.Module) -> None:
     except NotImplementedError:
         for module in model.modules():
             module.training = False
+
+
+def plain_network(model: torch.nn.Module) -> torch.nn.Module:
+    """The module that holds the parameters: without `torch.compile`, `DataParallel`, `DistributedDataParallel`."""
+    while True:
+        if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            model = model.module
+        elif isinstance(getattr(model, "_orig_mod", None), torch.nn.Module):  # importing torch._dynamo takes a second
+            model = model._orig_mod
+        else:
+            return model
