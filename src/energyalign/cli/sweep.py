@@ -116,8 +116,7 @@ def _complete(arguments: argparse.Namespace, runs: list[PlannedRun], out: Path) 
         completion = Completion(
             out, runs, engine, program=("energyalign.cli.main",), retries=arguments.retries, watcher=overview.show
         )
-        completion.finish()
-        return completion.record.errors()
+        return completion.finish()
 
 
 def _print_plan(runs: list[PlannedRun], out: Path) -> None:

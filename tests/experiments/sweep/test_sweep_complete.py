@@ -28,13 +28,14 @@ def _program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HELPERS), os.environ.get("PYTHONPATH", "")]))
 
 
-def complete(out: Path, runs: list[PlannedRun], *, jobs: int = 2, retries: int = 3, watcher: Any = None) -> Completion:
+def complete(out: Path, runs: list[PlannedRun], *, jobs: int = 2, retries: int = 3, watcher: Any = None) -> Any:
+    """The state of the sweep, and the errors of what failed."""
     completion = Completion(
         out, runs, LocalEngine(jobs, cpus=1), program=PROGRAM, retries=retries, delays=(0.0,),
         watcher=watcher or (lambda _state: None),
     )  # fmt: skip
-    completion.finish()
-    return completion
+    errors = completion.finish()
+    return completion.state, errors
 
 
 def states(out: Path) -> dict[str, str]:
@@ -48,17 +49,17 @@ def tries(run: PlannedRun) -> int:
 def test_runs_all_and_never_more_at_once_than_asked_for(tmp_path: Path) -> None:
     runs = [planned(tmp_path, f"run-{i}") for i in range(5)]
     most = []
-    done = complete(tmp_path, runs, jobs=2, watcher=lambda state: most.append(len(state.running)))
+    _state, errors = complete(tmp_path, runs, jobs=2, watcher=lambda state: most.append(len(state.running)))
     assert max(most) == 2
     assert states(tmp_path) == {run.name: "done" for run in runs}
-    assert not done.record.errors()
+    assert not errors
     assert {line.split()[1] for run in runs for line in (run.folder / "tries.txt").read_text().splitlines()} == {"1"}
 
 
 def test_one_that_fails_is_recorded_with_its_error_and_the_rest_goes_on(tmp_path: Path) -> None:
     bad, good = planned(tmp_path, "bad", "fail"), planned(tmp_path, "good")
-    done = complete(tmp_path, [bad, good], jobs=1)
-    assert done.record.errors() == {"bad": "there is no such thing."}
+    _state, errors = complete(tmp_path, [bad, good], jobs=1)
+    assert errors == {"bad": "there is no such thing."}
     assert states(tmp_path) == {"bad": "failed", "good": "done"}
     assert "no such thing" in log_of(tmp_path, bad).read_text()
 
@@ -66,8 +67,8 @@ def test_one_that_fails_is_recorded_with_its_error_and_the_rest_goes_on(tmp_path
 def test_a_second_time_runs_only_what_is_missing(tmp_path: Path) -> None:
     complete(tmp_path, [planned(tmp_path, "a"), planned(tmp_path, "b", "fail"), planned(tmp_path, "c", n_steps=2)])
     again = [planned(tmp_path, "a"), planned(tmp_path, "b"), planned(tmp_path, "c", n_steps=2)]
-    done = complete(tmp_path, again)
-    assert [run.name for run in done.state.skipped] == ["a", "c"]
+    state, _errors = complete(tmp_path, again)
+    assert [run.name for run in state.skipped] == ["a", "c"]
     assert states(tmp_path) == {"a": "done", "b": "done", "c": "done"}
     assert (tries(again[0]), tries(again[1])) == (1, 2)
 
@@ -83,26 +84,26 @@ def test_a_run_with_rows_of_some_steps_or_of_another_setting_is_not_done(tmp_pat
 
 def test_a_killed_process_is_started_again(tmp_path: Path) -> None:
     run = planned(tmp_path, "a", "be-killed")
-    done = complete(tmp_path, [run])
+    state, _errors = complete(tmp_path, [run])
     assert states(tmp_path) == {"a": "done"}
     assert tries(run) == 2
-    assert [reason for _, reason in done.state.losses] == ["its process was ended by SIGKILL"]
+    assert [reason for _, reason in state.losses] == ["its process was ended by SIGKILL"]
 
 
 def test_but_not_for_ever(tmp_path: Path) -> None:
     run = planned(tmp_path, "a", "always-be-killed")
-    done = complete(tmp_path, [run, planned(tmp_path, "b")], retries=2)
+    _state, errors = complete(tmp_path, [run, planned(tmp_path, "b")], retries=2)
     assert tries(run) == 3
-    assert "begun 3 times; last: its process was ended by SIGKILL" in done.record.errors()["a"]
+    assert "begun 3 times; last: its process was ended by SIGKILL" in errors["a"]
     assert states(tmp_path)["b"] == "done"
 
 
 def test_what_was_in_its_way_for_a_while_is_tried_again(tmp_path: Path) -> None:
     """A process that shares the run was killed, or the folder is still locked by a machine that is gone."""
     run = planned(tmp_path, "a", "find-it-in-use")
-    done = complete(tmp_path, [run])
+    state, _errors = complete(tmp_path, [run])
     assert (states(tmp_path), tries(run)) == ({"a": "done"}, 2)
-    assert [reason for _, reason in done.state.losses] == ["it is in use by another process."]
+    assert [reason for _, reason in state.losses] == ["it is in use by another process."]
 
 
 def test_later_tries_wait_before_they_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +130,7 @@ def test_a_damaged_folder_fails_alone(tmp_path: Path) -> None:
     runs[0].folder.mkdir()
     (runs[0].folder / "config.json").write_text(json.dumps(runs[0].config))
     (runs[0].folder / "rows.jsonl").write_text('{"corrector": ')
-    assert complete(tmp_path, runs).record.errors() == {"a": "there is no such thing."}
+    assert complete(tmp_path, runs)[1] == {"a": "there is no such thing."}
     assert states(tmp_path) == {"a": "failed", "b": "done"}
 
 
@@ -137,7 +138,7 @@ def test_the_error_is_that_of_the_last_try(tmp_path: Path) -> None:
     run = planned(tmp_path, "a", "fail")
     complete(tmp_path, [run])
     silent = PlannedRun(run.name, run.folder, (*run.command[:2], "fail-silently"), run.config, run.correctors)
-    assert complete(tmp_path, [silent]).record.errors() == {"a": "it printed nothing"}
+    assert complete(tmp_path, [silent])[1] == {"a": "it printed nothing"}
 
 
 def test_stopped_it_has_all_processes_save_first(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_its_processes_do_not_outlive_it(tmp_path: Path) -> None:
     """Or they would hold the locks of their run directories against the sweep that completes this one."""
     code = (
         "from pathlib import Path; import sys; import time;"
-        "from energyalign.experiments.sweep.local import LocalEngine;"
+        "from energyalign.experiments.sweep.processes import LocalEngine;"
         "LocalEngine(1).start(sys.argv[1:], Path('log.txt')); time.sleep(60)"
     )
     run = planned(tmp_path, "a", "wait")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,7 @@ from energyalign.experiments.train.interruption import Interrupted, Interruption
 from energyalign.experiments.train.run_directory import RunDirectory
 
 _LOOK_EVERY = 0.2  # seconds
-_RECORD = "sweep.json"
-_LAST_WORDS = 1 << 16  # bytes of a log
+_MAX_LAST_WORDS = 1 << 16  # bytes of a log
 
 
 class Completion:
@@ -47,13 +46,15 @@ class Completion:
         self._folder, self._engine, self._program, self._retries = folder, engine, tuple(program), retries
         self._watcher, self._delays = watcher, tuple(delays)
         self.state = SweepState(runs)
-        self.record = SweepRecord(folder, runs)
+        self._record: dict[str, dict[str, Any]] = {
+            run.name: {"command": run.command_line, "state": "waiting", "lost": []} for run in runs
+        }
         self._started: dict[PlannedRun, Started] = {}
         self._log_starts: dict[PlannedRun, int] = {}
         self._not_before: dict[PlannedRun, float] = {}
 
-    def finish(self) -> None:
-        """Run all that is not done.
+    def finish(self) -> dict[str, str]:
+        """Run all that is not done; returns the errors of those that failed, by name.
 
         Raises
         ------
@@ -62,18 +63,20 @@ class Completion:
         """
         for run in self.state.waiting[:]:
             if run.is_done():
-                self._ended(run, "done")
+                self._end(run, "done")
         self._watcher(self.state)
         with Interruption() as interruption:
             while (self.state.waiting or self._started) and interruption.signal_number is None:
                 self._fill()
-                self._look()
+                for run, outcome in self._ended():
+                    self._judge(run, outcome)
                 self._watcher(self.state)
                 if self.state.waiting or self._started:
                     time.sleep(_LOOK_EVERY)
             if interruption.signal_number is not None:
                 self._stop()
                 raise Interrupted(interruption.signal_number)
+        return {name: about["error"] for name, about in self._record.items() if about["state"] == "failed"}
 
     def _fill(self) -> None:
         jobs, now = self._engine.jobs, time.monotonic()
@@ -84,62 +87,60 @@ class Completion:
             self._log_starts[run] = log.stat().st_size if log.exists() else 0
             self._started[run] = self._engine.start((*self._program, *run.command), log)
             self.state.begin(run)
-            self.record.note(run, "running")
+            self._note(run, state="running")
 
-    def _look(self) -> None:
+    def _ended(self) -> Iterator[tuple[PlannedRun, Outcome]]:
         for run, process in list(self._started.items()):
             outcome = process.outcome()
             if outcome is not None:
                 del self._started[run]
-                self._judge(run, outcome)
+                yield run, outcome
 
     def _judge(self, run: PlannedRun, outcome: Outcome) -> None:
         if outcome.code == 0 and run.is_done():
-            self._ended(run, "done")
+            self._end(run, "done")
             return
-        reason = outcome.reason or last_words(log_of(self._folder, run), self._log_starts[run])
+        reason = outcome.reason or _last_words(log_of(self._folder, run), self._log_starts[run])
         if outcome.code is not None:
-            self._ended(run, "failed", error=reason)
+            self._end(run, "failed", error=reason)
             return
-        n_losses = self.record.lost(run, reason)
-        if n_losses > self._retries:
-            self._ended(run, "failed", error=f"it was begun {n_losses} times; last: {reason}")
+        losses = [*self._record[run.name]["lost"], reason]
+        self._note(run, lost=losses)
+        if len(losses) > self._retries:
+            self._end(run, "failed", error=f"it was begun {len(losses)} times; last: {reason}")
         else:
-            delay = self._delays[min(n_losses, len(self._delays)) - 1]
-            self._not_before[run] = time.monotonic() + delay
+            self._not_before[run] = time.monotonic() + self._delays[min(len(losses), len(self._delays)) - 1]
             self.state.again(run, reason)
 
-    def _ended(self, run: PlannedRun, state: str, **about: str) -> None:
+    def _end(self, run: PlannedRun, state: str, **about: str) -> None:
         self.state.end(run, failed=state == "failed")
-        self.record.note(run, state, **about)
+        self._note(run, state=state, **about)
 
     def _stop(self) -> None:
         """Have all save and end, and wait for it."""
         for process in self._started.values():
             process.stop()
         while self._started:
-            for run, process in list(self._started.items()):
-                if process.outcome() is not None:
-                    del self._started[run]
-                    self.record.note(run, "stopped")
+            for run, _ in self._ended():
+                self._note(run, state="stopped")
             self._watcher(self.state)
             time.sleep(_LOOK_EVERY)
+
+    def _note(self, run: PlannedRun, **about: Any) -> None:
+        """Write what became of a run (waiting, running, done, failed or stopped) into sweep.json, for the morning."""
+        self._record[run.name] |= about
+        RunDirectory(self._folder).write_json("sweep.json", {"runs": self._record})
 
 
 class SweepState:
     """Which runs wait, run, are done or failed. The clock starts when this is made, and is one that only goes forward.
 
-    Attributes
-    ----------
-    waiting, running, done, failed : list of PlannedRun
-    skipped : list of PlannedRun
-        Of those that are done, what had been before.
-    losses : list of tuple
-        Runs whose process was lost and that were put in line again, each with the reason.
+    Of those that are done, some were `skipped`: they had been done before. `losses` are runs whose process was lost and
+    that were put in line again, each with the reason.
     """
 
     def __init__(self, runs: Sequence[PlannedRun]) -> None:
-        self.waiting = list(runs)
+        self.waiting, self.n_runs = list(runs), len(runs)
         self.running: list[PlannedRun] = []
         self.done: list[PlannedRun] = []
         self.failed: list[PlannedRun] = []
@@ -147,11 +148,6 @@ class SweepState:
         self.losses: list[tuple[PlannedRun, str]] = []
         self._finished_here: list[PlannedRun] = []
         self._began = time.monotonic()
-
-    @property
-    def n_runs(self) -> int:
-        """All of them."""
-        return len(self.waiting) + len(self.running) + len(self.done) + len(self.failed)
 
     def begin(self, run: PlannedRun) -> None:
         """Its process was started."""
@@ -183,43 +179,12 @@ class SweepState:
         if not self._finished_here:
             return None
         left = [*self.running, *self.waiting]
-        weights = {run: run.hours for run in (*left, *self._finished_here)}
-        known = None not in weights.values()
-        pace = (time.monotonic() - self._began) / sum(_weight(weights[run], known) for run in self._finished_here)
-        return pace * sum(_weight(weights[run], known) for run in left)
+        known = all(run.hours is not None for run in (*left, *self._finished_here))
 
+        def weigh(runs: list[PlannedRun]) -> float:
+            return sum(run.hours if known and run.hours else 1.0 for run in runs)
 
-def _weight(hours: float | None, known: bool) -> float:
-    return hours if known and hours else 1.0
-
-
-class SweepRecord:
-    """``sweep.json``: the runs of a sweep, which of them failed, and of what; to be read after a night."""
-
-    def __init__(self, folder: Path, runs: Sequence[PlannedRun]) -> None:
-        self._folder = RunDirectory(folder)
-        self._runs: dict[str, dict[str, Any]] = {
-            run.name: {"command": run.command_line, "state": "waiting", "lost": []} for run in runs
-        }
-
-    def note(self, run: PlannedRun, state: str, **others: Any) -> None:
-        """Remember the state of a run: waiting, running, done, failed or stopped."""
-        self._runs[run.name] |= {"state": state, **others}
-        self._write()
-
-    def lost(self, run: PlannedRun, reason: str) -> int:
-        """Remember that its process was lost; how often that has happened now."""
-        losses: list[str] = self._runs[run.name]["lost"]
-        losses.append(reason)
-        self._write()
-        return len(losses)
-
-    def errors(self) -> dict[str, str]:
-        """Of the runs that failed."""
-        return {name: about["error"] for name, about in self._runs.items() if about["state"] == "failed"}
-
-    def _write(self) -> None:
-        self._folder.write_json(_RECORD, {"runs": self._runs})
+        return (time.monotonic() - self._began) / weigh(self._finished_here) * weigh(left)
 
 
 def log_of(folder: Path, run: PlannedRun) -> Path:
@@ -227,11 +192,11 @@ def log_of(folder: Path, run: PlannedRun) -> Path:
     return folder / "logs" / (run.name.replace("/", "--") + ".txt")
 
 
-def last_words(log: Path, start: int) -> str:
+def _last_words(log: Path, start: int) -> str:
     """The error that a process ended with, as its log has it from byte `start` on, which is where it began."""
     try:
         with log.open("rb") as stream:
-            stream.seek(max(start, log.stat().st_size - _LAST_WORDS))
+            stream.seek(max(start, log.stat().st_size - _MAX_LAST_WORDS))
             said = [line.strip() for line in stream.read().decode(errors="replace").split("\n") if line.strip()]
     except OSError:
         return f"it left no log at {log}"
