@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +108,7 @@ def changed(path: Path, **about: object) -> None:
 
 
 def test_one_that_says_another_position_is_refused(saved: Path) -> None:
-    changed(saved, position=Position(4, 2, 1.25, 20).to_json())
+    changed(saved, position=asdict(Position(4, 2, 1.25, 20)))
     with pytest.raises(EnergyAlignError, match="is damaged: its contents do not match their checksum"):
         Checkpoint(saved, OWN)
 

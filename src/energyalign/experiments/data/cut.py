@@ -146,7 +146,6 @@ def cut_long_tail(
 
     Parameters
     ----------
-    train : ImageSet
     dataset : str, optional
         What the manifest calls it; the name of `train` unless given.
     profile : str or dict
@@ -155,7 +154,6 @@ def cut_long_tail(
         Largest class over smallest; for the named profiles.
     n_max : int, optional
         Images of the largest class. Unless given, as many as every class has: 5,000 for CIFAR-10, 500 for CIFAR-100.
-    seed : int
     test : ImageSet, optional
         Also for the record: what the run will be measured on.
     """

@@ -27,41 +27,19 @@ _Images = TypeVar("_Images", bound="ImageSet")
 
 @dataclass(frozen=True, eq=False)
 class Manifest:
-    """The training images of a run.
-
-    Parameters
-    ----------
-    dataset : str
-    sizes : dict
-        Images of every split before the cut.
-    profile : str
-    imbalance : float
-    seed : int
-    class_names : tuple of str
-        In the order of the class numbers.
-    counts : tuple of int
-        Images kept of every class.
-    labels_sha256 : str
-        Of all labels before the cut: the same indices into other files would be other images.
-    images_sha256 : str
-        Of the images that are kept: their pixels if they are in memory, the names and sizes of their files if not.
-    test_sha256 : str
-        Of the test images, in the same way, and of their labels; empty if there are none.
-    indices : array
-        Which images are kept.
-    """
+    """The training images of a run."""
 
     dataset: str
-    sizes: dict[str, int]
+    sizes: dict[str, int]  # images of every split before the cut
     profile: str
     imbalance: float
     seed: int
     class_names: tuple[str, ...]
-    counts: tuple[int, ...]
-    labels_sha256: str
-    images_sha256: str
-    test_sha256: str
-    indices: Ints
+    counts: tuple[int, ...]  # images kept of every class
+    labels_sha256: str  # of all labels before the cut: the same indices into other files would be other images
+    images_sha256: str  # of the pixels of the images that are kept, or of the names and sizes of their files
+    test_sha256: str  # of the test images, in the same way, and of their labels; empty if there are none
+    indices: Ints  # of the images that are kept
 
     @property
     def sha256(self) -> str:
@@ -130,7 +108,13 @@ class Manifest:
                 f"the manifest {path} has version {content.get('version')!r}, but this energyalign reads {VERSION}: "
                 "use the version of energyalign that wrote it."
             )
-        manifest = cls._parse(path, content)
+        try:
+            values = {item.name: content[item.name] for item in fields(cls)}
+            values["indices"] = np.array(values["indices"], dtype=np.int64)
+            values |= {name: tuple(values[name]) for name in ("counts", "class_names")}
+            manifest = cls(**values)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise EnergyAlignError(f"the manifest {path} has a missing or wrong entry ({error!r}).") from error
         if manifest.sha256 != content.get("sha256"):
             raise EnergyAlignError(
                 f"the manifest {path} was changed after it was written: its content does not have the hash it states. "
@@ -138,22 +122,9 @@ class Manifest:
             )
         return manifest
 
-    @classmethod
-    def _parse(cls, path: str | os.PathLike[str], content: dict[str, Any]) -> Self:
-        try:
-            values = {item.name: content[item.name] for item in fields(cls)}
-            values["indices"] = np.array(values["indices"], dtype=np.int64)
-            values["counts"] = tuple(values["counts"])
-            values["class_names"] = tuple(values["class_names"])
-            return cls(**values)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise EnergyAlignError(f"the manifest {path} has a missing or wrong entry ({error!r}).") from error
-
     def _content(self) -> dict[str, Any]:
-        content = {item.name: getattr(self, item.name) for item in fields(self)}
-        content["indices"] = self.indices.tolist()
-        content["counts"], content["class_names"] = list(self.counts), list(self.class_names)
-        return content
+        lists = {"indices": self.indices.tolist(), "counts": list(self.counts), "class_names": list(self.class_names)}
+        return {item.name: getattr(self, item.name) for item in fields(self)} | lists
 
 
 def labels_digest(labels: Ints) -> str:

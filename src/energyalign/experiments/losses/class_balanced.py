@@ -13,12 +13,7 @@ def class_balanced_weights(counts: torch.Tensor, beta: float) -> torch.Tensor:
     The effective number ``(1 - beta^n) / (1 - beta)`` is n for small n and never more than ``1 / (1 - beta)``: near
     beta = 1 the weights are inverse frequencies, at beta = 0 they would all be one.
 
-    Parameters
-    ----------
-    counts : tensor of shape (n_classes,)
-        Training images, at least one of every class.
-    beta : float
-        Between 0 and 1; 0.9999 on CIFAR, 0.999 on ImageNet and iNaturalist.
+    Beta is between 0 and 1: 0.9999 on CIFAR, 0.999 on ImageNet and iNaturalist. Every class needs an image.
 
     References
     ----------

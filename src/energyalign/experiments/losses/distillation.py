@@ -11,12 +11,6 @@ def distillation(student: torch.Tensor, teacher: torch.Tensor, temperature: floa
 
     Of the given columns alone, averaged over the batch, and without the factor T^2 that some implementations add.
 
-    Parameters
-    ----------
-    student, teacher : tensors of shape (n, n_classes)
-        Logits of the same classes.
-    temperature : float
-
     References
     ----------
     Hinton et al. 2015, Distilling the Knowledge in a Neural Network.

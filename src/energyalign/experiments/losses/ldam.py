@@ -29,14 +29,8 @@ def ldam_loss(
 ) -> torch.Tensor:
     """Cross-entropy in which the true class must win by its margin.
 
-    Parameters
-    ----------
-    logits : tensor of shape (n, n_classes)
-        ``scale * cos``.
-    margins : tensor of shape (n_classes,)
-        In units of the logits: ``scale * ldam_margins(...)``.
-    weights : tensor of shape (n_classes,), optional
-        Of the classes; the mean over the batch is the weighted mean.
+    The logits are ``scale * cos``, the margins in their units: ``scale * ldam_margins(...)``. With weights of the
+    classes the mean over the batch is the weighted mean.
 
     References
     ----------

@@ -12,12 +12,7 @@ def sigmoid_distillation(logits: torch.Tensor, labels: torch.Tensor, taught: tor
     The target ``t_k`` of a class that the teacher knows is the sigmoid of the teacher's logit, for exemplars of that
     class too, whose labels count for nothing. That of any other class is 1 for the label and 0 otherwise.
 
-    Parameters
-    ----------
-    logits : tensor of shape (n, n_classes)
-    labels : tensor of shape (n,)
-    taught : tensor of shape (n, n_old) or None
-        The teacher's logits of the first classes; None if there is no teacher.
+    `taught` are the teacher's logits of the first classes, (n, n_old); None if there is no teacher.
 
     References
     ----------

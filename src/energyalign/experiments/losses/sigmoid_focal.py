@@ -13,10 +13,7 @@ def sigmoid_focal_loss(logits: torch.Tensor, labels: torch.Tensor, weights: torc
     ``sigmoid(-z_j)`` for the others. The weight of the true class is on all of an image's terms, and the sum is over
     the images' number of positives, one each, as in Cui's code. The modulator takes part in the gradient.
 
-    Parameters
-    ----------
-    weights : tensor of shape (n_classes,)
-        `energyalign.experiments.losses.class_balanced.class_balanced_weights` for CB-Focal.
+    CB-Focal has the weights of `energyalign.experiments.losses.class_balanced.class_balanced_weights`.
 
     References
     ----------

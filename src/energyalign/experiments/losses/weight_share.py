@@ -13,11 +13,6 @@ def weight_share(weights: torch.Tensor) -> torch.Tensor | float:
 
     The training loop counts every sample alike, whatever its rank. A weighted mean of the samples of one rank times
     this share makes each count as it does in the weighted mean over the whole batch.
-
-    Parameters
-    ----------
-    weights : tensor of shape (n,)
-        Of the samples of this rank.
     """
     if not in_a_group():
         return 1.0

@@ -22,14 +22,8 @@ class TwoBranches(nn.Module):  # type: ignore[misc]
     BBN trains the conventional branch on the data as they are and the re-balancing branch on reversed sampling,
     through one trunk. On ResNet-32 it has 537,488 parameters; De-confound's "ResNet-32" is that network too.
 
-    Parameters
-    ----------
-    make : callable
-        Makes the backbone, given ``in_channels``. It is called twice, so that the blocks are initialised as the
-        backbone's are, each on its own.
-    split : callable
-        Takes one apart into all but its last block, and that block.
-    in_channels : int
+    `make` makes the backbone, given ``in_channels``. It is called twice, so that the blocks are initialised as the
+    backbone's are, each on its own.
 
     References
     ----------
@@ -66,14 +60,8 @@ class BbnNetwork(Network):
     ) -> torch.Tensor:
         """Logits: of images that both branches see, or of pairs ``[2 a f_c(image) ; 2 (1 - a) f_r(other)]``.
 
-        Parameters
-        ----------
-        images : torch.Tensor
-            For the conventional branch, and for the other one as well unless there are `other` images.
-        other : torch.Tensor, optional
-            As many for the re-balancing branch.
-        share : float, optional
-            a, the weight of the conventional branch; needed with `other`. Without, both have the factor 1 of a = 1/2.
+        The conventional branch sees `images`, the re-balancing one as many `other` images. The `share` is a, the weight
+        of the conventional branch; without, both have the factor 1 of a = 1/2.
         """
         if other is None or share is None:
             return super().forward(images)

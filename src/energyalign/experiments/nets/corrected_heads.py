@@ -46,15 +46,7 @@ class ScaledHead(nn.Module):  # type: ignore[misc]
 
 
 class NewScaledAndShifted(nn.Module):  # type: ignore[misc]
-    """A head whose logits of new classes are ``alpha * logit + beta``; those of old classes stay (BiC).
-
-    Parameters
-    ----------
-    head : torch.nn.Module
-    pair : tensor of shape (2,)
-        Alpha and beta.
-    n_old : int
-    """
+    """A head whose logits of new classes are ``alpha * logit + beta``, the pair; those of old classes stay (BiC)."""
 
     pair: torch.Tensor
 
@@ -76,14 +68,7 @@ def scale_and_shift_new(logits: torch.Tensor, pair: torch.Tensor, n_old: int) ->
 class RectifiedHead(nn.Module):  # type: ignore[misc]
     """A head whose scores are multiplied by a factor per class, for those images that it takes for a new class (IL2M).
 
-    Parameters
-    ----------
-    head : torch.nn.Module
-    factors : torch.Tensor
-        Of all classes; 1 for new ones.
-    n_old : int
-    softmax : bool
-        Whether scores are softmax outputs of the head, and not its logits.
+    The factors of new classes are 1. With `softmax` the scores are softmax outputs of the head, and not its logits.
     """
 
     factors: torch.Tensor
@@ -102,16 +87,9 @@ class RectifiedHead(nn.Module):  # type: ignore[misc]
 
 
 class EligibleHead(nn.Module):  # type: ignore[misc]
-    """Scores of one head, where only those old classes can win that another head has among its first (ScaIL).
+    """Scores of a head, where only those `n_eligible` old classes can win that the chooser has as its first (ScaIL).
 
-    Parameters
-    ----------
-    head : torch.nn.Module
-        Whose scores are given.
-    chooser : torch.nn.Module
-        Whose scores choose among the old classes. New ones can always win.
-    n_old, n_eligible : int
-        How many classes are old, and how many of them can win.
+    The chooser is a head too. New classes can always win.
     """
 
     def __init__(self, head: nn.Module, chooser: nn.Module, n_old: int, n_eligible: int) -> None:
@@ -132,11 +110,7 @@ class EligibleHead(nn.Module):  # type: ignore[misc]
 class NearestMeans(nn.Module):  # type: ignore[misc]
     """Scores ``-|x / |x| - m_k|^2`` of features x, with a mean for each class, in the precision of the means.
 
-    Parameters
-    ----------
-    means : tensor of shape (n_classes, n_features)
-    centre : tensor of shape (n_features,), optional
-        Taken from the features before they are brought to length one.
+    A `centre` is taken from the features before they are brought to length one.
     """
 
     means: torch.Tensor

@@ -15,14 +15,9 @@ if TYPE_CHECKING:
 
 
 class Network(nn.Module):  # type: ignore[misc]
-    """Images to features to logits.
+    """Images to features of shape (n, ``backbone.n_features``) to logits.
 
-    Parameters
-    ----------
-    backbone : torch.nn.Module
-        Gives features of shape (n, ``backbone.n_features``).
-    head : torch.nn.Module
-        Gives logits. Replace it to grow: ``network.head = grown(network.head, n_classes)``.
+    Replace the head to grow: ``network.head = grown(network.head, n_classes)``.
     """
 
     def __init__(self, backbone: nn.Module, head: nn.Module) -> None:

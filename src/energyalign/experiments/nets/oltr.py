@@ -19,12 +19,8 @@ class MetaEmbedding(nn.Module):  # type: ignore[misc]
     the original both maps have a bias, and the centroids are taken as given here: they learn from `centroid_loss`
     alone.
 
-    Parameters
-    ----------
-    centroids : tensor of shape (n_classes, n_features)
-        At first: the class means of the features.
-    reach : float
-        The distance to the nearest centroid at which an embedding keeps its length.
+    The centroids, of shape (n_classes, n_features), are the class means of the features at first. At a distance of
+    `reach` to the nearest of them an embedding keeps its length.
 
     References
     ----------
@@ -95,11 +91,6 @@ class ModulatedAttention(nn.Module):  # type: ignore[misc]
     back to all of them, and m the softmax over pixels of a linear map of all of f. W is zero at first, so that a new
     layer changes nothing.
 
-    Parameters
-    ----------
-    n_channels, height, width : int
-        Of the maps; the linear map needs to know their size.
-
     References
     ----------
     Liu et al. 2019, Large-Scale Long-Tailed Recognition in an Open World.
@@ -125,12 +116,7 @@ class ModulatedAttention(nn.Module):  # type: ignore[misc]
 def add_modulated_attention(backbone: nn.Module, image: torch.Tensor) -> None:
     """Put a layer behind each part of the backbone whose maps are averaged to features: two in a network of BBN.
 
-    Parameters
-    ----------
-    backbone : torch.nn.Module
-        Changed in place.
-    image : tensor of shape (1, channels, height, width)
-        Any image of the size that it will see, on its device.
+    The backbone is changed in place; `image` is a batch of any one image of the size that it will see, on its device.
     """
     for name, maps in _last_maps(backbone, image).items():
         layer = ModulatedAttention(*maps.shape[1:]).to(maps)

@@ -34,16 +34,8 @@ class RandomPaths(nn.Module):  # type: ignore[misc]
     part that is not a module of it, and frozen is frozen. On 32x32 pixels the original is 64 to 512 channels wide;
     `SMALL` is as wide as the ResNet-32 that the other methods use.
 
-    Parameters
-    ----------
-    channels : sequence of ints
-        Of what each level gives.
-    in_channels : int
-        3 for colour images, 1 for grey ones.
-    n_modules : int
-        In each level.
-    photographs : bool
-        The first level is then of 7x7 pixels with stride 2, and a maximum over 3x3 with stride 2 follows it.
+    There are `n_modules` in each level, and `channels` are those of what each level gives. For photographs the first
+    level is of 7x7 pixels with stride 2, and a maximum over 3x3 with stride 2 follows it.
 
     References
     ----------
@@ -118,15 +110,7 @@ class RandomPaths(nn.Module):  # type: ignore[misc]
 
 
 class Level(nn.Module):  # type: ignore[misc]
-    """Modules side by side, and a way around them.
-
-    Parameters
-    ----------
-    n_modules : int
-    make : callable
-        Makes a module.
-    shortcut : torch.nn.Module or None
-    """
+    """So many modules side by side, each of which `make` makes, and a way around them."""
 
     def __init__(self, n_modules: int, make: Callable[[], nn.Module], shortcut: nn.Module | None) -> None:
         super().__init__()

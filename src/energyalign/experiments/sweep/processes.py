@@ -46,15 +46,9 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """So many processes at once, each with threads and GPUs of its own.
+    """So many processes at once, each with threads (`cpus`) and `gpus` of its own; 0 leaves the devices to the run.
 
-    Parameters
-    ----------
-    jobs : int
-    cpus : int
-        Threads of each. They are fixed, because the bits of a result may depend on them, and must not on `jobs`.
-    gpus : int
-        Devices of each; 0 leaves the choice to the run.
+    The threads are fixed, because the bits of a result may depend on them, and must not on the number of jobs.
     """
 
     def __init__(self, jobs: int, *, cpus: int = 1, gpus: int = 0) -> None:

@@ -49,8 +49,7 @@ class CifarLayout:
     folder: str
     files: dict[str, tuple[str, ...]]
     images_per_file: dict[str, int]
-    label_bytes: int
-    """Before the pixels of every image; the last of them is the (fine) label."""
+    label_bytes: int  # before the pixels of every image; the last of them is the (fine) label
     class_names: tuple[str, ...]
     published: Published
 
@@ -126,13 +125,9 @@ class Cifar(Source):
     def _load_binary(self, split: str) -> ImageSet:
         records = np.concatenate([self._records(path, split) for path in self.files(split)])
         before = self._layout.label_bytes
-        return MemoryImages(
-            f"{self.name} {split}",
-            torch.from_numpy(records[:, before:].reshape(-1, 3, 32, 32)),
-            records[:, before - 1].astype(np.int64),
-            self._layout.class_names,
-            PREPARATION,
-        )
+        pixels = torch.from_numpy(records[:, before:].reshape(-1, 3, 32, 32))
+        labels = records[:, before - 1].astype(np.int64)
+        return MemoryImages(f"{self.name} {split}", pixels, labels, self._layout.class_names, PREPARATION)
 
     def _records(self, path: Path, split: str) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
         length = self._layout.label_bytes + _PIXELS

@@ -25,6 +25,7 @@ CLASS_NAMES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
 )  # fmt: skip
 _PREFIX = {"train": "train", "test": "t10k"}
+_NORMALISE = Normalisation((0.2860,), (0.3530,))
 _SITE = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 PUBLISHED = (
     Published(f"{_SITE}/train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
@@ -74,13 +75,8 @@ class FashionMnist(Source):
             raise EnergyAlignError(
                 f"{image_file} has {len(pixels):,} images, but {label_file} has {len(labels):,} labels. Get both again."
             )
-        return MemoryImages(
-            f"{self.name} {split}",
-            torch.from_numpy(pixels.copy())[:, None],
-            labels.astype(np.int64),
-            CLASS_NAMES,
-            SmallPreparation(Normalisation((0.2860,), (0.3530,))),
-        )
+        images, preparation = torch.from_numpy(pixels.copy())[:, None], SmallPreparation(_NORMALISE)
+        return MemoryImages(f"{self.name} {split}", images, labels.astype(np.int64), CLASS_NAMES, preparation)
 
 
 def read_idx(path: Path, n_dimensions: int) -> NDArray[np.uint8]:

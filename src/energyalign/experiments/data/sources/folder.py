@@ -114,18 +114,11 @@ def read_class_folders(folder: Path, name: str, class_names: tuple[str, ...] | N
             "Fill them or remove them."
         )
     number = {one: k for k, one in enumerate(names)}
-    labels = [number[one] for one, paths in files.items() for _ in paths]
+    labels = np.array([number[one] for one, paths in files.items() for _ in paths], dtype=np.int64)
     paths = tuple(path for members in files.values() for path in members)
     if not paths:
         raise EnergyAlignError(f"{name}: there are no class folders in {folder}.")
-    return FileImages(
-        name,
-        DiskFiles(folder, paths),
-        np.arange(len(paths)),
-        np.array(labels, dtype=np.int64),
-        names,
-        IMAGENET,
-    )
+    return FileImages(name, DiskFiles(folder, paths), np.arange(len(paths)), labels, names, IMAGENET)
 
 
 def class_folders_in(folder: Path) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -75,15 +75,9 @@ class HuggingFaceParquet(Source):
         labels = np.concatenate([part.labels for part in parts])
         if len(labels) == 0:
             raise EnergyAlignError(f"{name} has no images: there are no rows in {some_of(shards)}. {self.how_to_get}")
-        names = class_names or parts[0].names or tuple(str(k) for k in range(check_no_gap(labels, name)))
-        return FileImages(
-            name,
-            ParquetBytes(name, arrow.chunked_array([chunk for part in parts for chunk in part.images.chunks])),
-            np.arange(len(labels)),
-            labels,
-            names,
-            IMAGENET,
-        )
+        names = class_names or parts[0].names or tuple(map(str, range(check_no_gap(labels, name))))
+        column = arrow.chunked_array([chunk for part in parts for chunk in part.images.chunks])
+        return FileImages(name, ParquetBytes(name, column), np.arange(len(labels)), labels, names, IMAGENET)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +86,6 @@ class ParquetBytes:
 
     what: str
     column: Any  # a pyarrow array
-
-    def __len__(self) -> int:
-        return len(self.column)
 
     def name(self, index: int) -> str:
         """Rows have no name but their number."""
@@ -114,8 +105,7 @@ class ParquetBytes:
         return f"{value.as_buffer().size if value.is_valid else 'missing'} {index}"
 
 
-@dataclass(frozen=True, eq=False)
-class _Shard:
+class _Shard(NamedTuple):
     images: Any
     labels: Ints
     names: tuple[str, ...] | None
@@ -124,11 +114,8 @@ class _Shard:
 def _read_shard(arrow: Any, path: Path) -> _Shard:
     with reading(str(path), "a Parquet file"):
         schema = arrow.parquet.read_schema(path)
-        pictures = [
-            field.name
-            for field in schema
-            if arrow.types.is_struct(field.type) and field.type.get_field_index("bytes") >= 0
-        ]
+        structs = [field for field in schema if arrow.types.is_struct(field.type)]
+        pictures = [field.name for field in structs if field.type.get_field_index("bytes") >= 0]
         labels = [name for name in LABEL_COLUMNS if name in schema.names]
         if len(pictures) != 1 or not labels:
             raise EnergyAlignError(

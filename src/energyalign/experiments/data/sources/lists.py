@@ -56,15 +56,9 @@ class ListFiles(Source):
             raise EnergyAlignError(
                 f"{this_list} must have images of the classes 0..{n_classes - 1} of {train_list} and of no others."
             )
-        names = tuple(str(k) for k in range(n_classes))
-        return FileImages(
-            f"{self.name} {split}",
-            DiskFiles(self._root, paths),
-            np.arange(len(paths)),
-            labels,
-            names,
-            self._preparation,
-        )
+        names = tuple(map(str, range(n_classes)))
+        files, positions = DiskFiles(self._root, paths), np.arange(len(paths))
+        return FileImages(f"{self.name} {split}", files, positions, labels, names, self._preparation)
 
 
 def read_list(path: Path) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.int64]]]:
