@@ -1,6 +1,9 @@
-"""Which images a long-tail cut keeps."""
+"""Long-tail cuts: counts and images against the published code."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.data.cut import cut_long_tail, long_tail_indices, profile_counts
+from energyalign.core.metrics import shot_groups
+from energyalign.experiments.data.cut import PROFILES, cut_long_tail, given_counts, long_tail_indices, profile_counts
 
 
 def published_selection(targets, img_num_per_cls, rand_number=0):
@@ -95,3 +99,122 @@ def test_other_ways_to_cut(small):
         cut_long_tail(train, n_max=11, imbalance=2)
     with pytest.raises(EnergyAlignError, match="small train has no images of these classes: b"):
         cut_long_tail(train.subset(np.flatnonzero(train.labels != 1)), profile="natural")
+
+
+IMAGENET_LT = np.array(json.loads((Path(__file__).parent / "imagenet_lt_train_counts.json").read_text()))
+
+
+def group_sizes(counts):
+    return tuple(int(members.sum()) for members in shot_groups(counts, len(counts)).values())
+
+
+@pytest.mark.parametrize(
+    ("n_max", "n_classes", "totals"),
+    [
+        (5000, 10, {10: 20431, 20: 17023, 50: 13996, 100: 12406, 200: 11203}),
+        (500, 100, {10: 19573, 20: 15907, 50: 12608, 100: 10847, 200: 9502}),
+    ],
+    ids=["CIFAR-10", "CIFAR-100"],
+)
+def test_published_totals(n_max, n_classes, totals):
+    for imbalance, total in totals.items():
+        assert profile_counts("exponential", n_max, n_classes, imbalance).sum() == total
+
+
+@pytest.mark.parametrize(
+    ("imbalance", "counts"),
+    [
+        (100, [5000, 2997, 1796, 1077, 645, 387, 232, 139, 83, 50]),
+        (50, [5000, 3237, 2096, 1357, 878, 568, 368, 238, 154, 100]),
+        (10, [5000, 3871, 2997, 2320, 1796, 1391, 1077, 834, 645, 500]),
+    ],
+)
+def test_published_counts_of_cifar10(imbalance, counts):
+    assert profile_counts("exponential", 5000, 10, imbalance).tolist() == counts
+
+
+def test_published_counts_of_cifar100():
+    counts = profile_counts("exponential", 500, 100, 100).tolist()
+    assert counts[:5] == [500, 477, 455, 434, 415]
+    assert counts[-5:] == [6, 5, 5, 5, 5]
+
+
+@pytest.mark.parametrize(("imbalance", "sizes"), [(100, (35, 35, 30)), (50, (41, 41, 18)), (10, (69, 31, 0))])
+def test_many_medium_and_few_classes_of_cifar100(imbalance, sizes):
+    assert group_sizes(profile_counts("exponential", 500, 100, imbalance)) == sizes
+
+
+def test_imagenet_lt_has_its_published_shape():
+    assert IMAGENET_LT.sum() == 115_846
+    assert (len(IMAGENET_LT), IMAGENET_LT.max(), IMAGENET_LT.min()) == (1000, 1280, 5)
+    assert group_sizes(IMAGENET_LT) == (385, 479, 136)
+
+
+def test_pareto_is_imagenet_lt_without_the_chance():
+    counts = profile_counts("pareto", 1280, 1000, 256)
+    assert (counts[0], counts[-1]) == (1280, 5)
+    assert int(np.median(counts)) == 66
+    assert int(np.median(IMAGENET_LT)) == 73
+    assert np.corrcoef(np.log(counts), np.log(np.sort(IMAGENET_LT)[::-1]))[0, 1] > 0.99
+
+
+def test_step():
+    assert profile_counts("step", 5000, 10, 100).tolist() == [5000] * 5 + [50] * 5
+    assert profile_counts("step", 30, 5, 10).tolist() == [30, 30, 3, 3, 3]
+
+
+@settings(deadline=None)
+@given(
+    name=st.sampled_from(sorted(PROFILES)),
+    n_max=st.integers(50, 5000),
+    n_classes=st.integers(2, 200),
+    imbalance=st.floats(1, 50),
+)
+def test_every_profile_falls_from_the_largest_to_the_smallest(name, n_max, n_classes, imbalance):
+    counts = profile_counts(name, n_max, n_classes, imbalance)
+    assert counts.shape == (n_classes,)
+    assert counts[0] == n_max
+    assert abs(counts[-1] - n_max / imbalance) <= 1
+    assert np.all(np.diff(counts) <= 0)
+
+
+def test_no_imbalance_is_balanced():
+    for name in PROFILES:
+        assert set(profile_counts(name, 70, 7, 1)) == {70}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("linear", 10, 3, 2), "unknown profile 'linear': choose exponential, step, pareto"),
+        (("step", 0, 3, 2), "largest class is to have 0 images"),
+        (("step", 10, 1, 2), "at least 2 classes"),
+        (("step", 10, 3, 0.01), "largest class over the smallest, so 1"),
+        (("step", 10, 3, float("nan")), "largest class over the smallest"),
+        (("exponential", 10, 3, 100), "1 classes would have no image left: choose an imbalance of at most 10"),
+    ],
+)
+def test_bad_profiles(arguments, message):
+    with pytest.raises(EnergyAlignError, match=message):
+        profile_counts(*arguments)
+
+
+def test_counts_by_name_or_by_number():
+    names = ("cat", "dog", "emu")
+    assert given_counts({"emu": 1, "cat": 9, "dog": 4}, names).tolist() == [9, 4, 1]
+    assert given_counts({0: 9, 1: 4, 2: 1}, names).tolist() == [9, 4, 1]
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ({"cat": 9, "dog": 4, "fox": 1}, "do not exist: fox"),
+        ({"cat": 9, "dog": 4}, "leave out these classes: emu"),
+        ({"cat": 9, "dog": 4, "emu": 0}, "'emu' is 0; it must be a whole number of 1 or more"),
+        ({"cat": 9, "dog": 4, "emu": 1.5}, "'emu' is 1.5"),
+        ({"cat": 9, "dog": 4, "emu": True}, "'emu' is True"),
+    ],
+)
+def test_bad_counts(counts, message):
+    with pytest.raises(EnergyAlignError, match=message):
+        given_counts(counts, ("cat", "dog", "emu"))

@@ -1,15 +1,23 @@
-"""Cosine heads by hand, and heads by name."""
+"""Heads by hand and by name, and what those that normalise have in common."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.nets.heads import CosineHead, LinearHead, make_head
+from energyalign.experiments.nets.heads import (
+    CapsuleHead,
+    CausalNormHead,
+    CosineHead,
+    LinearHead,
+    NormalisedHead,
+    make_head,
+)
 from energyalign.experiments.nets.registry import HEADS
 
 
@@ -118,3 +126,116 @@ def test_what_is_refused() -> None:
     for scale in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(EnergyAlignError, match="scale of a cosine head must be a positive number"):
             make_head("cosine", 64, 10, scale=scale)
+
+
+NORMALISED = [name for name, entry in HEADS.items() if entry.is_normalised]
+
+
+def with_weights(head: NormalisedHead, weight: list[list[float]]) -> NormalisedHead:
+    with torch.no_grad():
+        head.weight.copy_(torch.tensor(weight))
+    return head
+
+
+def test_which_heads_normalise() -> None:
+    assert NORMALISED == ["cosine", "capsule", "causal-norm"]
+    assert all(isinstance(make_head(name, 6, 3), NormalisedHead) for name in NORMALISED)
+
+
+def test_capsule_by_hand() -> None:
+    """The feature (3, 4) has length 5, so it counts for 5/6; its cosines are 0.6, 0.8 and -0.6."""
+    head = with_weights(CapsuleHead(2, 3), [[2.0, 0.0], [0.0, 0.5], [-7.0, 0.0]])
+    logits = head(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    torch.testing.assert_close(logits, torch.tensor([[8.0, 16 * 0.8 * 5 / 6, -8.0], [0.0, 0.0, 0.0]]))
+
+
+def test_capsule_prefers_long_features_up_to_the_scale() -> None:
+    head = CapsuleHead(5, 4)
+    direction = head.weight[:1].detach()
+    logits = torch.stack([head(length * direction / direction.norm())[0, 0] for length in (0.1, 1.0, 10.0, 1e6)])
+    torch.testing.assert_close(logits, 16 * torch.tensor([0.1 / 1.1, 0.5, 10 / 11, 1.0]))
+
+
+def test_causal_norm_by_hand() -> None:
+    """Halves (3, 4) and (0, 2) become (0.6, 0.8) and (0, 1); a weight of length n counts for n / (n + 1/32)."""
+    head = with_weights(CausalNormHead(4, 3), [[1.0, 0.0, 0.0, 1.0], [0.0, 1 / 32, 0.0, -1 / 32], [3.0, 4.0, 0.0, 0.0]])
+    logits = head(torch.tensor([[3.0, 4.0, 0.0, 2.0]]))
+    first = 8 * (0.6 * 32 / 33 + 32 / 33)
+    second = 8 * (0.8 / 2 - 1 / 2)
+    third = 8 * (5 / (5 + 1 / 32) + 0.0)
+    torch.testing.assert_close(logits, torch.tensor([[first, second, third]]))
+
+
+def test_causal_norm_against_numpy() -> None:
+    rng = np.random.default_rng(0)
+    features, weight = rng.normal(size=(7, 6)), rng.normal(size=(3, 6))
+    wanted = np.zeros((7, 3))
+    for part in (slice(0, 3), slice(3, 6)):
+        x, w = features[:, part], weight[:, part]
+        x = x / np.linalg.norm(x, axis=1, keepdims=True)
+        w = w / (np.linalg.norm(w, axis=1, keepdims=True) + 1 / 32)
+        wanted += 16 / 2 * x @ w.T
+    logits = with_weights(CausalNormHead(6, 3), weight.tolist())(torch.tensor(features, dtype=torch.float32))
+    np.testing.assert_allclose(logits.detach().numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_to_causal_norm_the_length_of_features_does_not_matter_and_that_of_weights_does() -> None:
+    head, features = CausalNormHead(6, 4), torch.randn(7, 6)
+    before = head(features)
+    torch.testing.assert_close(head(features * torch.tensor([5.0] * 3 + [0.1] * 3)), before)
+    own = head.weight.detach().clone()
+    short = head(own).diagonal()
+    with torch.no_grad():
+        head.weight.mul_(10.0)
+    assert (short < head(own).diagonal()).all()
+    assert (head(own).diagonal() < 16).all()
+
+
+def test_an_odd_number_of_features_has_no_halves() -> None:
+    with pytest.raises(EnergyAlignError, match="5 features cannot be cut into 2 equal parts"):
+        make_head("causal-norm", 5, 3)
+
+
+@pytest.mark.parametrize("name", NORMALISED)
+def test_logits_are_normalised_features_compared(name: str) -> None:
+    head, features = make_head(name, 6, 4), torch.randn(7, 6)
+    assert torch.equal(head(features), head.compare(head.normalised(features)))
+    assert head.normalised(features).shape == features.shape
+    assert head(features).abs().max() <= 16.0
+
+
+@pytest.mark.parametrize("name", NORMALISED)
+def test_a_bias_comes_after_the_scale_of_each_kind(name: str) -> None:
+    head, features = make_head(name, 6, 3), torch.randn(7, 6)
+    before = head(features)
+    assert head.bias is None
+    head.bias = nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+    torch.testing.assert_close(head(features), before + torch.tensor([1.0, 2.0, 3.0]))
+
+
+@pytest.mark.parametrize("name", NORMALISED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_zeros_do_no_harm(name: str, dtype: torch.dtype) -> None:
+    head = make_head(name, 6, 4).to(dtype)
+    features = torch.zeros(2, 6, dtype=dtype)
+    features[1] = 1.0
+    features.requires_grad_()
+    with torch.no_grad():
+        head.weight[3] = 0.0
+    logits = head(features)
+    assert torch.equal(logits[0], torch.zeros(4, dtype=dtype))
+    logits.float().log_softmax(1)[:, 0].sum().backward()
+    for gradient in (features.grad, head.weight.grad):
+        assert gradient is not None
+        assert torch.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("name", NORMALISED)
+def test_options_by_name(name: str) -> None:
+    head = make_head(name, 6, 4, scale=30.0, learned_scale=True)
+    assert head.scale == 30.0
+    assert isinstance(head.scale, nn.Parameter)
+    assert make_head(name, 6, 4).scale == 16.0
+    for scale in (0.0, math.nan):
+        with pytest.raises(EnergyAlignError, match="must be a positive number"):
+            make_head(name, 6, 4, scale=scale)

@@ -1,4 +1,4 @@
-"""Networks by name: the same under the same seed, and ready to be aligned."""
+"""Networks by name, and those whose backbone is frozen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from energyalign import EnergyAlignError
 from energyalign.experiments.nets.heads import grown
-from energyalign.experiments.nets.network import Network, make_network
+from energyalign.experiments.nets.network import FrozenBackbone, Network, make_network
 from energyalign.experiments.nets.registry import BACKBONES, HEADS
 from energyalign.pytorch import align
 
@@ -120,3 +120,22 @@ def test_unknown_names_list_the_known_ones() -> None:
         make_network("resnet-32", N_CLASSES)
     with pytest.raises(EnergyAlignError, match="unknown head 'dot': choose linear, cosine, capsule, causal-norm"):
         make_network("resnet8", N_CLASSES, head="dot")
+
+
+def test_a_step_of_training_leaves_the_backbone_alone() -> None:
+    plain = make_network("small-cnn", 3, head="linear")
+    images = torch.randn(4, 3, 8, 8)
+    plain(images)  # moves the batch statistics
+    expected = plain.eval()(images)
+    network = FrozenBackbone(plain.backbone, plain.head).train()
+    assert network.head.training
+    assert not any(part.training for part in network.backbone.modules())
+    before = {name: value.clone() for name, value in network.backbone.state_dict().items()}
+    logits = network(images)
+    assert torch.equal(logits, expected)
+    logits.sum().backward()
+    assert [name for name, value in network.named_parameters() if value.grad is not None] == [
+        "head.weight",
+        "head.bias",
+    ]
+    assert all(torch.equal(value, before[name]) for name, value in network.backbone.state_dict().items())

@@ -1,18 +1,24 @@
-"""ResNet-32 for CIFAR: its shortcut by hand, its size from the literature."""
+"""The backbones for small images and for photographs."""
 
 from __future__ import annotations
 
 import math
+import sys
+import urllib.request
 
 import pytest
 import torch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 from torch import nn
 from torch.nn import functional as F
+from torchvision import models
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.nets.backbones import BasicBlock, CifarResNet, PaddedShortcut
+from energyalign.experiments.nets.backbones import BasicBlock, CifarResNet, PaddedShortcut, SmallCnn, torchvision_resnet
 from energyalign.experiments.nets.heads import LinearHead
-from energyalign.experiments.nets.network import Network
+from energyalign.experiments.nets.network import Network, make_network
+from energyalign.experiments.nets.registry import HEADS
 
 
 def n_parameters(module: nn.Module) -> int:
@@ -101,3 +107,78 @@ def test_convolutions_are_initialised_for_relu_by_fan_in() -> None:
 def test_no_stage_is_empty() -> None:
     with pytest.raises(EnergyAlignError, match="at least one block, not 0"):
         CifarResNet(blocks_per_stage=0)
+
+
+def test_it_is_small() -> None:
+    assert sum(parameter.numel() for parameter in SmallCnn().parameters()) < 100_000
+
+
+@pytest.mark.parametrize("size", [8, 16, 28, 32])
+@pytest.mark.parametrize("in_channels", [1, 3])
+def test_sizes_and_colours(size: int, in_channels: int) -> None:
+    features = SmallCnn(in_channels)(torch.randn(2, in_channels, size, size))
+    assert features.shape == (2, 64)
+    assert features.min() >= 0
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_it_learns_digits(head: str) -> None:
+    digits = load_digits()
+    split = train_test_split(digits.images / 16.0, digits.target, test_size=0.3, random_state=0, stratify=digits.target)
+    images, test_images = (torch.tensor(part, dtype=torch.float32)[:, None] for part in split[:2])
+    labels, test_labels = (torch.tensor(part) for part in split[2:])
+    network = make_network("small-cnn", 10, head=head, in_channels=1)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    for _epoch in range(4):
+        for batch in torch.randperm(len(images)).split(64):
+            optimizer.zero_grad()
+            F.cross_entropy(network(images[batch]), labels[batch]).backward()
+            optimizer.step()
+    network.eval()
+    with torch.no_grad():
+        correct = network(test_images).argmax(1) == test_labels
+    assert correct.float().mean() > 0.9
+
+
+N_FEATURES = {"resnet18": 512, "resnet50": 2048, "resnext50_32x4d": 2048}
+
+
+@pytest.mark.parametrize("name", N_FEATURES)
+def test_it_is_the_network_of_torchvision_without_its_head(name: str) -> None:
+    torch.manual_seed(0)
+    backbone = torchvision_resnet(name).eval()
+    torch.manual_seed(0)
+    whole = models.get_model(name).eval()
+    n_of_head = N_FEATURES[name] * 1000 + 1000
+    n_backbone, n_whole = (sum(p.numel() for p in net.parameters()) for net in (backbone, whole))
+    assert n_backbone == n_whole - n_of_head
+    assert backbone.n_features == N_FEATURES[name]
+    images = torch.randn(1, 3, 64, 64)
+    with torch.no_grad():
+        features = backbone(images)
+        torch.testing.assert_close(whole.fc(features), whole(images))
+    assert features.shape == (1, N_FEATURES[name])
+    assert features.min() >= 0
+
+
+def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("asked for the network")
+
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", refuse)
+    torchvision_resnet("resnet18")
+
+
+def test_grey_photographs() -> None:
+    backbone = torchvision_resnet("resnet18", in_channels=1).eval()
+    with torch.no_grad():
+        assert backbone(torch.randn(1, 1, 64, 64)).shape == (1, 512)
+    fan_out = 64 * 49
+    assert backbone.conv1.weight.std().item() == pytest.approx((2 / fan_out) ** 0.5, rel=0.1)
+
+
+def test_without_torchvision_the_user_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    with pytest.raises(EnergyAlignError, match=r"resnet50 needs torchvision.*pip install 'energyalign\[experiments\]'"):
+        torchvision_resnet("resnet50")
