@@ -27,11 +27,8 @@ class Completion:
     ----------
     folder : Path
         Of the sweep, for its record and the logs.
-    runs : sequence of PlannedRun
-    engine : Engine
     program : sequence of str
         The module, with its first arguments, that takes the command of a run.
-    retries : int
     delays : sequence of float
         Seconds before the first retry, the second, and so on; the last holds for all that follow. A machine that is
         gone may keep the lock of its run for a while: NFS takes a minute and a half to notice.

@@ -25,20 +25,10 @@ class RayEngine:
     A task that is lost with its machine is not repeated by Ray: the sweep starts it again itself, as it does with
     processes of this machine, and it goes on from its checkpoint.
 
-    Parameters
-    ----------
-    address : str or None
-        Of a cluster; None starts one on this machine, which ends with this process.
-    jobs : int or None
-        At most so many at once; None for as many as there is room for.
-    processes : int
-        That share a run; a run has all of them on one machine.
-    cpus : int
-        Of each process.
-    gpus : int or None
-        Of each run; None for one for each process if the cluster has any.
-    log : Path
-        For what Ray has to say about its machines: it would print that between our results.
+    Without an address it starts a cluster on this machine, which ends with this process. Without a number of `jobs`
+    there are as many at once as there is room for. A run has its `processes`, with so many `cpus` each, on one machine;
+    `gpus` are those of a run, one for each process unless given if the cluster has any. What Ray has to say about its
+    machines goes into the log: it would print that between our results.
     """
 
     def __init__(

@@ -14,20 +14,11 @@ class GradientNoise:
     The noise comes from torch's global generator, which the training loop seeds for every batch: a run that resumes
     meets the same. It is added before gradients are averaged over processes, as all must end with one and the same;
     each process draws its own, larger by as much as averaging makes it smaller.
-
-    Parameters
-    ----------
-    world_size : int
-        Number of processes.
-
-    Attributes
-    ----------
-    std : float
-        Standard deviation for the gradients of the next backward pass; 0 to begin with.
     """
 
     def __init__(self, world_size: int = 1) -> None:
         self.std = 0.0
+        """For the gradients of the next backward pass."""
         self._factor = world_size**0.5
 
     @contextmanager

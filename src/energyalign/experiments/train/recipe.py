@@ -8,19 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from energyalign.core.errors import EnergyAlignError
 
 if TYPE_CHECKING:
     import torch
-
-
-class Schedule(Protocol):
-    """A factor on the base learning rate for every epoch."""
-
-    def factor(self, epoch: int, n_epochs: int) -> float:
-        """Of epoch 1, 2, ..., n_epochs."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +45,7 @@ class Steps:
     warm_up: WarmUp | None = None
 
     def factor(self, epoch: int, n_epochs: int) -> float:
-        """The product of the steps taken so far, and of the warm-up."""
+        """On the base learning rate in epoch 1, 2, ..., n_epochs: the steps taken so far, and the warm-up."""
         rescaled = (epoch - 1) * self.of / n_epochs + 1  # the first epoch is the first, however short the run
         value: float = self.by ** sum(rescaled >= milestone for milestone in self.at)
         return value if self.warm_up is None else value * self.warm_up.factor(epoch, n_epochs, self.of)
@@ -76,16 +69,6 @@ class Constant:
         return 1.0
 
 
-class OptimizerRecipe(Protocol):
-    """Settings that can make an optimiser."""
-
-    @property
-    def lr(self) -> float: ...
-
-    def make(self, parameters: Iterable[Any]) -> torch.optim.Optimizer:
-        """The optimiser of these parameters, or groups of them."""
-
-
 @dataclass(frozen=True)
 class SGD:
     """Stochastic gradient descent; ``momentum=0`` for none."""
@@ -99,9 +82,8 @@ class SGD:
         """The optimiser of these parameters, or groups of them."""
         from torch.optim import SGD as Optimizer
 
-        return Optimizer(
-            parameters, self.lr, momentum=self.momentum, weight_decay=self.weight_decay, nesterov=self.nesterov
-        )
+        decay = self.weight_decay
+        return Optimizer(parameters, self.lr, momentum=self.momentum, weight_decay=decay, nesterov=self.nesterov)
 
 
 @dataclass(frozen=True)
@@ -124,8 +106,8 @@ class Recipe:
 
     epochs: int
     batch_size: int
-    optimizer: OptimizerRecipe
-    schedule: Schedule
+    optimizer: SGD | Adam
+    schedule: Steps | Cosine | Constant
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
@@ -153,9 +135,8 @@ SETTINGS: tuple[type, ...] = (Recipe, SGD, Adam, Steps, Cosine, Constant, WarmUp
 def described(value: Any) -> Any:
     """A dataclass as a dict with its ``kind``, nested ones too; tuples as lists; the rest as it is."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {"kind": type(value).__name__} | {
-            item.name: described(getattr(value, item.name)) for item in fields(value)
-        }
+        settings = {item.name: described(getattr(value, item.name)) for item in fields(value)}
+        return {"kind": type(value).__name__} | settings
     if isinstance(value, (list, tuple)):
         return [described(item) for item in value]
     return value

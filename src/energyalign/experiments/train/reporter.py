@@ -51,7 +51,7 @@ class Narrator(Reporter):
         self._bar: Any = None
         self._task: Any = None
         self._curves: Curves | None = None
-        self._pace: Pace | None = None
+        self._pace: Pace  # from the beginning of `training` on
 
     def note(self, message: str) -> None:
         """A line of its own, above the bar if there is one."""
@@ -80,14 +80,13 @@ class Narrator(Reporter):
 
     def batch_done(self, position: Position, lr: float) -> None:
         """Move the bar."""
-        pace = self._running()
-        pace.batch_done(position)
+        self._pace.batch_done(position)
         if self._bar is not None:
-            self._bar.update(self._task, completed=pace.batches_done, what=self._line(position, lr))
+            self._bar.update(self._task, completed=self._pace.batches_done, what=self._line(position, lr))
 
     def epoch_done(self, position: Position, lr: float) -> None:
         """A line where nobody watches a bar, and a point of each curve."""
-        pace = self._running()
+        pace = self._pace
         if self._bar is None:
             left = "" if pace.seconds_left is None else f"  {timedelta(seconds=round(pace.seconds_left))} left"
             print(f"{self._title}: {self._line(position, lr)}{left}", file=self._stream, flush=True)
@@ -95,12 +94,8 @@ class Narrator(Reporter):
             self._write(self._scalars, position, lr, pace.speed)
         pace.epoch_done()
 
-    def _running(self) -> Pace:
-        assert self._pace is not None, "batches and epochs are done inside `training`"
-        return self._pace
-
     def _line(self, position: Position, lr: float) -> str:
-        pace = self._running()
+        pace = self._pace
         speed = "" if pace.speed is None else f"  {pace.speed:,.0f} images/s"
         return f"epoch {position.epoch}/{pace.n_epochs}  loss {position.mean_loss:.4f}  lr {lr:.5g}{speed}"
 

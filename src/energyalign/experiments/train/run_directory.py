@@ -127,17 +127,9 @@ def _bad_line(path: Path, number: int, problem: str) -> EnergyAlignError:
 def opened(path: Path, config: Json, fabric: Fabric | None = None) -> Iterator[RunDirectory]:
     """A new run directory, or the one of an unfinished or finished run with the same config.
 
-    Another process that has it open is refused, however that process ended before: the lock dies with its holder.
-    What a killed process left of files that it was writing is removed.
-
-    Parameters
-    ----------
-    path : Path
-    config : dict
-        What the run is of, as JSON.
-    fabric : lightning_fabric.Fabric, optional
-        Of a run in several processes, launched. The first rank takes the lock, checks and writes for all; the others
-        wait until it has, and are refused if it is.
+    While another process has it open it is refused. What a killed process left of files that it was writing is removed.
+    Of a run in several processes, with a launched `fabric`, the first rank takes the lock, checks and writes for all;
+    the others wait until it has, and are refused if it is.
     """
     first = fabric is None or fabric.is_global_zero
     with contextlib.ExitStack() as stack:
@@ -149,13 +141,13 @@ def opened(path: Path, config: Json, fabric: Fabric | None = None) -> Iterator[R
                 was_there = _claim(RunDirectory(path), config)
             except Exception as error:  # whatever it is, the others are waiting to hear of it
                 problem = error
-        told = None if problem is None else str(problem)
+        message = None if problem is None else str(problem)
         if fabric is not None:
-            told = fabric.broadcast(told)
+            message = fabric.broadcast(message)
         if problem is not None:
             raise problem
-        if told is not None:
-            raise EnergyAlignError(told)
+        if message is not None:
+            raise EnergyAlignError(message)
         yield RunDirectory(path, writes=first, was_there=was_there)
 
 
@@ -166,21 +158,19 @@ def locked(path: Path) -> Iterator[None]:
     The operating system holds the lock, so it dies with its holder. Forked processes, such as readers of images that
     outlive a killed holder, do not keep it.
     """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise EnergyAlignError(f"cannot use the folder {path}: {error.strerror or error}.") from error
     # Without fallback_to_soft=False, a file system without locks would get a marker file that outlives its holder.
     lock = FileLock(path / ".lock", blocking=False, fallback_to_soft=False)
     try:
+        path.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout as error:
         raise TryAgain(f"{path} is in use by another process: wait for it, or give another --out.") from error
     except OSError as error:
+        reason = error.strerror or error
         if error.errno not in _NO_LOCKS:
-            raise EnergyAlignError(f"cannot use the folder {path}: {error.strerror or error}.") from error
+            raise EnergyAlignError(f"cannot use the folder {path}: {reason}.") from error
         raise EnergyAlignError(
-            f"{path} cannot be locked: {error.strerror or error}. Give an --out on a file system that has locks."
+            f"{path} cannot be locked: {reason}. Give an --out on a file system that has locks."
         ) from error
     try:
         yield
