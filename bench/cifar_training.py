@@ -22,7 +22,7 @@ from energyalign.experiments.train.loop import Training
 from energyalign.experiments.train.randomness import seed_torch
 from energyalign.experiments.train.recipe import SGD, Constant, Recipe
 from energyalign.experiments.train.reporter import Reporter
-from energyalign.experiments.train.run_directory import opened
+from energyalign.experiments.train.run_directory import open_run
 
 BATCH, CLASSES = 128, 100
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
@@ -65,7 +65,7 @@ def train(turns: Turns, folder: Path, images: MemoryImages, batches: int, compil
     """
     keep_freed_memory()  # as the commands do
     turns.next()
-    with opened(folder, {}) as run:
+    with open_run(folder, {}) as run:
         Training(
             Fabric(accelerator="cpu", devices=1), made_up_network(),
             batches=Loader(images, batch_size=BATCH, seed=0), loss=CrossEntropy().loss(None),

@@ -15,7 +15,7 @@ from energyalign.experiments.train.loop import Training
 from energyalign.experiments.train.randomness import derived_seed, seed_torch
 from energyalign.experiments.train.recipe import SGD, Recipe, Steps, WarmUp
 from energyalign.experiments.train.reporter import Reporter
-from energyalign.experiments.train.run_directory import opened
+from energyalign.experiments.train.run_directory import open_run
 
 torch.set_num_threads(1)
 
@@ -56,7 +56,7 @@ def train_toy(
 ) -> nn.Module:
     network = toy_network()
     fabric = Fabric(accelerator="cpu", devices=1)
-    with opened(folder, {"what": "toy"}) as run:
+    with open_run(folder, {"what": "toy"}) as run:
         Training(
             fabric, network, batches=batches or ToyBatches(), loss=loss, recipe=recipe, run=run, seed=3,
             reporter=reporter or Reporter(),

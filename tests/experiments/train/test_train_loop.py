@@ -260,7 +260,7 @@ from toy_training import ToyBatches, RECIPE, toy_loss
 from energyalign.experiments.train.loop import Training
 from energyalign.experiments.train.randomness import seed_torch
 from energyalign.experiments.train.reporter import Narrator
-from energyalign.experiments.train.run_directory import opened
+from energyalign.experiments.train.run_directory import open_run
 
 class Uneven(ToyBatches):
     def epoch(self, number, *, start=0, rank=0, world_size=1):
@@ -269,7 +269,7 @@ class Uneven(ToyBatches):
 
 def work(fabric, folder):
     seed_torch(0, "network")
-    with opened(Path(folder) / "run", {{"what": "toy"}}, fabric) as run:
+    with open_run(Path(folder) / "run", {{"what": "toy"}}, fabric) as run:
         with open(Path(folder) / f"told{{fabric.global_rank}}.txt", "w") as stream:
             Training(fabric, nn.Linear(5, 3), batches=Uneven(), loss=toy_loss, recipe=RECIPE, run=run, seed=3,
                      reporter=Narrator("toy", stream=stream)).finish()

@@ -25,7 +25,7 @@ from energyalign.experiments.train.checkpoint import Position
 from energyalign.experiments.train.interruption import Interrupted
 from energyalign.experiments.train.loop import Training, compiled
 from energyalign.experiments.train.reporter import Reporter
-from energyalign.experiments.train.run_directory import opened
+from energyalign.experiments.train.run_directory import open_run
 
 from torch._inductor import config as inductor  # isort: skip
 
@@ -49,7 +49,7 @@ class StopInEpoch2(Reporter):
 
 def train(folder: Path, reporter: Reporter | None = None) -> None:
     torch.compiler.reset()  # as in a new process
-    with opened(folder, {"what": "toy"}) as run:
+    with open_run(folder, {"what": "toy"}) as run:
         Training(
             Fabric(accelerator="cpu", devices=1), toy_network(), batches=Uneven(), loss=toy_loss, recipe=RECIPE,
             run=run, seed=3, reporter=reporter or Reporter(), compile=True,

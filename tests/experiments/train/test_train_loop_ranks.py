@@ -24,7 +24,7 @@ import energyalign.core._io.atomic as atomic
 from energyalign.experiments.train.interruption import Interrupted
 from energyalign.experiments.train.loop import Training
 from energyalign.experiments.train.reporter import Reporter
-from energyalign.experiments.train.run_directory import opened
+from energyalign.experiments.train.run_directory import open_run
 
 class Told(Reporter):
     def __init__(self, stop_at):
@@ -37,7 +37,7 @@ class Told(Reporter):
 
 def train(fabric, folder, stop_at=0):
     network, told = toy_network(), Told(stop_at)
-    with opened(folder, {"what": "toy"}, fabric) as run:
+    with open_run(folder, {"what": "toy"}, fabric) as run:
         training = Training(
             fabric, network, batches=ToyBatches(), loss=toy_loss, recipe=RECIPE, run=run, seed=3, reporter=told
         )

@@ -15,25 +15,25 @@ import pytest
 from warm_process import WarmProcess
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.train.run_directory import locked, opened
+from energyalign.experiments.train.run_directory import locked, open_run
 
 CONFIG: dict[str, Any] = {"seed": 0, "recipe": {"epochs": 3, "lr": 0.1}}
 
 
 def test_the_same_config_opens_it_again(tmp_path: Path) -> None:
-    with opened(tmp_path / "run", CONFIG) as run:
+    with open_run(tmp_path / "run", CONFIG) as run:
         run.write_rows([{"method": "raw", "accuracy": 0.5}])
-    with opened(tmp_path / "run", CONFIG) as run:
+    with open_run(tmp_path / "run", CONFIG) as run:
         assert run.read_rows() == [{"method": "raw", "accuracy": 0.5}]
 
 
 def test_another_config_is_refused_with_the_difference(tmp_path: Path) -> None:
-    with opened(tmp_path / "run", CONFIG):
+    with open_run(tmp_path / "run", CONFIG):
         pass
     wanted = {"seed": 1, "recipe": {"epochs": 3, "lr": 0.2}}
     with (
         pytest.raises(EnergyAlignError, match=r"recipe\.lr is 0\.1 there and 0\.2 here; seed is 0 there and 1 here"),
-        opened(tmp_path / "run", wanted),
+        open_run(tmp_path / "run", wanted),
     ):
         pass
 
@@ -42,44 +42,45 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with (
         pytest.raises(EnergyAlignError, match=r"is not a run directory and is not empty \(thesis.tex\)"),
-        opened(tmp_path, CONFIG),
+        open_run(tmp_path, CONFIG),
     ):
         pass
 
 
 def test_what_a_killed_process_left_of_its_first_file_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / ".config.json.abc123.part").write_text('{"se')
-    with opened(tmp_path, CONFIG) as run:
+    with open_run(tmp_path, CONFIG) as run:
         assert run.read_json("config.json") == CONFIG
 
 
 def test_a_second_process_is_refused_and_a_dead_one_does_not_block(tmp_path: Path) -> None:
     script = (
-        "import sys, time\nfrom pathlib import Path\nfrom energyalign.experiments.train.run_directory import opened\n"
-        f"with opened(Path({str(tmp_path / 'run')!r}), {CONFIG!r}):\n    print('in', flush=True)\n    time.sleep(60)\n"
+        "import sys, time\nfrom pathlib import Path\nfrom energyalign.experiments.train.run_directory import open_run\n"
+        f"with open_run(Path({str(tmp_path / 'run')!r}), {CONFIG!r}):\n    print('in', flush=True)\n"
+        "    time.sleep(60)\n"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"in\n"
-        with pytest.raises(EnergyAlignError, match="is in use by another process"), opened(tmp_path / "run", CONFIG):
+        with pytest.raises(EnergyAlignError, match="is in use by another process"), open_run(tmp_path / "run", CONFIG):
             pass
         holder.kill()
-    with opened(tmp_path / "run", CONFIG):
+    with open_run(tmp_path / "run", CONFIG):
         pass
 
 
 def test_damaged_files_are_named(tmp_path: Path) -> None:
-    with opened(tmp_path / "run", CONFIG) as run:
+    with open_run(tmp_path / "run", CONFIG) as run:
         (run.path / "rows.jsonl").write_text('{"accuracy": NaN}\n')
         with pytest.raises(EnergyAlignError, match=r"rows\.jsonl, line \d+, cannot be read: NaN is not a JSON number"):
             run.read_rows()
     (tmp_path / "run" / "config.json").write_text("{")
-    with pytest.raises(EnergyAlignError, match=r"config\.json cannot be read"), opened(tmp_path / "run", CONFIG):
+    with pytest.raises(EnergyAlignError, match=r"config\.json cannot be read"), open_run(tmp_path / "run", CONFIG):
         pass
 
 
 def test_a_row_that_was_changed_is_named(tmp_path: Path) -> None:
-    with opened(tmp_path / "run", CONFIG) as run:
+    with open_run(tmp_path / "run", CONFIG) as run:
         run.write_rows([{"accuracy": 0.5}, {"accuracy": 0.25}])
         path = run.path / "rows.jsonl"
         path.write_text(path.read_text().replace("0.25", "0.75"))
@@ -92,23 +93,23 @@ def test_a_row_that_was_changed_is_named(tmp_path: Path) -> None:
 
 def test_settings_that_this_version_does_not_have_are_named(tmp_path: Path) -> None:
     newer = {**CONFIG, "recipe": {**CONFIG["recipe"], "warm_up": 5}, "temperature": 2.0}
-    with opened(tmp_path / "run", newer):
+    with open_run(tmp_path / "run", newer):
         pass
     with (
         pytest.raises(
             EnergyAlignError, match=r"another version of energyalign, .* does not have: temperature, recipe\.warm_up"
         ),
-        opened(tmp_path / "run", CONFIG),
+        open_run(tmp_path / "run", CONFIG),
     ):
         pass
 
 
 def test_another_kind_of_setting_is_no_other_version(tmp_path: Path) -> None:
-    with opened(tmp_path / "run", {"learner": {"kind": "Focal", "gamma": 1.0}}):
+    with open_run(tmp_path / "run", {"learner": {"kind": "Focal", "gamma": 1.0}}):
         pass
     with (
         pytest.raises(EnergyAlignError, match=r"holds a run with another config: learner\.gamma is 1\.0 there"),
-        opened(tmp_path / "run", {"learner": {"kind": "CrossEntropy"}}),
+        open_run(tmp_path / "run", {"learner": {"kind": "CrossEntropy"}}),
     ):
         pass
 
@@ -121,21 +122,21 @@ def test_another_kind_of_setting_is_no_other_version(tmp_path: Path) -> None:
     ],
 )
 def test_a_setting_that_is_left_out_has_its_old_value(tmp_path: Path, there: Any, here: Any, told: str) -> None:
-    with opened(tmp_path / "run", {"seed": 0, **there}):
+    with open_run(tmp_path / "run", {"seed": 0, **there}):
         pass
-    with pytest.raises(EnergyAlignError, match=told), opened(tmp_path / "run", {"seed": 0, **here}):
+    with pytest.raises(EnergyAlignError, match=told), open_run(tmp_path / "run", {"seed": 0, **here}):
         pass
 
 
 def test_what_killed_processes_left_is_removed_but_not_what_others_are_writing(tmp_path: Path) -> None:
-    with opened(tmp_path, CONFIG):
+    with open_run(tmp_path, CONFIG):
         pass
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "step-01" / ".training.part").mkdir(parents=True)
     (tmp_path / "step-01" / ".training.part" / "config.json").write_text("{}")
     for name in (".rows.jsonl.ab_1.part", "checkpoints/.epoch-1.safetensors.zz9.part", ".report.html.abc.part"):
         (tmp_path / name).write_text("half")
-    with opened(tmp_path, CONFIG) as run:
+    with open_run(tmp_path, CONFIG) as run:
         assert run.was_there
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
     assert left == {".lock", "config.json", "checkpoints", "step-01", ".report.html.abc.part"}
@@ -143,7 +144,7 @@ def test_what_killed_processes_left_is_removed_but_not_what_others_are_writing(t
 
 @pytest.mark.parametrize("line", ["7", "null", '["a"]', '"raw"'])
 def test_a_row_that_is_no_object_is_named(tmp_path: Path, line: str) -> None:
-    with opened(tmp_path / "run", CONFIG) as run:
+    with open_run(tmp_path / "run", CONFIG) as run:
         (run.path / "rows.jsonl").write_text(f'{{"accuracy": 0.5}}\n{line}\n')
         with pytest.raises(
             EnergyAlignError, match=r"rows\.jsonl, line 2, does not hold a JSON object\. Remove the file"
@@ -158,11 +159,11 @@ import sys
 from pathlib import Path
 from lightning_fabric import Fabric
 from energyalign import EnergyAlignError
-from energyalign.experiments.train.run_directory import opened
+from energyalign.experiments.train.run_directory import open_run
 
 def work(fabric, folder):
     rank = fabric.global_rank
-    with opened(folder / "run", {"seed": 0}, fabric) as run:
+    with open_run(folder / "run", {"seed": 0}, fabric) as run:
         assert (folder / "run" / "config.json").exists()
         run.write_json("answer.json", {"rank": rank})
         run.write_rows([{"rank": rank}])
@@ -170,7 +171,7 @@ def work(fabric, folder):
         assert run.read_json("answer.json") == {"rank": 0}
         assert run.read_rows() == [{"rank": 0}]
     try:
-        with opened(folder / "run", {"seed": 1}, fabric):
+        with open_run(folder / "run", {"seed": 1}, fabric):
             told = "opened"
     except EnergyAlignError as error:
         told = str(error)
@@ -191,7 +192,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(EnergyAlignError, match=r"cannot use the folder .*file: File exists"),
-        opened(tmp_path / "file", CONFIG),
+        open_run(tmp_path / "file", CONFIG),
     ):
         pass
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from energyalign.experiments.data.order import class_aware
-from energyalign.experiments.train.recipe import described
+from energyalign.experiments.train.recipe import describe
 
 if TYPE_CHECKING:
     from energyalign.experiments.engine.config import RunConfig
@@ -45,12 +45,12 @@ def train_second_stage(
     loss : callable
     """
     from energyalign.experiments.train.loop import Training
-    from energyalign.experiments.train.run_directory import opened
+    from energyalign.experiments.train.run_directory import open_run
 
     ground = trained.ground
     order = class_aware(ground.train.labels, ground.seed(name), per_visit=4)
-    config = ground.config.to_json() | {"second_stage": described(corrector) | {"recipe": described(recipe)}}
-    with opened(trained.run.path / name, config, trained.fabric) as run:
+    config = ground.config.to_json() | {"second_stage": describe(corrector) | {"recipe": describe(recipe)}}
+    with open_run(trained.run.path / name, config, trained.fabric) as run:
         trained.reporter.note(f"{name}: a second stage of {recipe.epochs} epochs on balanced classes.")
         training = Training(
             trained.fabric, network, parameters=parameters, batches=ground.loader(order=order, purpose=name),

@@ -41,23 +41,12 @@ class Batch(NamedTuple):
 
 
 class Loader:
-    """Batches of a set of images, epoch by epoch.
+    """Batches of a set of images, epoch by epoch, on a device.
 
-    Parameters
-    ----------
-    images : MemoryImages or FileImages
-        Those in memory are moved to the device whole; those in files go through workers.
-    batch_size : int
-        Over all processes.
-    seed : int
-        Of the order and of the augmentation.
-    augment : bool
-    order : function from the number of an epoch to indices, optional
-        A seeded permutation unless given; samplers go in here.
-    workers : int
-        Processes that decode and transform; 0 does it in this one. Their number changes no batch.
-    device : torch.device or str
-        Where the batches are wanted.
+    Images in memory are moved to the device whole; those in files go through `workers`, processes that decode and
+    transform (0 does it in this one), whose number changes no batch. The batch size is that over all training
+    processes; the seed is that of the order and of the augmentation. An `order` other than a permutation drawn for each
+    epoch is a sampler, see `order.py`.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.learner import Learner
 from energyalign.experiments.engine.plan import EvidencePlan
 from energyalign.experiments.nets.registry import BACKBONES, PATHS_ARE_NOT_COMPILED
-from energyalign.experiments.train.recipe import SETTINGS, Recipe, described, restored
+from energyalign.experiments.train.recipe import SETTINGS, Recipe, describe, restore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +57,14 @@ class RunConfig:
     @classmethod
     def restore(cls, value: dict[str, Any], kinds: Iterable[type]) -> Self:
         """What `to_json` wrote; `kinds` are the dataclasses that may occur besides recipes."""
-        config = restored(value, [cls, EvidencePlan, *SETTINGS, *kinds])
+        config = restore(value, [cls, EvidencePlan, *SETTINGS, *kinds])
         if not isinstance(config, cls):
             raise EnergyAlignError(f"these are not the settings of a {cls.__name__}, but of a {value.get('kind')}.")
         return config
 
     def to_json(self) -> dict[str, Any]:
         """For config.json: a run directory belongs to one of these."""
-        result: dict[str, Any] = described(self)
+        result: dict[str, Any] = describe(self)
         if not self.compile:
             del result["compile"]  # the default is left out
         return result

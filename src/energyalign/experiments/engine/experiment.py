@@ -19,7 +19,7 @@ from energyalign.experiments.engine.plan import EvidencePlan
 from energyalign.experiments.engine.row import Row, read_rows, store_row
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.train.reporter import Reporter
-from energyalign.experiments.train.run_directory import RunDirectory, opened
+from energyalign.experiments.train.run_directory import RunDirectory, open_run
 
 Config = TypeVar("Config", bound=RunConfig)
 
@@ -103,7 +103,7 @@ class Experiment(ABC, Generic[Config]):
         """
         chosen = self.check(correctors)
         rows: list[Row] = []
-        with opened(folder, self.config.to_json(), self.fabric) as run:
+        with open_run(folder, self.config.to_json(), self.fabric) as run:
             run.note_command(self.command)
             self.begin(run)
             for trained in self.steps(run):

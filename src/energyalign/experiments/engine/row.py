@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.plan import EvidencePlan
-from energyalign.experiments.train.recipe import described
+from energyalign.experiments.train.recipe import describe
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
@@ -193,7 +193,7 @@ class Row:
     @property
     def key(self) -> tuple[int, str, str]:
         """Rows of one run differ in these, and are in their order."""
-        return self.step, self.corrector, json.dumps(described(self.evidence), sort_keys=True)
+        return self.step, self.corrector, json.dumps(describe(self.evidence), sort_keys=True)
 
     def accuracy(self, column: str) -> float | None:
         """One of the accuracies, by the name of its field."""
@@ -206,7 +206,7 @@ class Row:
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
         return plain | {
-            "evidence": described(self.evidence),
+            "evidence": describe(self.evidence),
             "config": dict(self.config.values),
             "details": dict(self.details),
             "versions": dict(self.versions),

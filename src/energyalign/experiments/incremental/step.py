@@ -17,9 +17,9 @@ from energyalign.experiments.engine.seen_classes import SeenClasses
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.train.loop import EpochBatches, Loss, Training
 from energyalign.experiments.train.randomness import derived_seed, seed_torch
-from energyalign.experiments.train.recipe import Recipe, described
+from energyalign.experiments.train.recipe import Recipe, describe
 from energyalign.experiments.train.reporter import Reporter
-from energyalign.experiments.train.run_directory import RunDirectory, opened
+from energyalign.experiments.train.run_directory import RunDirectory, open_run
 
 if TYPE_CHECKING:
     from energyalign.experiments.incremental.config import IncrementalConfig
@@ -101,9 +101,9 @@ class Step(SeenClasses):
         The network is in evaluation mode afterwards, in single precision whatever that of the training.
         """
         recipe = recipe or self.recipe
-        config = self.config.to_json() | {"step": self.number, "stage": stage, "stage_recipe": described(recipe)}
+        config = self.config.to_json() | {"step": self.number, "stage": stage, "stage_recipe": describe(recipe)}
         name = f"step {self.number} of {self.config.n_steps}" + ("" if stage == "training" else f" {stage}")
-        with opened(self.folder / stage, config, self.fabric) as run:
+        with open_run(self.folder / stage, config, self.fabric) as run:
             training = Training(
                 self.fabric, network, parameters=parameters, batches=batches or self.loader(purpose=stage), loss=loss,
                 recipe=recipe, run=run, seed=self.seed(stage), reporter=self.reporter.stage(name),

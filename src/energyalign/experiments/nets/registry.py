@@ -61,20 +61,14 @@ class Head:
         return load(self.where)(n_features, n_classes, **settings)
 
 
-_RESNET = "backbones:CifarResNet"
-_LARGE = "backbones:torchvision_resnet"
-_SPLIT = "backbones:CifarResNet.split"
-_SPLIT_LARGE = "backbones:split_resnet"
+_RESNET, _SPLIT = "backbones:CifarResNet", "backbones:CifarResNet.split"
+_LARGE, _SPLIT_LARGE = "backbones:torchvision_resnet", "backbones:split_resnet"
 _SINGLE: dict[str, Backbone] = {
-    "resnet32": Backbone(
-        _RESNET, "for 32x32 pixels, 64 features", "He et al. 2016; Cao et al. 2019", split=_SPLIT
-    ),
+    "resnet32": Backbone(_RESNET, "for 32x32 pixels, 64 features", "He et al. 2016; Cao et al. 2019", split=_SPLIT),
     "resnet8": Backbone(
         _RESNET, "ResNet-32 with one block a stage, for quick runs", "He et al. 2016", {"blocks_per_stage": 1}, _SPLIT
     ),
-    "resnet18": Backbone(
-        _LARGE, "for photographs, 512 features", "He et al. 2016", {"name": "resnet18"}, _SPLIT_LARGE
-    ),
+    "resnet18": Backbone(_LARGE, "for photographs, 512 features", "He et al. 2016", {"name": "resnet18"}, _SPLIT_LARGE),
     "resnet50": Backbone(
         _LARGE, "for photographs, 2,048 features", "He et al. 2016", {"name": "resnet50"}, _SPLIT_LARGE
     ),

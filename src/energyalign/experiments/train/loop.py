@@ -67,14 +67,8 @@ class Training:
     parameters : iterable
         What the optimiser gets, parameters or groups of them; all of the network unless given. A group that learns
         slower or faster than the recipe says has an ``lr_factor``.
-    batches : EpochBatches
     loss : callable
         ``loss(model, batch, epoch)``, the mean over the samples of the batch; epochs count from 1.
-    recipe : Recipe
-    run : RunDirectory
-    seed : int
-    reporter : Reporter
-        Is told what happens, for people.
     compile : bool
         Let `torch.compile` make code for the network, for which every training begins later; docs/performance.md has
         what it saves.
@@ -90,7 +84,7 @@ class Training:
         self._compile = compile
         chosen = network.parameters() if parameters is None else parameters
         self._model, self._optimizer = fabric.setup(network, recipe.optimizer.make(chosen))
-        self._position = self._resumed()
+        self._position = self._resume()
 
     def finish(self) -> None:
         """Train to the end.
@@ -176,7 +170,7 @@ class Training:
                 f"in {self._run.checkpoints} is from before it: try a smaller learning rate."
             )
 
-    def _resumed(self) -> Position:
+    def _resume(self) -> Position:
         found, problems = self._newest()
         for problem in problems:
             self._reporter.note(f"{problem} Going on from the one before it.")
@@ -184,9 +178,11 @@ class Training:
             if self._run.was_there:
                 self._reporter.note(f"There is no checkpoint in {self._run.checkpoints}: training begins at its start.")
             return Position()
-        self._refuse_other_number(found)
+        is_finished = found.position.epoch > self._recipe.epochs
+        if found.processes != self._fabric.world_size and not is_finished:
+            raise EnergyAlignError(other_number(self._run.path, found.processes, self._fabric.world_size))
         found.restore(self._network, self._optimizer)
-        if found.position.epoch <= self._recipe.epochs:
+        if not is_finished:
             self._reporter.note(f"Going on from epoch {found.position.epoch}, batch {found.position.batch}.")
         if self._run.writes:
             drop_older(found.path)  # a process may have been killed right before it did
@@ -200,12 +196,6 @@ class Training:
         if path is not None and not first:
             found = Checkpoint(path, config)
         return found, problems
-
-    def _refuse_other_number(self, found: Checkpoint) -> None:
-        """A finished training does not mind."""
-        before, now = found.processes, self._fabric.world_size
-        if before != now and found.position.epoch <= self._recipe.epochs:
-            raise EnergyAlignError(other_number(self._run.path, before, now))
 
     def _save(self) -> None:
         if self._fabric.is_global_zero:

@@ -132,29 +132,28 @@ SETTINGS: tuple[type, ...] = (Recipe, SGD, Adam, Steps, Cosine, Constant, WarmUp
 """All that a recipe may be made of, for reading it back from JSON."""
 
 
-def described(value: Any) -> Any:
+def describe(value: Any) -> Any:
     """A dataclass as a dict with its ``kind``, nested ones too; tuples as lists; the rest as it is."""
     if is_dataclass(value) and not isinstance(value, type):
-        settings = {item.name: described(getattr(value, item.name)) for item in fields(value)}
+        settings = {item.name: describe(getattr(value, item.name)) for item in fields(value)}
         return {"kind": type(value).__name__} | settings
     if isinstance(value, (list, tuple)):
-        return [described(item) for item in value]
+        return [describe(item) for item in value]
     return value
 
 
-def restored(value: Any, kinds: Iterable[type]) -> Any:
-    """What `described` was given, from what it returned; `kinds` are the dataclasses that may occur."""
+def restore(value: Any, kinds: Iterable[type]) -> Any:
+    """What `describe` was given, from what it returned; `kinds` are the dataclasses that may occur."""
     by_name = {kind.__name__: kind for kind in kinds}
-
-    def restore(value: Any) -> Any:
-        if isinstance(value, dict) and isinstance(value.get("kind"), str):
-            name = value["kind"]
-            if name not in by_name:
-                raise EnergyAlignError(f"unknown setting {name!r}; this version has {', '.join(sorted(by_name))}.")
-            try:
-                return by_name[name](**{key: restore(item) for key, item in value.items() if key != "kind"})
-            except TypeError as error:
-                raise EnergyAlignError(f"the settings of {name} are those of another version: {error}.") from error
-        return tuple(map(restore, value)) if isinstance(value, list) else value
-
-    return restore(value)
+    if isinstance(value, list):
+        return tuple(restore(item, by_name.values()) for item in value)
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
+        return value
+    name = value["kind"]
+    if name not in by_name:
+        raise EnergyAlignError(f"unknown setting {name!r}; this version has {', '.join(sorted(by_name))}.")
+    settings = {key: restore(item, by_name.values()) for key, item in value.items() if key != "kind"}
+    try:
+        return by_name[name](**settings)
+    except TypeError as error:
+        raise EnergyAlignError(f"the settings of {name} are those of another version: {error}.") from error

@@ -31,7 +31,7 @@ _WRITTEN_BY_RUNS = (".json", ".jsonl", ".safetensors", ".txt")
 class RunDirectory:
     """config.json, checkpoints/, rows.jsonl and whatever else belongs to one run.
 
-    Use `opened`, which also keeps other processes out.
+    Use `open_run`, which also keeps other processes out.
 
     Of the ranks of a distributed run, only the first `writes`, and only it knows whether the run `was_there` before.
     """
@@ -124,7 +124,7 @@ def _bad_line(path: Path, number: int, problem: str) -> EnergyAlignError:
 
 
 @contextlib.contextmanager
-def opened(path: Path, config: Json, fabric: Fabric | None = None) -> Iterator[RunDirectory]:
+def open_run(path: Path, config: Json, fabric: Fabric | None = None) -> Iterator[RunDirectory]:
     """A new run directory, or the one of an unfinished or finished run with the same config.
 
     While another process has it open it is refused. What a killed process left of files that it was writing is removed.

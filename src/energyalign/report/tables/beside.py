@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE
-from energyalign.experiments.train.recipe import described
+from energyalign.experiments.train.recipe import describe
 from energyalign.report.tables.best import with_best
 from energyalign.report.tables.evidence import first_plan
 from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable
@@ -113,7 +113,7 @@ class PaperLayout:
         else:
             found = list(differences(first.config.values, expected))
         if first.evidence is not None:
-            of_evidence = differences(described(first.evidence), described(DEFAULT_EVIDENCE), "evidence")
+            of_evidence = differences(describe(first.evidence), describe(DEFAULT_EVIDENCE), "evidence")
             found += [item for item in of_evidence if item not in found]
         return _Measured(method, taken, left_out, tuple(found))
 
