@@ -114,10 +114,6 @@ def test_heads_by_name() -> None:
     assert make_head("cosine", 64, 10).scale == 16.0
 
 
-def test_every_head_has_a_description() -> None:
-    assert all(entry.description for entry in HEADS.values())
-
-
 def test_what_is_refused() -> None:
     with pytest.raises(EnergyAlignError, match="unknown head 'cosin': choose linear, cosine"):
         make_head("cosin", 64, 10)

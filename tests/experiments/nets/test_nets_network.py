@@ -49,9 +49,6 @@ def test_every_backbone_by_its_name(backbone: str, images: torch.Tensor) -> None
     assert features.shape == (2, network.backbone.n_features)
     assert features.min() >= 0
     assert logits.shape == (2, N_CLASSES)
-    entry = BACKBONES[backbone]
-    assert entry.description
-    assert entry.reference
 
 
 @pytest.mark.parametrize("backbone", QUICK)

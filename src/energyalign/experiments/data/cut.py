@@ -6,7 +6,7 @@ import math
 import numbers
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,18 +49,7 @@ def pareto(n_max: int, n_classes: int, imbalance: float) -> Ints:
     return counts
 
 
-class Profile(NamedTuple):
-    """A row of the registry."""
-
-    counts: Callable[[int, int, float], Ints]
-    description: str
-
-
-PROFILES: dict[str, Profile] = {
-    "exponential": Profile(exponential, "counts fall by the same factor from class to class (Cui et al. 2019, LDAM)"),
-    "step": Profile(step, "half of the classes are frequent, half are rare (LDAM)"),
-    "pareto": Profile(pareto, "few very frequent classes, many rare ones, as in ImageNet-LT"),
-}
+PROFILES: dict[str, Callable[[int, int, float], Ints]] = {"exponential": exponential, "step": step, "pareto": pareto}
 
 
 def profile_counts(profile: str, n_max: int, n_classes: int, imbalance: float) -> Ints:
@@ -75,7 +64,7 @@ def profile_counts(profile: str, n_max: int, n_classes: int, imbalance: float) -
         raise EnergyAlignError(
             f"the imbalance is {imbalance}: it is the largest class over the smallest, so 1 (balanced) or more."
         )
-    counts = PROFILES[profile].counts(n_max, n_classes, imbalance)
+    counts = PROFILES[profile](n_max, n_classes, imbalance)
     if counts.min() < 1:
         raise EnergyAlignError(
             f"with {n_max} images in the largest class and imbalance {imbalance:g}, {np.sum(counts < 1)} classes would "

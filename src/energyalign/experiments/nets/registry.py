@@ -23,8 +23,6 @@ class Backbone:
 
     where: str
     """``module:name`` below this package; a callable that takes ``in_channels``."""
-    description: str
-    reference: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of the callable."""
     split: str = ""
@@ -43,17 +41,15 @@ class Backbone:
             return load(self.where)(**self.settings, in_channels=in_channels)
         from energyalign.experiments.nets.bbn import TwoBranches
 
-        single = Backbone(self.where, "", "", self.settings)
-        return TwoBranches(single.make, load(self.split), in_channels=in_channels)
+        return TwoBranches(Backbone(self.where, self.settings).make, load(self.split), in_channels=in_channels)
 
 
 @dataclass(frozen=True)
 class Head:
-    """A row of the registry: ``module:name`` of a class, whether it normalises features and weights, and what it is."""
+    """A row of the registry: ``module:name`` of a class, and whether it normalises features and weights."""
 
     where: str
     is_normalised: bool
-    description: str
 
     def make(self, n_features: int, n_classes: int, *, scale: float, learned_scale: bool) -> Any:
         """An untrained head; the scale concerns only those that normalise."""
@@ -64,44 +60,25 @@ class Head:
 _RESNET, _SPLIT = "backbones:CifarResNet", "backbones:CifarResNet.split"
 _LARGE, _SPLIT_LARGE = "backbones:torchvision_resnet", "backbones:split_resnet"
 _SINGLE: dict[str, Backbone] = {
-    "resnet32": Backbone(_RESNET, "for 32x32 pixels, 64 features", "He et al. 2016; Cao et al. 2019", split=_SPLIT),
-    "resnet8": Backbone(
-        _RESNET, "ResNet-32 with one block a stage, for quick runs", "He et al. 2016", {"blocks_per_stage": 1}, _SPLIT
-    ),
-    "resnet18": Backbone(_LARGE, "for photographs, 512 features", "He et al. 2016", {"name": "resnet18"}, _SPLIT_LARGE),
-    "resnet50": Backbone(
-        _LARGE, "for photographs, 2,048 features", "He et al. 2016", {"name": "resnet50"}, _SPLIT_LARGE
-    ),
-    "resnext50": Backbone(
-        _LARGE, "32x4d, for photographs, 2,048 features", "Xie et al. 2017", {"name": "resnext50_32x4d"}, _SPLIT_LARGE
-    ),
-    "small-cnn": Backbone(
-        "backbones:SmallCnn", "three convolutions for 8x8 to 32x32 pixels, 64 features", "energyalign",
-        split="backbones:SmallCnn.split",
-    ),
-    "rps-small": Backbone(
-        "random_paths:small", "paths through 9 levels of 8 modules for 8x8 to 32x32 pixels, 64 features",
-        "Rajasegaran et al. 2019",
-    ),
-    "rps-large": Backbone(
-        "random_paths:large", "paths through 9 levels of 8 modules for photographs, 512 features",
-        "Rajasegaran et al. 2019",
-    ),
-}  # fmt: skip
+    "resnet32": Backbone(_RESNET, split=_SPLIT),  # for 32x32 pixels, 64 features
+    "resnet8": Backbone(_RESNET, {"blocks_per_stage": 1}, _SPLIT),  # ResNet-32 with one block a stage, for quick runs
+    "resnet18": Backbone(_LARGE, {"name": "resnet18"}, _SPLIT_LARGE),  # for photographs, 512 features
+    "resnet50": Backbone(_LARGE, {"name": "resnet50"}, _SPLIT_LARGE),  # for photographs, 2,048 features
+    "resnext50": Backbone(_LARGE, {"name": "resnext50_32x4d"}, _SPLIT_LARGE),  # likewise
+    "small-cnn": Backbone("backbones:SmallCnn", split="backbones:SmallCnn.split"),  # for 8x8 to 32x32 pixels
+    "rps-small": Backbone("random_paths:small"),  # paths through modules, for 8x8 to 32x32 pixels, 64 features
+    "rps-large": Backbone("random_paths:large"),  # for photographs, 512 features
+}
 BACKBONES: dict[str, Backbone] = _SINGLE | {
-    f"{name}-bbn": Backbone(
-        entry.where, f"{name} with two last blocks", "Zhou et al. 2020", entry.settings, entry.split, doubled=True
-    )
+    f"{name}-bbn": Backbone(entry.where, entry.settings, entry.split, doubled=True)  # Zhou et al. 2020
     for name, entry in _SINGLE.items()
     if entry.split
 }
 HEADS: dict[str, Head] = {
-    "linear": Head("heads:LinearHead", False, "inner product with the weights of the class, plus a bias"),
-    "cosine": Head("heads:CosineHead", True, "scaled cosine of the angle to the weights of the class, no bias"),
-    "capsule": Head("heads:CapsuleHead", True, "the same, less for short features"),
-    "causal-norm": Head(
-        "heads:CausalNormHead", True, "cosines of two halves of the features, less for short weights, no bias"
-    ),
+    "linear": Head("heads:LinearHead", False),
+    "cosine": Head("heads:CosineHead", True),
+    "capsule": Head("heads:CapsuleHead", True),
+    "causal-norm": Head("heads:CausalNormHead", True),
 }
 
 
