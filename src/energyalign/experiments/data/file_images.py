@@ -130,21 +130,16 @@ class FileImages(ImageSet):
             with self.encoded.open(int(self.positions[index])) as stream, open_picture(stream) as image:
                 return as_rgb(image)
         except UnknownRangeError as error:
-            raise EnergyAlignError(
-                f"the image {self.file_name(index)} {error}: convert it to 8 bits per channel, or take it out of the "
-                "set."
-            ) from error
+            name, remedy = self.file_name(index), "convert it to 8 bits per channel, or take it out of the set"
+            raise EnergyAlignError(f"the image {name} {error}: {remedy}.") from error
         except Exception as error:
             # Pillow raises about ten types on damaged files; whichever it is, this image cannot be used.
-            raise EnergyAlignError(
-                f"cannot read the image {self.file_name(index)} ({reason_of(error)}). "
-                "Get the file again, or take it out of the set."
-            ) from error
+            name, remedy = self.file_name(index), "Get the file again, or take it out of the set"
+            raise EnergyAlignError(f"cannot read the image {name} ({reason_of(error)}). {remedy}.") from error
 
     def read(self, index: int) -> torch.Tensor:
         """One image as uint8 of shape (3, height, width)."""
-        pixels = np.array(self.picture(index))
-        return torch.from_numpy(pixels).permute(2, 0, 1)
+        return torch.from_numpy(np.array(self.picture(index))).permute(2, 0, 1)
 
 
 class BadFilesError(EnergyAlignError):

@@ -21,14 +21,10 @@ _HERE = "energyalign.experiments.nets"
 class Backbone:
     """A row of the registry."""
 
-    where: str
-    """``module:name`` below this package; a callable that takes ``in_channels``."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of the callable."""
-    split: str = ""
-    """Of a function that splits such a backbone into all but its last block, and that block, if it can be doubled."""
-    doubled: bool = False
-    """Whether the last block exists twice, as in BBN."""
+    where: str  # `module:name` below this package: a callable that takes `in_channels`
+    settings: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the callable
+    split: str = ""  # likewise, a function to all but the last block, and that block, if it can be doubled
+    doubled: bool = False  # whether the last block exists twice, as in BBN
 
     @property
     def has_random_paths(self) -> bool:

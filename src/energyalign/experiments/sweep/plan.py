@@ -52,17 +52,12 @@ _INCREMENTAL_LEARNERS = {
 class PlannedRun:
     """A training with one seed, and all rows that share it."""
 
-    name: str
-    """Unique in its sweep, for example ``cifar100-lt-100/ce/seed-0``."""
-    folder: Path
-    """The run directory."""
-    command: tuple[str, ...]
-    """What follows ``energyalign`` on the command line."""
-    config: dict[str, Any]
-    """What config.json holds once the run has begun."""
+    name: str  # unique in its sweep, for example cifar100-lt-100/ce/seed-0
+    folder: Path  # the run directory
+    command: tuple[str, ...]  # what follows `energyalign` on the command line
+    config: dict[str, Any]  # what config.json holds once the run has begun
     correctors: tuple[str, ...]
-    hours: float | None = None
-    """A guess at its cost on one GPU; None if there is nothing to guess from."""
+    hours: float | None = None  # a guess at its cost on one GPU; None if there is nothing to guess from
 
     @property
     def command_line(self) -> str:

@@ -18,10 +18,8 @@ from energyalign.core.errors import EnergyAlignError, TryAgain
 class Outcome(NamedTuple):
     """How a process ended."""
 
-    code: int | None
-    """None if it was lost: killed, or its machine is gone. It left a checkpoint, and can go on."""
-    reason: str = ""
-    """Why it was lost or failed, if its log does not say."""
+    code: int | None  # None if it was lost: killed, or its machine is gone. It left a checkpoint, and can go on.
+    reason: str = ""  # why it was lost or failed, if its log does not say
 
 
 class Started(Protocol):

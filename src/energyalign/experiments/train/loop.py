@@ -89,13 +89,9 @@ class Training:
     def finish(self) -> None:
         """Train to the end.
 
-        Raises
-        ------
-        Interrupted
-            On Ctrl-C or SIGTERM, after the batch was finished and saved. If it came after the last batch, the training
-            is finished; what would have followed it is not begun.
-        NotFinite
-            If the loss is NaN or infinite, or a weight is by the end of an epoch; the last good checkpoint is kept.
+        Raises `Interrupted` on Ctrl-C or SIGTERM, after the batch was finished and saved (after the last batch the
+        training is finished; what would have followed it is not begun), and `NotFinite` if the loss is NaN or infinite,
+        or a weight is by the end of an epoch; the last good checkpoint is kept.
         """
         telling = self._reporter.training(self._recipe, self._batches.n_batches, self._position)
         with self._code(), Interruption() as interruption, telling:

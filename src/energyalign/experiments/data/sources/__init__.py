@@ -21,8 +21,7 @@ DEFAULT_ROOT = Path("data")
 class SourceEntry(NamedTuple):
     """A row of the registry."""
 
-    where: str
-    """``module:name`` below this package: a callable from the data root, or from the path after the colon."""
+    where: str  # `module:name` below this package: a callable from the data root, or from the path after the colon
     description: str
     reference: str
 
@@ -52,15 +51,10 @@ def check_source(name: str) -> None:
 
 
 def open_source(name: str, data_root: str | Path | None = None) -> Source:
-    """The source of this name.
+    """The source of this name: a key of `SOURCES`, with a path in place of ``PATH``.
 
-    Parameters
-    ----------
-    name : str
-        A key of `SOURCES`, with a path in place of ``PATH``.
-    data_root : path, optional
-        The folder in which the files of named sets are; ``data`` unless given. A path in the name does not start
-        there, but where every path starts.
+    The files of named sets are in `data_root`, ``data`` unless given. A path in the name does not start there, but
+    where every path starts.
     """
     check_source(name)
     _, colon, path = name.partition(":")

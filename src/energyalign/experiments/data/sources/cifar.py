@@ -55,23 +55,16 @@ class CifarLayout:
 
 
 CIFAR10 = CifarLayout(
-    "cifar10",
-    "cifar-10-batches-bin",
+    "cifar10", "cifar-10-batches-bin",
     {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)},
-    {"train": 10_000, "test": 10_000},
-    1,
-    _CIFAR10_NAMES,
+    {"train": 10_000, "test": 10_000}, 1, _CIFAR10_NAMES,
     Published(f"{_SITE}/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),
-)
+)  # fmt: skip
 CIFAR100 = CifarLayout(
-    "cifar100",
-    "cifar-100-binary",
-    {"train": ("train.bin",), "test": ("test.bin",)},
-    {"train": 50_000, "test": 10_000},
-    2,
-    _CIFAR100_NAMES,
+    "cifar100", "cifar-100-binary", {"train": ("train.bin",), "test": ("test.bin",)},
+    {"train": 50_000, "test": 10_000}, 2, _CIFAR100_NAMES,
     Published(f"{_SITE}/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),
-)
+)  # fmt: skip
 
 
 class Cifar(Source):
