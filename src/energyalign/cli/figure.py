@@ -58,7 +58,7 @@ def _draw_one(name: str, path: Path, folders: Sequence[str]) -> None:
     from energyalign.experiments.engine.registry import look_up
     from energyalign.report.drawing import check_suffix, save_figure
     from energyalign.report.figures import FIGURES
-    from energyalign.report.names import shown
+    from energyalign.report.trainings import shown
 
     entry = look_up(FIGURES, name, "figure")
     check_suffix(path)
@@ -71,7 +71,7 @@ def _draw_all(folder: Path, folders: Sequence[str]) -> None:
     from energyalign.core.errors import EnergyAlignError
     from energyalign.report.drawing import save_figure
     from energyalign.report.figures import FIGURES
-    from energyalign.report.names import shown
+    from energyalign.report.trainings import shown
 
     if folder.suffix in (".png", ".svg", ".pdf"):
         raise EnergyAlignError(f"{folder}: for all figures --out is a folder, not a file.")
@@ -97,7 +97,7 @@ def _draw_all(folder: Path, folders: Sequence[str]) -> None:
 def _read(folders: Sequence[str]) -> list[StoredRun]:
     """The runs that were measured; of others it is said that they are left out."""
     from energyalign.experiments.engine.stored import find_runs, measured_runs
-    from energyalign.report.names import shown
+    from energyalign.report.trainings import shown
 
     for run in find_runs(folders):
         if not run.rows:

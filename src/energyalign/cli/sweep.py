@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from energyalign.experiments.sweep.planned_run import PlannedRun
-    from energyalign.report.tables.registry import TableEntry
+    from energyalign.report.tables import TableEntry
 
 _EXAMPLES = """\
 examples:

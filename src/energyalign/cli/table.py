@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, make, print."""
     from energyalign.core._io.atomic import atomic_write, refuse_unwritable
     from energyalign.experiments.engine.stored import measured_runs
-    from energyalign.report.names import shown
     from energyalign.report.tables import find_table
+    from energyalign.report.trainings import shown
 
     entry = find_table(arguments.name)
     if arguments.out is not None:

@@ -26,7 +26,7 @@ from energyalign.experiments.incremental.experiment import IncrementalExperiment
 from energyalign.experiments.incremental.methods import config_of, find_method
 from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.experiments.incremental.stream import load_stream
-from energyalign.report.tables.curves import curves_of
+from energyalign.report.tables.incremental import curves_of
 from energyalign.report.tables.own import incremental_table, steps_table
 
 PRESET = PRESETS["digits-il-5"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from energyalign.report.page.encoding import FEWEST_CANDIDATES, Encoded, encode_logits, evenly_over_classes
+from energyalign.report.page.view import FEWEST_CANDIDATES, Encoded, encode_logits, evenly_over_classes
 
 N_IMAGES, N_CLASSES = 300, 120
 

@@ -8,14 +8,22 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.incremental.paper import PAPER as INCREMENTAL_PAPER
 from energyalign.experiments.longtail.paper import PAPER as LONG_TAIL_PAPER
-from energyalign.report.tables import curves as incremental
-from energyalign.report.tables import longtail_lines as longtail
-from energyalign.report.tables.best import with_best, with_best_of_line
-from energyalign.report.tables.curves import at_step, curves_of
-from energyalign.report.tables.evidence import first_plan
-from energyalign.report.tables.model import DIFFERENCE, OURS, PAPER, Cell, Column, Line, PaperTable
-from energyalign.report.tables.settings import check_one_cell, check_one_setting
-from energyalign.report.tables.steps import MAX_BESIDE, step_group
+from energyalign.report.tables import incremental, longtail
+from energyalign.report.tables.incremental import at_step, curves_of
+from energyalign.report.tables.model import (
+    DIFFERENCE,
+    MAX_BESIDE,
+    OURS,
+    PAPER,
+    Cell,
+    Column,
+    Line,
+    PaperTable,
+    step_group,
+    with_best,
+    with_best_of_line,
+)
+from energyalign.report.tables.settings import check_one_cell, check_one_setting, first_plan
 
 _ABOUT_PAPER = (
     "The paper quotes its rows other than ea from other papers, with networks and cuts of their own; a difference is "
