@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.core.errors import UntrustedEstimateWarning
     from energyalign.core.fitting import fit_shifts
     from energyalign.files.engines import open_engine
-    from energyalign.files.patterns import expand_patterns
+    from energyalign.files.shards import expand_patterns
 
     share_one_heap()
     _refuse_contradictions(arguments)

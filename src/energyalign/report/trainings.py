@@ -1,4 +1,4 @@
-"""Stored runs as trainings: those that differ in nothing but the seed are one."""
+"""Stored runs as trainings: which differ in the seed alone, what they are called, how far they are, what they say."""
 
 from __future__ import annotations
 
@@ -236,10 +236,10 @@ def _epoch(run: StoredRun) -> int | None:
     return min(int(max(saved)[1].split("-")[1]), int(run.config.epochs))
 
 
-def corrected_outputs(run: StoredRun, row: Row, strength: float = 1.0) -> Outputs:
-    """Logits plus so much of the shifts, in the precision of the rows; a row without shifts leaves them as they are."""
+def corrected_outputs(run: StoredRun, row: Row) -> Outputs:
+    """Logits plus shifts, in the precision of the rows; a row without shifts leaves them as they are."""
     outputs = run.outputs(row.step)
-    return outputs._replace(logits=_shifted(outputs.logits, row, strength))
+    return outputs._replace(logits=_shifted(outputs.logits, row, 1.0))
 
 
 def scores_by_strength(run: StoredRun, row: Row, strengths: Sequence[float]) -> list[ClassScores]:
