@@ -49,11 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
     slots = parser.add_argument_group("three slots", "A method of your own, or a change of all methods asked for.")
     add = slots.add_argument
-    add(
-        "--learner",
-        metavar="NAME",
-        help="loss and head, see `energyalign list methods` (default: distill)",
-    )
+    add("--learner", metavar="NAME", help="loss and head, see `energyalign list methods` (default: distill)")
     add(
         "--memory", metavar="NAME[:N]",
         help="exemplars of all old classes: random:2000, herding:2000, none, all; a number alone changes the number "

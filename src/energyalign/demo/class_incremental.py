@@ -8,17 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from energyalign.demo.part import (
-    ALIGNED,
-    CAVEAT,
-    EVIDENCE,
-    Results,
-    Run,
-    Section,
-    all_rows,
-    command_for,
-    seeds_of,
-)
+from energyalign.demo.part import ALIGNED, CAVEAT, EVIDENCE, Results, Run, Section, all_rows, command_for, seeds_of
 from energyalign.experiments.correctors import STANDARD_IN_STEPS
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.incremental.config import IncrementalConfig

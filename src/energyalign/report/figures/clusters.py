@@ -12,15 +12,7 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from numpy.typing import NDArray
 
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import (
-    BLUE,
-    GREY,
-    ORANGE,
-    grid_lines,
-    panels,
-    summarised,
-    title_panel,
-)
+from energyalign.report.drawing import BLUE, GREY, ORANGE, grid_lines, panels, summarised, title_panel
 from energyalign.report.figures.common import about, lacking, not_shown, panel_title, trainings_of
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 

@@ -10,15 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import (
-    BLUE,
-    PALE_BARS,
-    VERMILLION,
-    first_of_rows,
-    grid_lines,
-    panels,
-    title_panel,
-)
+from energyalign.report.drawing import BLUE, PALE_BARS, VERMILLION, first_of_rows, grid_lines, panels, title_panel
 from energyalign.report.figures.common import (
     about,
     class_order,
