@@ -25,6 +25,9 @@ from energyalign.experiments.train.interruption import Interrupted
 from energyalign.experiments.train.reporter import Narrator, Reporter
 from energyalign.pytorch.ranks import AnotherRankFailed, AnotherRankLost, in_a_group
 
+PATIENCE = 60.0  # seconds; whoever has not come back from its work by then to find out is killed
+_started: list[subprocess.Popen[bytes]] = []
+
 
 class ProcessCounts(NamedTuple):
     """Devices of each node, with a process each, and nodes; `started_by` is empty if this process starts the others."""
@@ -142,11 +145,6 @@ def launch(fabric: Fabric, counts: ProcessCounts, given: Sequence[str]) -> None:
 def narrator(fabric: Fabric, title: str, scalars: Path | None = None) -> Reporter:
     """Of the processes, the first alone speaks. To be asked once they are launched."""
     return Narrator(title, scalars=scalars) if fabric.is_global_zero else Reporter()
-
-
-PATIENCE = 60.0  # seconds; whoever has not come back from its work by then to find out is killed
-
-_started: list[subprocess.Popen[bytes]] = []
 
 
 def remember_started(processes: list[subprocess.Popen[bytes]]) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from energyalign.experiments.engine.request import Planned, RunRequest
     from energyalign.experiments.engine.row import Row
-    from energyalign.report.tables.model import PaperTable
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, seeds: Sequence[int] = (0,), with_source: bool = True) -> None:
@@ -85,12 +84,13 @@ def run_request(request: RunRequest, arguments: argparse.Namespace) -> None:
     from energyalign.cli.distributed import ending_together, is_first
     from energyalign.cli.process import resumable
     from energyalign.cli.terminal import print_for_people
+    from energyalign.report.tables.own import tables_of
 
     with resumable(arguments), ending_together():
         rows, where = _rows(request, arguments)
         if is_first():
             print(where)
-            print_for_people(*_tables(rows, matrix=bool(request.method and request.corrector)))
+            print_for_people(*tables_of(rows, matrix=bool(request.method and request.corrector)))
             for row in rows:
                 step = f", step {row.step}" if row.in_steps else ""
                 for concern in row.concerns:
@@ -145,12 +145,3 @@ def _cell(planned: list[Planned]) -> str:
     each = " a step" if config.in_steps else ""
     backbones = ", ".join(sorted({run.config.backbone for run in planned}))
     return f"{config.name}, {backbones}, {head}, {config.recipe.epochs} epochs{each}"
-
-
-def _tables(rows: list[Row], *, matrix: bool) -> list[PaperTable]:
-    from energyalign.report.tables.own import incremental_table, longtail_table, matrix_table, steps_table
-
-    if rows[0].in_steps:
-        return [steps_table(rows), incremental_table(rows)]
-    # Correctors put behind several trainings are a table of their own.
-    return [longtail_table(rows), *([matrix_table(rows)] if matrix else [])]

@@ -57,6 +57,16 @@ _METADATA = {
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
+_MAX_MARKS = 400
+"""Of a panel: more cannot be told apart, and cost more bytes than its pixels."""
+_FEW_MARKS = 50
+"""Lines and bands of a crowded panel that are no crowd themselves stay as sharp as they are."""
+_LETTERS_PER_INCH = 12.5
+_NARROWEST = 5.6
+_HANDLE = 0.55
+"""What a legend needs beside a name, in inches."""
+_SMALL, _SMALLER = 7, 1.3
+"""The font of notes, and how many more letters of it there are to an inch."""
 
 
 @contextlib.contextmanager
@@ -113,12 +123,6 @@ def summarised(groups: Sequence[NDArray[np.float64]]) -> tuple[NDArray[np.float6
     return means, None if np.isnan(deviations).all() else deviations
 
 
-_MAX_MARKS = 400
-"""Of a panel: more cannot be told apart, and cost more bytes than its pixels."""
-_FEW_MARKS = 50
-"""Lines and bands of a crowded panel that are no crowd themselves stay as sharp as they are."""
-
-
 @contextlib.contextmanager
 def crowds_as_pixels(figure: Figure) -> Iterator[None]:
     """Inside, what panels have too much of is drawn as pixels, in the figure's resolution; text and axes never are."""
@@ -152,14 +156,6 @@ def _marks(artist: Artist) -> int:
 
 def _points(path: Outline) -> int:
     return int(np.shape(path.vertices)[0])
-
-
-_LETTERS_PER_INCH = 12.5
-_NARROWEST = 5.6
-_HANDLE = 0.55
-"""What a legend needs beside a name, in inches."""
-_SMALL, _SMALLER = 7, 1.3
-"""The font of notes, and how many more letters of it there are to an inch."""
 
 
 @contextlib.contextmanager

@@ -20,6 +20,9 @@ from energyalign.experiments.engine.stored import Outputs, StoredRun
 
 AS_TRAINED, ALIGNED = "raw", "ea"
 """The correctors that are compared: without and with energy aligning."""
+Facet = Callable[[StoredRun], str]
+_LONGEST = 24
+_CHECKPOINT = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
 
 
 @dataclass(frozen=True)
@@ -119,9 +122,6 @@ def _percent(share: float | None) -> float:
     return np.nan if share is None else 100.0 * share
 
 
-Facet = Callable[[StoredRun], str]
-
-
 def optimizer_name(run: StoredRun) -> str:
     """As the paper tells them apart."""
     optimizer = run.config.optimizer
@@ -191,9 +191,6 @@ def _leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return found
 
 
-_LONGEST = 24
-
-
 def shown(text: str) -> str:
     """What cannot be printed becomes a replacement character: it would break the lines, or an SVG file."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
@@ -203,9 +200,6 @@ def short(text: str) -> str:
     """The same, cut to what finds room beside a panel."""
     text = shown(text)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-_CHECKPOINT = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
 
 
 def how_far(run: StoredRun) -> str:

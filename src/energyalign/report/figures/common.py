@@ -23,6 +23,13 @@ from energyalign.report.trainings import (
     shown,
 )
 
+_MAX_NAMES = 20
+_MAX_LARGE = 12
+_UPRIGHT = 2
+"""Letters of a name that find room below a bar."""
+_LETTER = 0.075
+_MAX_BARS = 100
+
 
 def trainings_of(figure: str, runs: Sequence[StoredRun]) -> list[Training]:
     """The runs by training, in the order in which they came; a seed that is given twice counts once."""
@@ -92,14 +99,6 @@ def not_shown(trainings: Sequence[Training], shown: Collection[Training], why: s
     """A note on the trainings that a figure leaves out; empty if there are none."""
     others = [training.label for training in trainings if training not in shown]
     return f"Not shown, {why}: {'; '.join(others)}." if others else ""
-
-
-_MAX_NAMES = 20
-_MAX_LARGE = 12
-_UPRIGHT = 2
-"""Letters of a name that find room below a bar."""
-_LETTER = 0.075
-_MAX_BARS = 100
 
 
 def class_order(training: Training) -> NDArray[np.int64]:

@@ -14,6 +14,12 @@ from energyalign.report.drawing import BLUE, GREY, INK, deviation_over_seeds, gr
 from energyalign.report.figures.common import about, panel_title, trainings_of, with_and_without
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
+_WIDTH = 0.38
+_LOOKS = {
+    AS_TRAINED: {"label": "without energy aligning", "color": GREY},
+    ALIGNED: {"label": "with energy aligning", "color": BLUE, "hatch": "////"},
+}
+
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
     """A panel for each training."""
@@ -26,13 +32,6 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
             draw_group_bars(panel, training)
             title_panel(panel, panel_title(training, trainings))
     return figure
-
-
-_WIDTH = 0.38
-_LOOKS = {
-    AS_TRAINED: {"label": "without energy aligning", "color": GREY},
-    ALIGNED: {"label": "with energy aligning", "color": BLUE, "hatch": "////"},
-}
 
 
 def groups_of(training: Training) -> dict[str, int]:

@@ -19,6 +19,11 @@ from energyalign.report.tables.incremental import Curve, curves_of, label_of
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, shown
 
 _COLUMNS = {"overall": "top-1 accuracy, %", "top5": "top-5 accuracy, %"}
+_COLOURS = (ORANGE, GREEN, VERMILLION, PURPLE)
+_MARKERS = "^DvPX*<"
+_LINES = ("-.", ":", (0, (4, 1, 1, 1, 1, 1)))  # not as many as colours: no two go together always
+_SPREAD = 0.12
+"""Of the distance between two steps: bars of deviations at the same step stand beside each other, not on each other."""
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
@@ -53,13 +58,6 @@ def _check_settings(trainings: Sequence[Training]) -> None:
                     f"the figure steps has one curve for {shown(label_of(row))}, and was given trainings of it that "
                     f"differ ({other.label}; {training.label}): draw a figure of each."
                 )
-
-
-_COLOURS = (ORANGE, GREEN, VERMILLION, PURPLE)
-_MARKERS = "^DvPX*<"
-_LINES = ("-.", ":", (0, (4, 1, 1, 1, 1, 1)))  # not as many as colours: no two go together always
-_SPREAD = 0.12
-"""Of the distance between two steps: bars of deviations at the same step stand beside each other, not on each other."""
 
 
 def looks_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -14,6 +14,8 @@ from importlib.resources import files
 from typing import Any
 
 _SCRIPTS = ("numbers.js", "decode.js", "model.js", "charts.js", "class_table.js", "controls.js")
+_ONE_COLUMN = 560.0
+"""Points: a picture that is wider has text too small to read beside another one."""
 
 
 @dataclass(frozen=True)
@@ -110,10 +112,6 @@ def _contents(sections: Sequence[Section], has_live: bool) -> str:
     links += [(name, section.title) for name, section in _named(sections)]
     items = "".join(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text in links)
     return f'<nav aria-label="Contents"><ul>{items}</ul></nav>'
-
-
-_ONE_COLUMN = 560.0
-"""Points: a picture that is wider has text too small to read beside another one."""
 
 
 def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:

@@ -12,11 +12,24 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.page.document import Section, commands_html, list_html, note_html, picture_html, table_html
-from energyalign.report.tables.model import Cell, PaperTable, as_text
-from energyalign.report.tables.own import incremental_table, longtail_table, matrix_table, steps_table
+from energyalign.report.tables.model import Cell, as_text
+from energyalign.report.tables.own import tables_of
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, by_setting
 
-_MANY_TRAININGS = 2
+_CAPTIONS = {
+    "longtail": "",
+    "matrix": ": every training under every corrector",
+    "steps": ": accuracy on all classes seen, after each step",
+    "incremental": ": all steps together, and after the last",
+}
+_MAX_SENTENCES = 3
+_NOTHING = 0.05
+"""Per cent points that would be printed as 0.0."""
+_BY_TRAINING = (
+    "energies", "confusion", "groups", "clusters", "shifts", "effective-samples", "strength", "reliability",
+)  # fmt: skip
+"""Figures with a panel for each training."""
+_MAX_TRAININGS = 4
 
 
 def results_section(trainings: Sequence[Training]) -> Section:
@@ -37,22 +50,12 @@ def _tables(cell: str, trainings: Sequence[Training]) -> str:
     # What is corrected stands below what it was.
     rows = sorted((row for run in runs for row in run.rows), key=lambda row: row.corrector != "raw")
     try:
-        if not runs[0].in_steps:
-            html = _table(longtail_table(rows), cell)
-            if len(trainings) >= _MANY_TRAININGS:
-                html += _table(matrix_table(rows), f"{cell}: every training under every corrector")
-            return html
-        return _table(steps_table(rows), f"{cell}: accuracy on all classes seen, after each step") + (
-            _table(incremental_table(rows), f"{cell}: all steps together, and after the last")
-        )
+        tables = tables_of(rows, matrix=len(trainings) > 1)
+        return "".join(table_html(*as_text(table), cell + _CAPTIONS[table.name]) for table in tables)
     except EnergyAlignError:  # rows of other settings share a name: a table for each setting
         if len(trainings) == 1:
             raise
         return "".join(_tables(f"{cell}, {training.label}", [training]) for training in trainings)
-
-
-def _table(table: PaperTable, caption: str) -> str:
-    return table_html(*as_text(table), caption)
 
 
 def figures_section(pictures: Pictures) -> Section:
@@ -133,11 +136,6 @@ def unfinished_section(runs: Sequence[tuple[StoredRun, str]], seen_from: Path) -
 def _place(folder: Path, seen_from: Path) -> str:
     """Not from the root: page and runs may move together."""
     return os.path.relpath(folder, seen_from)
-
-
-_MAX_SENTENCES = 3
-_NOTHING = 0.05
-"""Per cent points that would be printed as 0.0."""
 
 
 def verdict_of(trainings: Sequence[Training]) -> list[str]:
@@ -227,13 +225,6 @@ def _on_all(cell: str, trainings: Sequence[Training]) -> str:
     )
 
 
-_BY_TRAINING = (
-    "energies", "confusion", "groups", "clusters", "shifts", "effective-samples", "strength", "reliability",
-)  # fmt: skip
-"""Figures with a panel for each training."""
-_MOST_TRAININGS = 4
-
-
 class Pictures(NamedTuple):
     """SVG elements with their captions, and a sentence on each figure that could not be drawn."""
 
@@ -258,7 +249,7 @@ def draw_pictures(trainings: Sequence[Training]) -> Pictures:
         for name, entry in FIGURES.items():
             shown, note = runs, ""
             if name in _BY_TRAINING and len(few) < len(runs):
-                shown, note = few, f" The first {_MOST_TRAININGS} trainings; energyalign figure {name} draws all."
+                shown, note = few, f" The first {_MAX_TRAININGS} trainings; energyalign figure {name} draws all."
             try:
                 drawn.append((page_svg(entry.draw(shown)), f"{cell}: {entry.description}.{note}"))
             except EnergyAlignError as error:
@@ -269,7 +260,7 @@ def draw_pictures(trainings: Sequence[Training]) -> Pictures:
 def _first_trainings(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """Of trainings that were measured under energy aligning, so many as can be looked at; all runs if they are few."""
     groups = by_setting(runs)
-    if len(groups) <= _MOST_TRAININGS:
+    if len(groups) <= _MAX_TRAININGS:
         return list(runs)
     groups.sort(key=lambda seeds: seeds[0].row_of(ALIGNED) is None)
-    return [run for seeds in groups[:_MOST_TRAININGS] for run in seeds]
+    return [run for seeds in groups[:_MAX_TRAININGS] for run in seeds]

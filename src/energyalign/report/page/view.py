@@ -12,6 +12,17 @@ from numpy.typing import NDArray
 
 from energyalign.core.arrays import Bools, Floats, Ints
 
+Block = NDArray[np.float32]
+BUDGET = 7_000_000
+"""Bytes of logits in one page at most, before base64 makes four out of three."""
+FAR = 200.0
+"""A class whose logit is so far below the largest cannot win; masked classes, at -1e9 or minus infinity, are."""
+MIN_CANDIDATES = 20
+"""Classes of an image that are kept at least; below that, images are left out instead."""
+_LEVELS = 2**16 - 1
+_SMALLEST = 1e-30
+"""Where all logits of every image are equal, there is no step between them."""
+
 
 @dataclass(frozen=True)
 class Correction:
@@ -99,19 +110,6 @@ def _numbers(values: Floats | None, digits: int = 17) -> list[float | None] | No
     return [float(f"{number:.{digits}g}") if np.isfinite(number) else None for number in numbers]
 
 
-Block = NDArray[np.float32]
-
-BUDGET = 7_000_000
-"""Bytes of logits in one page at most, before base64 makes four out of three."""
-FAR = 200.0
-"""A class whose logit is so far below the largest cannot win; masked classes, at -1e9 or minus infinity, are."""
-FEWEST_CANDIDATES = 20
-"""Classes of an image that are kept at least; below that, images are left out instead."""
-_LEVELS = 2**16 - 1
-_SMALLEST = 1e-30
-"""Where all logits of every image are equal, there is no step between them."""
-
-
 @dataclass(frozen=True)
 class Encoded:
     """What the page computes with.
@@ -185,7 +183,7 @@ def encode_logits(
         return Encoded(np.arange(n_images), values, None, n_classes, 0.0, n_images, n_classes)
     index_type = np.dtype("<u2") if n_classes <= _LEVELS + 1 else np.dtype("<u4")
     size = 2 + index_type.itemsize
-    fewest = min(FEWEST_CANDIDATES, n_classes)
+    fewest = min(MIN_CANDIDATES, n_classes)
     kept = evenly_over_classes(labels, max(1, budget // (size * fewest)))
     n_candidates = min(n_classes, max(fewest, budget // (size * len(kept))))
     classes, below = _candidates(blocks, kept, shifts, n_candidates)

@@ -33,6 +33,7 @@ LIMIT = 14_500_000
 _LEAST = 200_000
 
 Draw = Callable[[Sequence[Training]], Pictures]
+_BLOCK = 4096
 
 
 def write_page(path: Path, runs: Sequence[StoredRun], *, title: str = "") -> None:
@@ -97,9 +98,6 @@ def _live(views: dict[str, list[View]], budget: int) -> list[dict[str, Any]]:
     """All views share the bytes that there are."""
     n_views = sum(map(len, views.values()))
     return [{"name": name, "views": [view.to_json(budget // n_views) for view in own]} for name, own in views.items()]
-
-
-_BLOCK = 4096
 
 
 def views_of(run: StoredRun) -> list[View]:

@@ -13,6 +13,8 @@ from energyalign.experiments.engine.registry import look_up
 PAPER, OURS, DIFFERENCE = "paper", "ours", "difference"
 MARK = "†"
 """Of numbers that are not of the paper's setting."""
+MAX_BESIDE = 10
+"""More steps than these stand below each other, as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -229,10 +231,6 @@ def plain(cell: Cell, line: Line, column: Column) -> str:
 def one_line(text: str) -> str:
     """Names are of one line, and carry nothing that a terminal would obey."""
     return "".join(character if character.isprintable() else " " for character in text)
-
-
-MAX_BESIDE = 10
-"""More steps than these stand below each other, as in the paper."""
 
 
 def step_group(step: int, n_steps: int) -> str:

@@ -34,6 +34,13 @@ _SEEDS = Column("seeds", better="", form=".0f")
 _DIFFERENCE = Column("difference", better="", form="+.1f", source=DIFFERENCE)
 
 
+def tables_of(rows: Sequence[Row], *, matrix: bool = False) -> list[PaperTable]:
+    """What commands, demo and page show of runs of one cell; with `matrix`, correctors behind several trainings too."""
+    if rows[0].in_steps:
+        return [steps_table(rows), incremental_table(rows)]
+    return [longtail_table(rows), *([matrix_table(rows)] if matrix else [])]
+
+
 def longtail_table(rows: Sequence[Row]) -> PaperTable:
     """A line for each method and kind of evidence of long-tailed runs."""
     _check(rows, "longtail", in_steps=False)
