@@ -11,7 +11,7 @@ from lightning_fabric import Fabric
 from torch.nn import functional as F
 
 from bench.own_process import Turns
-from energyalign.cli.heap import keep_freed_memory
+from energyalign.cli.process import keep_freed_memory
 from energyalign.experiments.data.images import MemoryImages
 from energyalign.experiments.data.loader import Loader
 from energyalign.experiments.data.preparation import Normalisation, SmallPreparation

@@ -16,7 +16,7 @@ from bench.cifar_training import BATCH, made_up_images, made_up_network, train
 from bench.line import Line, at_most
 from bench.measure import alternate
 from bench.own_process import OwnProcess
-from energyalign.cli.heap import keep_freed_memory
+from energyalign.cli.process import keep_freed_memory
 from energyalign.core.shifts import Shifts
 from energyalign.experiments.data.cut import cut_long_tail
 from energyalign.experiments.engine.evidence import EvidencePlan

@@ -15,7 +15,7 @@ from bench.cifar_training import BATCH
 from bench.later_step import NEW, OLD, LaterStep
 from bench.line import Line, at_least, at_most
 from bench.measure import Work, alternate
-from energyalign.cli.heap import keep_freed_memory
+from energyalign.cli.process import keep_freed_memory
 
 _ROOT = Path(__file__).parents[2]
 PYTHON = _ROOT / ".venv-avalanche" / "bin" / "python"

@@ -12,7 +12,7 @@ from bench.cifar_training import BATCH
 from bench.later_step import LaterStep
 from bench.line import Line, at_most
 from bench.measure import Work, alternate
-from energyalign.cli.heap import keep_freed_memory
+from energyalign.cli.process import keep_freed_memory
 
 BATCHES = 6  # the end of an epoch, which comes after them, has 55 in a real step
 

@@ -16,7 +16,7 @@ from bench.cifar_training import BATCH, MEAN, STD, made_up_images, made_up_netwo
 from bench.line import Line, at_least
 from bench.measure import alternate
 from bench.own_process import OwnProcess, Turns
-from energyalign.cli.heap import keep_freed_memory
+from energyalign.cli.process import keep_freed_memory
 from energyalign.experiments.data.images import MemoryImages
 from energyalign.experiments.data.loader import Loader
 

@@ -17,7 +17,7 @@ import pytest
 from stored_runs import long_tail_run
 
 from energyalign.report.page import write
-from energyalign.report.page.pictures import Pictures
+from energyalign.report.page.story import Pictures
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ MOMENTS = {
     "as a row is stored": [sent("energyalign.experiments.engine.experiment:store_row", 2)],
     "and again while it says how to go on": [
         sent("energyalign.experiments.engine.evidence:balanced_evidence"),
-        sent("energyalign.cli.stopping:command_line"),
+        sent("energyalign.cli.process:command_line"),
     ],
 }
 IN_STEPS = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from energyalign import EnergyAlignError
-from energyalign.files.patterns import expand_patterns
+from energyalign.files.shards import expand_patterns
 
 
 def test_a_pattern_stands_for_all_that_match_sorted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

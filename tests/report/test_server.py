@@ -17,7 +17,7 @@ from made_row import made_row
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.report import server as served
-from energyalign.report.page.pictures import Pictures
+from energyalign.report.page.story import Pictures
 from energyalign.report.server import HOST, LivePage, make_server
 from energyalign.report.trainings import Training
 

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-_EXAMPLES = """\
+DESCRIPTION = "Add the shifts to logits, sample by sample, in memory that does not grow with the files."
+EXAMPLES = """\
 examples:
   energyalign apply test_logits.npy --shifts shifts.json --out corrected.npy
   energyalign apply shards/*.npy --shifts shifts.json --as labels --out predictions.csv
@@ -14,15 +15,8 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "apply",
-        help="add shifts to logits",
-        description="Add the shifts to logits, sample by sample, in memory that does not grow with the files.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     add = parser.add_argument
     add(
         "logits", nargs="+", metavar="LOGITS", help=".npy, .npz, .parquet or .csv shards, samples x classes; - is stdin"
@@ -33,12 +27,11 @@ def add_parser(commands: Any) -> None:
         help="what to write (default: logits); labels are class numbers")  # fmt: skip
     add("--key", help="which array of an .npz file, or list column of a .parquet file, holds the logits")
     add("--quiet", action="store_true", help="print nothing but errors")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, add, write."""
-    from energyalign.cli.progress import Progress
+    from energyalign.cli.terminal import Progress
     from energyalign.core.shifts import Shifts
     from energyalign.files import matrix_writer, open_shards, refuse_other_classes
 

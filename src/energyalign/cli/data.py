@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
-_EXAMPLES = """\
+DESCRIPTION = "Look after the data sets of the experiments."
+EXAMPLES = """\
 examples:
   energyalign data check digits                                 (comes with scikit-learn: always there)
   energyalign data check cifar100 --data-root ~/data            (says which file is missing and how to get it)
@@ -16,22 +16,15 @@ examples:
 _PROGRESS_EVERY = 100
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "data",
-        help="check that a data set is there and whole",
-        description="Look after the data sets of the experiments.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     check = actions.add_parser(
         "check",
         help="say which files are there, which are missing and how to get them; decode every image",
         description="Look for every file of a data set, decode every image, and count the classes. Exits with 2 if "
         "something is missing or damaged, and says what to do.",
-        epilog=_EXAMPLES,
+        epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = check.add_argument
@@ -39,7 +32,6 @@ def add_parser(commands: Any) -> None:
         "inaturalist18, folder:PATH, lists:PATH or parquet:PATH")  # fmt: skip
     add("--data-root", metavar="DIR", help="where the files of named sets are (default: data)")
     add("--download", action="store_true", help="fetch the set first, if its authors offer it without registration")
-    check.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:

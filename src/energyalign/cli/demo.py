@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+
+DESCRIPTION = (
+    "Cut scikit-learn's digits to a long tail, and let them come two classes at a time; train small "
+    "networks, align them in several ways and measure on balanced held-out images. Writes tables and a page "
+    "with figures and a live part. Stopped by Ctrl-C, the same command goes on where it was."
+)
+EXAMPLES = "examples:\n  energyalign demo\n  energyalign demo --out /tmp/demo --seed 7"
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "demo",
-        help="train, align and evaluate a small model on real images",
-        description="Cut scikit-learn's digits to a long tail, and let them come two classes at a time; train small "
-        "networks, align them in several ways and measure on balanced held-out images. Writes tables and a page "
-        "with figures and a live part. Stopped by Ctrl-C, the same command goes on where it was.",
-        epilog="examples:\n  energyalign demo\n  energyalign demo --out /tmp/demo --seed 7",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     parser.add_argument(
         "--out", default="energyalign-demo", metavar="DIR", help="where to write (default: %(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first of the seeds (default: 0)")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run it, print the tables, say where the rest is."""
-    from energyalign.cli.stopping import resumable
-    from energyalign.cli.table import print_for_people
-    from energyalign.cli.tables import make_console
+    from energyalign.cli.process import resumable
+    from energyalign.cli.terminal import make_console, print_for_people
     from energyalign.demo.run import run_demo
 
     console = make_console(sys.stdout)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from energyalign.report.figures import FIGURES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,7 +15,11 @@ if TYPE_CHECKING:
     from energyalign.experiments.engine.stored import StoredRun
 
 _ALL = "all"
-_EXAMPLES = """\
+DESCRIPTION = (
+    "Draw a figure from the rows and stored logits of run directories; runs that differ in the seed "
+    "alone are shown as mean and standard deviation."
+)
+EXAMPLES = """\
 examples:
   energyalign figure energies runs/digits-lt-50                         writes energies.png
   energyalign figure steps runs/digits-il-5 --out steps.pdf             or .svg
@@ -21,28 +27,16 @@ examples:
   energyalign figure all runs/digits-lt-50 --out figures                every figure that these runs allow
 
 figures:
-"""
+""" + "\n".join(f"  {name:<18} {entry.description}" for name, entry in FIGURES.items())
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser."""
-    from energyalign.report.figures import FIGURES
-
-    names = "\n".join(f"  {name:<18} {entry.description}" for name, entry in FIGURES.items())
-    parser = commands.add_parser(
-        "figure",
-        help="draw a figure of stored runs",
-        description="Draw a figure from the rows and stored logits of run directories; runs that differ in the seed "
-        "alone are shown as mean and standard deviation.",
-        epilog=_EXAMPLES + names,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     add = parser.add_argument
     add("name", metavar="NAME", help="one of the figures below, or all")
     add("runs", metavar="RUN", nargs="+", help="run directories, or folders with some in them")
     add("--out", metavar="FILE", help="a .png, .svg or .pdf file (default: NAME.png); for all a folder (default: "
         "figures)")  # fmt: skip
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -57,8 +51,7 @@ def _draw_one(name: str, path: Path, folders: Sequence[str]) -> None:
     from energyalign.core._io.atomic import refuse_unwritable
     from energyalign.experiments.engine.registry import look_up
     from energyalign.report.drawing import check_suffix, save_figure
-    from energyalign.report.figures import FIGURES
-    from energyalign.report.names import shown
+    from energyalign.report.trainings import shown
 
     entry = look_up(FIGURES, name, "figure")
     check_suffix(path)
@@ -70,8 +63,7 @@ def _draw_one(name: str, path: Path, folders: Sequence[str]) -> None:
 def _draw_all(folder: Path, folders: Sequence[str]) -> None:
     from energyalign.core.errors import EnergyAlignError
     from energyalign.report.drawing import save_figure
-    from energyalign.report.figures import FIGURES
-    from energyalign.report.names import shown
+    from energyalign.report.trainings import shown
 
     if folder.suffix in (".png", ".svg", ".pdf"):
         raise EnergyAlignError(f"{folder}: for all figures --out is a folder, not a file.")
@@ -97,7 +89,7 @@ def _draw_all(folder: Path, folders: Sequence[str]) -> None:
 def _read(folders: Sequence[str]) -> list[StoredRun]:
     """The runs that were measured; of others it is said that they are left out."""
     from energyalign.experiments.engine.stored import find_runs, measured_runs
-    from energyalign.report.names import shown
+    from energyalign.report.trainings import shown
 
     for run in find_runs(folders):
         if not run.rows:

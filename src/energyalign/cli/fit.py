@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from energyalign.core.evidence import Evidence
     from energyalign.core.shifts import Shifts
     from energyalign.files import ShardSet
-
-_EXAMPLES = """\
+DESCRIPTION = (
+    "Estimate one shift per class from logits on a class-balanced sample, or on a labelled sample of "
+    "any balance (it is weighted). Prints what it found and writes it as JSON."
+)
+EXAMPLES = """\
 examples:
   energyalign fit val_logits.npy --labels val_labels.npy --counts counts.json --evidence held-out --out shifts.json
   energyalign fit shards/*.npy --counts counts.json --estimator lse --clusters 8 --out shifts.json
@@ -24,16 +27,8 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "fit",
-        help="estimate the shifts of a model from its logits",
-        description="Estimate one shift per class from logits on a class-balanced sample, or on a labelled sample of "
-        "any balance (it is weighted). Prints what it found and writes it as JSON.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     add = parser.add_argument
     add(
         "logits",
@@ -62,7 +57,6 @@ def add_parser(commands: Any) -> None:
     add("--out", metavar="FILE", help="where to write the shifts (JSON); - is stdout")
     add("--report", metavar="FILE", help="also write a page to look at and to try it, if there are labels (HTML)")
     add("--quiet", action="store_true", help="print no tables and no progress; warnings and errors stay")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -70,13 +64,13 @@ def run(arguments: argparse.Namespace) -> None:
     import warnings
     from dataclasses import replace
 
-    from energyalign.cli.heap import share_one_heap
-    from energyalign.cli.progress import Progress
+    from energyalign.cli.process import share_one_heap
+    from energyalign.cli.terminal import Progress
     from energyalign.core.before_after import scores_with
     from energyalign.core.errors import UntrustedEstimateWarning
     from energyalign.core.fitting import fit_shifts
     from energyalign.files.engines import open_engine
-    from energyalign.files.patterns import expand_patterns
+    from energyalign.files.shards import expand_patterns
 
     share_one_heap()
     _refuse_contradictions(arguments)
@@ -195,7 +189,7 @@ def _aim_at(arguments: argparse.Namespace, shifts: Shifts, engine: Engine) -> Sh
 def _write_page(
     arguments: argparse.Namespace, shards: ShardSet, *, labels: Any, evidence: Evidence, shifts: Shifts, scores: Any
 ) -> None:
-    from energyalign.cli.stopping import command_line
+    from energyalign.cli.process import command_line
     from energyalign.report.page.fit_page import write_fit_page
 
     name = arguments.logits[0] + (f" and {len(arguments.logits) - 1} more" if len(arguments.logits) > 1 else "")
@@ -206,11 +200,12 @@ def _write_page(
 
 
 def _report(arguments: argparse.Namespace, evidence: Evidence, shifts: Shifts, scores: Any) -> None:
-    from energyalign.cli import tables
+    from energyalign.cli import fit_tables as tables
+    from energyalign.cli.terminal import make_console
 
     if not arguments.quiet:
         # With the result on stdout, what is for people goes to stderr.
-        console = tables.make_console(sys.stderr if arguments.out == "-" else sys.stdout)
+        console = make_console(sys.stderr if arguments.out == "-" else sys.stdout)
         tables.print_summary(console, evidence, shifts)
         tables.print_shifts(console, shifts)
         if scores is not None:

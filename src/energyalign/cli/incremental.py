@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from energyalign.cli.experiment_options import (
+from energyalign.cli.experiment import (
     add_evidence_options,
     add_machine_options,
     add_process_options,
     add_run_options,
     add_training_options,
+    run_request,
 )
 
-_EXAMPLES = """\
+DESCRIPTION = (
+    "Train a network on classes that come in steps, with few images of old ones kept, and measure it "
+    "after each step on all classes seen: as it is, with energy aligning, and with any other method of the paper's "
+    "tables. A method is a learner, a memory and a corrector. Stopped by Ctrl-C, the same command goes on where it "
+    "was."
+)
+EXAMPLES = """\
 examples:
   energyalign incremental digits                                      5 steps of 2 classes, with nothing to download
   energyalign incremental digits --method all --seed 0 1 2            every row of the paper's tables
@@ -27,18 +33,8 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "incremental",
-        help="learn classes step by step, align, and compare with the paper",
-        description="Train a network on classes that come in steps, with few images of old ones kept, and measure it "
-        "after each step on all classes seen: as it is, with energy aligning, and with any other method of the paper's "
-        "tables. A method is a learner, a memory and a corrector. Stopped by Ctrl-C, the same command goes on where it "
-        "was.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     add = parser.add_argument
     add(
         "dataset",
@@ -53,11 +49,7 @@ def add_parser(commands: Any) -> None:
 
     slots = parser.add_argument_group("three slots", "A method of your own, or a change of all methods asked for.")
     add = slots.add_argument
-    add(
-        "--learner",
-        metavar="NAME",
-        help="loss and head, see `energyalign list methods` (default: distill)",
-    )
+    add("--learner", metavar="NAME", help="loss and head, see `energyalign list methods` (default: distill)")
     add(
         "--memory", metavar="NAME[:N]",
         help="exemplars of all old classes: random:2000, herding:2000, none, all; a number alone changes the number "
@@ -78,12 +70,10 @@ def add_parser(commands: Any) -> None:
     add_training_options(parser, ["cosine", "linear"])
     add_evidence_options(parser.add_argument_group("evidence"))
     add_process_options(add_machine_options(parser))
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """One run directory for each training and seed, then the tables."""
-    from energyalign.cli.experiment_runs import run_request
     from energyalign.experiments.incremental.request import IncrementalRequest
 
     run_request(IncrementalRequest.from_arguments(arguments), arguments)

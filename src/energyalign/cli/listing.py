@@ -9,23 +9,18 @@ from typing import Any, NamedTuple
 
 _KINDS = ("methods", "datasets", "presets", "tables", "figures")
 
+DESCRIPTION = "List what this version of energyalign has."
+EXAMPLES = "example:\n  energyalign list methods"
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "list",
-        help="list methods, datasets, presets, tables or figures",
-        description="List what this version of energyalign has.",
-        epilog="example:\n  energyalign list methods",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     parser.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Print one or more tables."""
-    from energyalign.cli.tables import make_console, print_table
+    from energyalign.cli.terminal import make_console, print_table
 
     of_kind = {
         "methods": _methods, "datasets": _datasets, "presets": _presets, "tables": _tables, "figures": _figures

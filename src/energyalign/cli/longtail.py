@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from energyalign.cli.experiment_options import (
+from energyalign.cli.experiment import (
     add_evidence_options,
     add_machine_options,
     add_process_options,
     add_run_options,
     add_training_options,
+    run_request,
 )
 
-_EXAMPLES = """\
+DESCRIPTION = (
+    "Train a network on a long-tailed data set and measure it on a balanced test set: as it is, with "
+    "logit adjustment, with energy aligning, and with any other method of the paper's tables. Stopped by Ctrl-C, "
+    "the same command goes on where it was."
+)
+EXAMPLES = """\
 examples:
   energyalign longtail digits                                         in seconds, with nothing to download
   energyalign longtail cifar100 --imbalance 100 --seed 0 1 2 --data-root ~/data
@@ -27,17 +32,8 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "longtail",
-        help="train on a long-tailed set, align, and compare with the paper",
-        description="Train a network on a long-tailed data set and measure it on a balanced test set: as it is, with "
-        "logit adjustment, with energy aligning, and with any other method of the paper's tables. Stopped by Ctrl-C, "
-        "the same command goes on where it was.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     add = parser.add_argument
     add(
         "dataset",
@@ -59,12 +55,10 @@ def add_parser(commands: Any) -> None:
     add("--clusters", type=int, nargs="+", default=[], metavar="M", help="also energy aligning with M Jenks clusters")
     add_evidence_options(measure)
     add_process_options(add_machine_options(parser))
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """One run directory for each training and seed, then the tables."""
-    from energyalign.cli.experiment_runs import run_request
     from energyalign.experiments.longtail.request import LongTailRequest
 
     run_request(LongTailRequest.from_arguments(arguments), arguments)

@@ -7,9 +7,9 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from energyalign import __version__
-from energyalign.cli import apply, data, demo, figure, fit, incremental, listing, longtail, onnx, report, sweep, table
 
 BAD_INPUT = 2  # also what argparse exits with
 INTERRUPTED = 130
@@ -31,8 +31,25 @@ examples:
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands; light, so that --help is quick."""
+COMMANDS = {
+    "demo": "train, align and evaluate a small model on real images",
+    "fit": "estimate the shifts of a model from its logits",
+    "apply": "add shifts to logits",
+    "onnx": "add shifts to the logits of an ONNX model",
+    "longtail": "train on a long-tailed set, align, and compare with the paper",
+    "incremental": "learn classes step by step, align, and compare with the paper",
+    "sweep": "run all that a table needs, and complete it whatever fails",
+    "report": "write a page with tables, figures and a live part",
+    "table": "print a table of the paper with the numbers of your runs beside",
+    "figure": "draw a figure of stored runs",
+    "data": "check that a data set is there and whole",
+    "list": "list methods, datasets, presets, tables or figures",
+}
+"""What each does; it is a module beside this one, which is imported when the command is called."""
+
+
+def build_parser(chosen: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """The parser of all commands, with the options of those that are chosen; light, so that --help is quick."""
     parser = argparse.ArgumentParser(
         prog="energyalign",
         description="Take class-imbalance bias out of a trained classifier: one number per class, added to its logits.",
@@ -41,15 +58,21 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"energyalign {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (demo, fit, apply, onnx, longtail, incremental, sweep, report, table, figure, data, listing):
-        module.add_parser(commands)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter)
+        if name in chosen:
+            module = import_module(f"energyalign.cli.{'listing' if name == 'list' else name}")
+            command.description, command.epilog = module.DESCRIPTION, module.EXAMPLES
+            command.set_defaults(run=module.run)
+            module.add_options(command)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 if it went well, else a line that says what to do, and 2 for bad input, 1 for a failed run."""
-    arguments = build_parser().parse_args(argv)
-    arguments.given = sys.argv[1:] if argv is None else list(argv)
+    given = sys.argv[1:] if argv is None else list(argv)
+    arguments = build_parser(given[:1]).parse_args(given)
+    arguments.given = given
     try:
         arguments.run(arguments)
         sys.stdout.flush()

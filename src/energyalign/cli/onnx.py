@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from energyalign.onnx import AlignedOnnx
-
-_EXAMPLES = """\
+DESCRIPTION = (
+    "Write a copy of an ONNX model whose logits come out with the shifts added: folded into the bias\n"
+    "of its last layer, or by one Add node. Softmax and labels in the graph follow; everything else stays.\n"
+    "The copy is written only after onnxruntime has shown that it gives raw logits + shifts."
+)
+EXAMPLES = """\
 examples:
   energyalign onnx model.onnx --shifts shifts.json --out aligned.onnx
   energyalign onnx model.onnx --shifts shifts.json --out aligned.onnx --output probabilities
@@ -16,17 +20,8 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "onnx",
-        help="add shifts to the logits of an ONNX model",
-        description="Write a copy of an ONNX model whose logits come out with the shifts added: folded into the bias\n"
-        "of its last layer, or by one Add node. Softmax and labels in the graph follow; everything else stays.\n"
-        "The copy is written only after onnxruntime has shown that it gives raw logits + shifts.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     add = parser.add_argument
     add("model", metavar="MODEL.onnx", help="the model, with its data files beside it if it has any")
     add("--shifts", required=True, metavar="FILE", help="what `energyalign fit` wrote")
@@ -35,7 +30,6 @@ def add_parser(commands: Any) -> None:
     add("--probe", metavar="FILE.npz", help="inputs to verify on, one array for each input of the graph, by name "
         "(default: random numbers)")  # fmt: skip
     add("--quiet", action="store_true", help="print nothing but errors")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
-_EXAMPLES = """\
+DESCRIPTION = (
+    "Write one HTML file of the runs in these folders: what came out, every figure and table, a slider "
+    "for the strength of the correction with all that moves with it, and how to run it again. It opens from disk "
+    "and loads nothing."
+)
+EXAMPLES = """\
 examples:
   energyalign report runs/digits-lt-50                              all runs in it, side by side
   energyalign report runs/digits-lt-50/ce/seed-0 --out ce.html
@@ -14,24 +18,14 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "report",
-        help="write a page with tables, figures and a live part",
-        description="Write one HTML file of the runs in these folders: what came out, every figure and table, a slider "
-        "for the strength of the correction with all that moves with it, and how to run it again. It opens from disk "
-        "and loads nothing.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="run directories, or folders that hold some")
     add("--out", default="report.html", metavar="FILE", help="where to write (default: %(default)s)")
     add("--title", default="", metavar="TEXT", help="of the page (default: what was run)")
     add("--serve", action="store_true", help="show it on localhost instead, and refresh it while runs go on")
     add("--port", type=int, default=8765, metavar="N", help="of --serve; 0 for any that is free (default: %(default)s)")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:

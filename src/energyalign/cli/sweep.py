@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from energyalign.cli.experiment_options import add_machine_options, add_run_options, add_training_options
+from energyalign.cli.experiment import add_machine_options, add_run_options, add_training_options
+from energyalign.core.errors import EnergyAlignError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from energyalign.experiments.sweep.plan import PlannedRun
-    from energyalign.report.tables.registry import TableEntry
+    from energyalign.experiments.sweep.processes import LocalEngine
+    from energyalign.report.tables import TableEntry
 
-_EXAMPLES = """\
+DESCRIPTION = (
+    "Run every training that a table of the paper needs, each once, several at a time, on this machine "
+    "or on a Ray cluster, then print the table. Each is an ordinary run directory. Runs that are done are skipped, "
+    "one that fails does not stop the others, and the same command completes what is missing."
+)
+EXAMPLES = """\
 examples:
   energyalign sweep longtail --cell digits-lt-50 --jobs 2              every method on digits, in minutes
   energyalign sweep cifar-lt --dry-run                                 what Table 10 of the paper would take
@@ -24,17 +33,8 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "sweep",
-        help="run all that a table needs, and complete it whatever fails",
-        description="Run every training that a table of the paper needs, each once, several at a time, on this machine "
-        "or on a Ray cluster, then print the table. Each is an ordinary run directory. Runs that are done are skipped, "
-        "one that fails does not stop the others, and the same command completes what is missing.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     add = parser.add_argument
     add("table", metavar="TABLE", help="of `energyalign list tables`")
     add("--cell", nargs="+", metavar="NAME", help="presets of `energyalign list presets` (default: all of the table)")
@@ -57,12 +57,11 @@ def add_parser(commands: Any) -> None:
     )
     add_training_options(parser, ["cosine", "linear", "capsule", "causal-norm"])
     add_machine_options(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Plan, run what is missing, print the table."""
-    from energyalign.cli.stopping import resumable
+    from energyalign.cli.process import resumable
     from energyalign.report.tables import find_table
 
     table = find_table(arguments.table)
@@ -87,8 +86,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 def planned_runs(arguments: argparse.Namespace, table: TableEntry) -> tuple[list[PlannedRun], Path]:
     """What the options ask for, and the folder that it goes to."""
-    from pathlib import Path
-
     from energyalign.experiments.longtail.request import LongTailRequest
     from energyalign.experiments.sweep.plan import SHARED, cells_of, plan_sweep
 
@@ -102,9 +99,6 @@ def planned_runs(arguments: argparse.Namespace, table: TableEntry) -> tuple[list
 
 def _complete(arguments: argparse.Namespace, runs: list[PlannedRun], out: Path) -> dict[str, str]:
     """Run what is missing; the errors of what failed, by name."""
-    import contextlib
-
-    from energyalign.cli.sweep_engine import chosen_engine
     from energyalign.cli.sweep_overview import Overview
     from energyalign.experiments.sweep.complete import Completion
     from energyalign.experiments.train.run_directory import locked
@@ -120,7 +114,7 @@ def _complete(arguments: argparse.Namespace, runs: list[PlannedRun], out: Path) 
 
 
 def _print_plan(runs: list[PlannedRun], out: Path) -> None:
-    from energyalign.cli.tables import make_console, print_table
+    from energyalign.cli.terminal import make_console, print_table
 
     trainings: dict[str, list[PlannedRun]] = {}
     for run in runs:
@@ -156,9 +150,58 @@ def _hours(runs: list[PlannedRun]) -> str:
 
 def _print_table(table: TableEntry, runs: list[PlannedRun]) -> None:
     """Of what there is."""
-    from energyalign.cli.table import print_for_people
+    from energyalign.cli.terminal import print_for_people
     from energyalign.experiments.engine.stored import measured_runs
 
     there = [run.folder for run in runs if (run.folder / "rows.jsonl").exists()]
     if there:
         print_for_people(table.make([row for run in measured_runs(there) for row in run.rows]))
+
+
+@contextlib.contextmanager
+def chosen_engine(arguments: argparse.Namespace, out: Path) -> Iterator[Any]:
+    """This machine or a cluster, with resources for each run."""
+    for name in ("jobs", "cpus", "devices"):
+        if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
+            raise EnergyAlignError(f"--{name} is {getattr(arguments, name)}; it must be at least 1.")
+    for name in ("gpus", "retries"):
+        if getattr(arguments, name) is not None and getattr(arguments, name) < 0:
+            raise EnergyAlignError(f"--{name} is {getattr(arguments, name)}; it must be 0 or more.")
+    processes = 1 if arguments.devices is None else arguments.devices
+    if arguments.engine == "ray":
+        from energyalign.experiments.sweep.on_ray import RayEngine
+
+        on_cluster = RayEngine(
+            arguments.address, jobs=arguments.jobs, processes=processes, cpus=arguments.cpus,
+            gpus=0 if arguments.accelerator == "cpu" else arguments.gpus, log=out / "logs" / "ray.txt",
+        )  # fmt: skip
+        try:
+            yield on_cluster
+        finally:
+            on_cluster.close()
+    else:
+        yield _local_engine(arguments, processes)
+
+
+def _local_engine(arguments: argparse.Namespace, processes: int) -> LocalEngine:
+    from energyalign.experiments.sweep.processes import LocalEngine
+
+    if arguments.address is not None:
+        raise EnergyAlignError("--address is that of a Ray cluster: add --engine ray, or leave it out.")
+    there = 0 if arguments.accelerator == "cpu" else _n_gpus()
+    gpus = (processes if there else 0) if arguments.gpus is None else arguments.gpus
+    at_least = arguments.jobs or 1
+    if gpus * at_least > there:
+        raise EnergyAlignError(
+            f"{at_least} runs at once with {gpus} GPUs each need {gpus * at_least}, and there are {there}: give fewer "
+            "--jobs or --gpus."
+        )
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    jobs = arguments.jobs or (there // gpus if gpus else max(1, cores // (arguments.cpus * processes)))
+    return LocalEngine(jobs, cpus=arguments.cpus, gpus=gpus)
+
+
+def _n_gpus() -> int:
+    import torch
+
+    return int(torch.cuda.device_count())

@@ -10,7 +10,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import Settings, read_rows
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.experiments.train.run_directory import RunDirectory
-from energyalign.report.progress import how_far
+from energyalign.report.trainings import how_far
 
 if TYPE_CHECKING:
     from energyalign.experiments.sweep.complete import SweepState

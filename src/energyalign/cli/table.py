@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from energyalign.cli.terminal import print_for_people
 
 if TYPE_CHECKING:
-    from energyalign.report.tables.model import PaperTable
+    pass
 
 _FORMATS = ("terminal", "markdown", "latex", "csv")
-_EXAMPLES = """\
+DESCRIPTION = (
+    "Print a table of the paper with its numbers, those of your runs (mean and standard deviation over "
+    "seeds) and the difference, or a table of any runs. What was not measured is shown as missing."
+)
+EXAMPLES = """\
 examples:
   energyalign list tables                                             which tables there are
   energyalign table cifar-lt runs/cifar100-lt-100 runs/cifar10-lt-50
@@ -19,30 +24,21 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "table",
-        help="print a table of the paper with the numbers of your runs beside",
-        description="Print a table of the paper with its numbers, those of your runs (mean and standard deviation over "
-        "seeds) and the difference, or a table of any runs. What was not measured is shown as missing.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     add = parser.add_argument
     add("name", metavar="NAME", help="of `energyalign list tables`")
     add("runs", metavar="RUN", nargs="+", help="run directories, or folders with some in them")
     add("--format", choices=_FORMATS, default="terminal", help="default: %(default)s")
     add("--out", metavar="FILE", help="write it into this file instead of printing it")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, make, print."""
     from energyalign.core._io.atomic import atomic_write, refuse_unwritable
     from energyalign.experiments.engine.stored import measured_runs
-    from energyalign.report.names import shown
     from energyalign.report.tables import find_table
+    from energyalign.report.trainings import shown
 
     entry = find_table(arguments.name)
     if arguments.out is not None:
@@ -56,16 +52,3 @@ def run(arguments: argparse.Namespace) -> None:
         print_for_people(table)
     else:
         print(table.render(arguments.format), end="")
-
-
-def print_for_people(*tables: PaperTable) -> None:
-    """As wide as the terminal is, if it is one; with a line between them."""
-    for number, table in enumerate(tables):
-        print("\n" if number else "", end="")
-        if sys.stdout.isatty():
-            from energyalign.cli.tables import make_console
-            from energyalign.report.tables.formats.terminal import show
-
-            show(table, make_console(sys.stdout))
-        else:
-            print(table.render("terminal"), end="")

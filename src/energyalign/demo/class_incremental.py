@@ -8,17 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from energyalign.demo.part import (
-    ALIGNED,
-    CAVEAT,
-    EVIDENCE,
-    Results,
-    Run,
-    Section,
-    all_rows,
-    command_for,
-    seeds_of,
-)
+from energyalign.demo.part import ALIGNED, CAVEAT, EVIDENCE, Results, Run, Section, all_rows, command_for, seeds_of
 from energyalign.experiments.correctors import STANDARD_IN_STEPS
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.incremental.config import IncrementalConfig
@@ -26,8 +16,8 @@ from energyalign.experiments.incremental.experiment import IncrementalExperiment
 from energyalign.experiments.incremental.methods import config_of, find_method
 from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.experiments.incremental.stream import load_stream
-from energyalign.report.tables.curves import curves_of
-from energyalign.report.tables.own import incremental_table, steps_table
+from energyalign.report.tables.incremental import curves_of
+from energyalign.report.tables.own import tables_of
 
 PRESET = PRESETS["digits-il-5"]
 
@@ -63,9 +53,8 @@ class ClassIncremental:
     def section(self, results: Results) -> Section:
         """Accuracy by step, and what it comes to."""
         rows = all_rows(results)
-        tables = [steps_table(rows), incremental_table(rows)]
         said = [self._measured(), f"{self._lines()} {ranking(accuracies(rows))}"]
-        return Section("Class-incremental: classes come in steps", tables, said)
+        return Section("Class-incremental: classes come in steps", tables_of(rows), said)
 
     @staticmethod
     def _config(seed: int) -> IncrementalConfig:

@@ -14,7 +14,7 @@ from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.data import load_data
 from energyalign.experiments.longtail.experiment import LongTailExperiment
 from energyalign.experiments.longtail.presets import PRESETS
-from energyalign.report.tables.own import longtail_table
+from energyalign.report.tables.own import tables_of
 
 PRESET = PRESETS["digits-lt-50"]
 HEADS = ("cosine", "linear")
@@ -52,8 +52,7 @@ class LongTail:
 
     def section(self, results: Results) -> Section:
         """A line of the table for each head and corrector."""
-        table = longtail_table(all_rows(results))
-        return Section("Long tail: few images of most classes", [table], [self._measured()])
+        return Section("Long tail: few images of most classes", tables_of(all_rows(results)), [self._measured()])
 
     @staticmethod
     def _config(head: str, seed: int) -> LongTailConfig:

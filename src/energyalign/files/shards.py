@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,11 @@ from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.core.shifts import Shifts
 from energyalign.files.checks import require_extension
 from energyalign.files.csv import CsvShard
-from energyalign.files.labels import label_indices
 from energyalign.files.npy import NpyShard
 from energyalign.files.npz import NpzShard
 from energyalign.files.parquet import ParquetShard
 from energyalign.files.spool import DASH, STDIN, Spool, spool_stdin
+from energyalign.files.vectors import label_indices
 
 EXTENSIONS = (".npy", ".npz", ".parquet", ".csv")
 
@@ -246,3 +247,20 @@ def refuse_other_classes(shards: ShardSet, shifts: Shifts, source: str, whose: s
     named = shards.class_names is not None and shifts.class_names is not None
     if named and shards.class_names != shifts.class_names:
         raise EnergyAlignError(f"the classes of {source} are not those of {whose}, in that order.")
+
+
+def expand_patterns(names: Sequence[str]) -> list[str]:
+    """The files that the names stand for: themselves, or all that match ``*``, ``?``, ``[...]`` or ``**``, sorted.
+
+    A name that is that of a file is no pattern, whatever its characters.
+    """
+    files: list[str] = []
+    for name in names:
+        if not glob.has_magic(name) or Path(name).exists():
+            files.append(name)
+            continue
+        found = sorted(glob.glob(name, recursive=True))
+        if not found:
+            raise EnergyAlignError(f"{name} matches no file: check the folder and the pattern.")
+        files += found
+    return files

@@ -13,10 +13,9 @@ from typing import Protocol
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.stored import StoredRun, find_runs
-from energyalign.report.page.pictures import Pictures, draw_pictures
+from energyalign.report.page.story import Pictures, draw_pictures
 from energyalign.report.page.write import page_of
-from energyalign.report.progress import checkpoints_of
-from energyalign.report.trainings import Training
+from energyalign.report.trainings import Training, checkpoints_of
 
 HOST = "127.0.0.1"
 _NAMES = (HOST, "localhost")

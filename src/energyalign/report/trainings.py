@@ -1,21 +1,28 @@
-"""Stored runs as trainings: those that differ in nothing but the seed are one."""
+"""Stored runs as trainings: which differ in the seed alone, what they are called, how far they are, what they say."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from energyalign.core.arrays import Ints
+from energyalign.core.metrics import ClassScores
 from energyalign.experiments.engine.row import Row
-from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.labels import full_name, labels_of
+from energyalign.experiments.engine.stored import Outputs, StoredRun
 
 AS_TRAINED, ALIGNED = "raw", "ea"
 """The correctors that are compared: without and with energy aligning."""
+Facet = Callable[[StoredRun], str]
+_LONGEST = 24
+_CHECKPOINT = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
 
 
 @dataclass(frozen=True)
@@ -113,3 +120,137 @@ def setting(run: StoredRun, *varied: str) -> str:
 
 def _percent(share: float | None) -> float:
     return np.nan if share is None else 100.0 * share
+
+
+def optimizer_name(run: StoredRun) -> str:
+    """As the paper tells them apart."""
+    optimizer = run.config.optimizer
+    if "momentum" not in optimizer:
+        return str(optimizer["kind"])
+    return f"{optimizer['kind']} with{'' if optimizer['momentum'] else 'out'} momentum"
+
+
+_COMMON: tuple[Facet, ...] = (
+    lambda run: str(run.config.name),
+    lambda run: str(run.rows[0].learner),
+    lambda run: f"{run.config.head} head",
+    lambda run: str(run.config.backbone),
+)
+_OTHERS: tuple[Facet, ...] = (
+    lambda run: f"memory {run.rows[0].memory}" if run.in_steps else "",
+    lambda run: f"fed back: {run.rows[0].fed_back}" if run.in_steps else "",
+    lambda run: f"held out: {run.config.held_out:g}" if run.in_steps else "",
+    optimizer_name,
+    lambda run: f"{run.config.epochs} epochs",
+)
+
+
+def full_name(run: StoredRun) -> str:
+    """What a training is, whatever others there are: ``ce, cosine head``."""
+    words = [facet(run) for facet in (*_COMMON[1:3], *(_OTHERS[:2] if run.in_steps else ()))]
+    return shown(", ".join(words))
+
+
+def labels_of(runs: Sequence[StoredRun]) -> list[str]:
+    """A label for each of these trainings, of which each stands for all its seeds."""
+    words: list[tuple[str, ...]] = [()] * len(runs)
+    for facet in (*_COMMON, *_OTHERS, *_any_setting(runs)):
+        told = list(map(facet, runs))
+        for same in set(words):
+            members = [index for index, said in enumerate(words) if said == same]
+            if len({told[index] for index in members}) > 1:
+                for index in members:
+                    words[index] = (*words[index], told[index])
+    labels = [", ".join(filter(None, said)) for said in words]
+    return [shown(label or run.rows[0].learner) for label, run in zip(labels, runs, strict=True)]
+
+
+def seeds_and_settings(runs: Sequence[StoredRun], seeds: Sequence[int], *others: str) -> str:
+    """What is the same for all runs, given the number of seeds of every training."""
+    words = [values.pop() for facet in _COMMON if len(values := {facet(run) for run in runs}) == 1]
+    fewest, most = min(seeds), max(seeds)
+    number = f"{most} seed{'s' if most > 1 else ''}" if fewest == most else f"{fewest} to {most} seeds"
+    trainings = f"{len(seeds)} trainings" if len(seeds) > 1 else ""
+    return shown(", ".join(filter(None, [*words, *others, trainings, number])))
+
+
+def _any_setting(runs: Sequence[StoredRun]) -> list[Facet]:
+    """Whatever else may differ: ``lr 0.05``."""
+    settings = {id(run): _leaves(run.config.values) for run in runs}
+
+    def told(key: str) -> Facet:
+        return lambda run: f"{key.rpartition('.')[2].replace('_', ' ')} {settings[id(run)].get(key, '-')}"
+
+    return [told(key) for key in sorted({key for leaves in settings.values() for key in leaves} - {"seed"})]
+
+
+def _leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, value in config.items():
+        found |= _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": str(value)}
+    return found
+
+
+def shown(text: str) -> str:
+    """What cannot be printed becomes a replacement character: it would break the lines, or an SVG file."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def short(text: str) -> str:
+    """The same, cut to what finds room beside a panel."""
+    text = shown(text)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def how_far(run: StoredRun) -> str:
+    """For example ``step 3 of 5, epoch 12 of 60``; empty once there are rows of the last step."""
+    if run.rows and (not run.in_steps or run.rows_at()[0].step == run.n_steps):
+        return ""
+    done = run.rows_at()[0].step if run.rows else 0
+    words = [f"step {done + 1} of {run.n_steps}"] if run.in_steps else []
+    epoch = _epoch(run)
+    words.append("nothing saved yet" if epoch is None else f"epoch {epoch} of {run.config.epochs}")
+    return ", ".join(words)
+
+
+def checkpoints_of(run: StoredRun) -> list[Path]:
+    """Of all its stages, by name."""
+    return sorted(path for path in run.path.rglob("*.safetensors") if _CHECKPOINT.fullmatch(path.name))
+
+
+def _epoch(run: StoredRun) -> int | None:
+    """The epoch that the newest checkpoint is in, of whatever stage; at most the last one."""
+    newest = {path.parent: path.name for path in checkpoints_of(run)}  # of each stage, by name: clocks go backwards
+    saved = []
+    for folder, name in newest.items():
+        with contextlib.suppress(FileNotFoundError):  # the run goes on, and drops old ones
+            saved.append(((folder / name).stat().st_mtime_ns, name))
+    if not saved:
+        return None
+    return min(int(max(saved)[1].split("-")[1]), int(run.config.epochs))
+
+
+def corrected_outputs(run: StoredRun, row: Row) -> Outputs:
+    """Logits plus shifts, in the precision of the rows; a row without shifts leaves them as they are."""
+    outputs = run.outputs(row.step)
+    return outputs._replace(logits=_shifted(outputs.logits, row, 1.0))
+
+
+def scores_by_strength(run: StoredRun, row: Row, strengths: Sequence[float]) -> list[ClassScores]:
+    """How good the predictions are at each strength."""
+    logits, labels = run.outputs(row.step)
+    n_classes = logits.shape[1]
+    scores = []
+    for strength in strengths:
+        right = labels[_shifted(logits, row, strength).argmax(axis=1) == labels]
+        counted = ClassScores(n_classes)
+        counted.right += np.bincount(right, minlength=n_classes)
+        counted.total += np.bincount(labels, minlength=n_classes)
+        scores.append(counted)
+    return scores
+
+
+def _shifted(logits: NDArray[np.float32], row: Row, strength: float) -> NDArray[np.float32]:
+    if row.shifts is None or strength == 0:
+        return logits
+    return logits + (strength * np.array(row.shifts)).astype(logits.dtype)

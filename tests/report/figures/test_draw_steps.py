@@ -13,8 +13,8 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.figures import FIGURES
-from energyalign.report.figures.step_curves import draw_curves, looks_of
-from energyalign.report.tables.curves import curves_of
+from energyalign.report.figures.steps import draw_curves, looks_of
+from energyalign.report.tables.incremental import curves_of
 
 
 @pytest.mark.parametrize(("place", "column", "label"), [(0, "overall", "top-1"), (1, "top5", "top-5")])

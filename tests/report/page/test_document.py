@@ -10,8 +10,16 @@ from html.parser import HTMLParser
 
 import pytest
 
-from energyalign.report.page.document import Section, asset, document
-from energyalign.report.page.markup import commands_html, list_html, note_html, picture_html, table_html
+from energyalign.report.page.document import (
+    Section,
+    asset,
+    commands_html,
+    document,
+    list_html,
+    note_html,
+    picture_html,
+    table_html,
+)
 
 HOSTILE = "<script>alert(1)</script>&\"'"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from energyalign.report.page.encoding import FEWEST_CANDIDATES, Encoded, encode_logits, evenly_over_classes
+from energyalign.report.page.view import MIN_CANDIDATES, Encoded, encode_logits, evenly_over_classes
 
 N_IMAGES, N_CLASSES = 300, 120
 
@@ -62,9 +62,9 @@ def test_the_winner_raw_and_under_every_shift_is_kept(logits, labels) -> None:
 
 
 def test_images_are_left_out_before_too_few_classes_are_kept(logits, labels) -> None:
-    encoded = encode_logits(in_blocks(logits), labels, [], N_CLASSES, budget=100 * FEWEST_CANDIDATES * 4)
+    encoded = encode_logits(in_blocks(logits), labels, [], N_CLASSES, budget=100 * MIN_CANDIDATES * 4)
     assert len(encoded.kept) == 100
-    assert encoded.n_candidates == FEWEST_CANDIDATES
+    assert encoded.n_candidates == MIN_CANDIDATES
     np.testing.assert_array_equal(decode(encoded).argmax(axis=1), logits[encoded.kept].argmax(axis=1))
     assert "it holds 100 of the 300 images" in encoded.note
 

@@ -17,7 +17,7 @@ from energyalign.core.metrics import confusion_matrix
 from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.engine.stored import StoredRun, find_runs
 from energyalign.report.page import write
-from energyalign.report.page.pictures import Pictures
+from energyalign.report.page.story import Pictures
 from energyalign.report.page.write import write_page
 
 HOSTILE = "<script>alert(1)</script>"

@@ -11,7 +11,7 @@ import pytest
 from browser import Watched
 
 from energyalign.report import server
-from energyalign.report.page.pictures import Pictures
+from energyalign.report.page.story import Pictures
 from energyalign.report.server import LivePage, make_server
 
 

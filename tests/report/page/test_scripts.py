@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from energyalign.report.page.document import asset
-from energyalign.report.page.encoding import encode_logits
-from energyalign.report.page.view import Correction, View
+from energyalign.report.page.view import Correction, View, encode_logits
 
 
 @pytest.fixture(scope="module")

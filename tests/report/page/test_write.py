@@ -14,7 +14,7 @@ from energyalign.core.metrics import shot_groups
 from energyalign.experiments.engine.stored import find_runs
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.report.page import write
-from energyalign.report.page.pictures import Pictures
+from energyalign.report.page.story import Pictures
 from energyalign.report.page.view import Correction, View
 from energyalign.report.page.write import page_of, write_page
 

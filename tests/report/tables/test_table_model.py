@@ -7,7 +7,7 @@ import math
 import pytest
 
 from energyalign.report.tables import Cell, Column, Line, PaperTable
-from energyalign.report.tables.best import with_best, with_best_of_line
+from energyalign.report.tables.model import with_best, with_best_of_line
 
 
 def test_mean_and_deviation_over_seeds_in_per_cent() -> None:

@@ -9,10 +9,9 @@ from table_rows import ONE_50, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
 from energyalign.report.tables import TABLES
-from energyalign.report.tables.curves import as_in_the_paper as incremental_as_in_the_paper
-from energyalign.report.tables.evidence import first_plan
-from energyalign.report.tables.longtail_lines import as_in_the_paper
-from energyalign.report.tables.settings import Difference, check_one_cell, check_one_setting, differences
+from energyalign.report.tables.incremental import as_in_the_paper as incremental_as_in_the_paper
+from energyalign.report.tables.longtail import as_in_the_paper
+from energyalign.report.tables.settings import Difference, check_one_cell, check_one_setting, differences, first_plan
 
 
 def test_differences_have_paths_and_words() -> None:

@@ -9,7 +9,7 @@ from table_rows import ONE_50, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
 from energyalign.report.tables import TABLES, Cell, PaperTable
-from energyalign.report.tables.formats.parts import as_text
+from energyalign.report.tables.model import as_text
 
 
 def texts(table: PaperTable) -> dict[str, list[float | None]]:

@@ -21,15 +21,18 @@ class FigureEntry(NamedTuple):
         The file in this folder.
     description, reference : str
         What it shows, and where such a figure was shown first.
+    function : str
+        Of the module: takes runs, returns a figure.
     """
 
     module: str
     description: str
     reference: str
+    function: str = "draw"
 
     def draw(self, runs: Sequence[StoredRun]) -> Figure:
         """The figure of these runs; an `EnergyAlignError` that says what is missing if they do not allow it."""
-        drawn: Figure = import_module(f"{__name__}.{self.module}").draw(runs)
+        drawn: Figure = getattr(import_module(f"{__name__}.{self.module}"), self.function)(runs)
         return drawn
 
 
@@ -42,8 +45,10 @@ FIGURES: dict[str, FigureEntry] = {
     "confusion": FigureEntry("confusion", "what is taken for what, without and with energy aligning", _PAPER),
     "groups": FigureEntry("groups", "accuracy of many, medium and few, or old and new, classes", _PAPER),
     "clusters": FigureEntry("clusters", "accuracy against the number of clusters", _PAPER),
-    "heads": FigureEntry("heads", "with and without energy aligning, for each head", _PAPER),
-    "optimizers": FigureEntry("optimizers", "with and without energy aligning, for each optimizer", _PAPER),
+    "heads": FigureEntry("compared", "with and without energy aligning, for each head", _PAPER, "draw_heads"),
+    "optimizers": FigureEntry(
+        "compared", "with and without energy aligning, for each optimizer", _PAPER, "draw_optimizers"
+    ),
     "shifts": FigureEntry("shifts", "shifts with their standard errors against minus the log prior", _OURS),
     "effective-samples": FigureEntry("effective_samples", "effective sample size of each class", _OURS),
     "strength": FigureEntry("strength", "accuracy against the strength of the correction", _OURS),

@@ -12,10 +12,8 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from numpy.typing import NDArray
 
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY, ORANGE, summarised
-from energyalign.report.figures.needs import lacking
-from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
-from energyalign.report.figures.trainings import about, panel_title, trainings_of
+from energyalign.report.drawing import BLUE, GREY, ORANGE, grid_lines, panels, summarised, title_panel
+from energyalign.report.figures.common import about, lacking, not_shown, panel_title, trainings_of
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 _FIXED_NUMBER = re.compile(r"ea-M(\d+)")
@@ -34,17 +32,14 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
             "clusters", "rows with several numbers of clusters",
             "energyalign longtail DATASET --clusters 1 2 4 8 16",
         )  # fmt: skip
-    others = [training.label for training in everything if training not in trainings]
-    note = f"Not shown, for want of rows with several numbers of clusters: {'; '.join(others)}." if others else ""
+    note = not_shown(everything, trainings, "for want of rows with several numbers of clusters")
     with panels(
         len(trainings), what="Energy aligning with so many clusters", about=about(trainings), width=4.0, height=2.7,
+        ylabel="accuracy, %", note=note,
     ) as (figure, axes):  # fmt: skip
         for panel, training in zip(axes, trainings, strict=True):
             _draw_panel(panel, training)
             title_panel(panel, panel_title(training, trainings), _choice(training))
-        for panel in first_of_rows(axes):
-            panel.set_ylabel("accuracy, %")
-        legend_below(figure, axes, note=note)
     return figure
 
 

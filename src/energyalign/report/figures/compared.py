@@ -1,4 +1,4 @@
-"""Trainings that differ in one setting alone, beside each other."""
+"""Trainings that differ in the head, or in the optimizer, alone: with and without energy aligning."""
 
 from __future__ import annotations
 
@@ -7,91 +7,64 @@ from collections.abc import Callable, Sequence
 from matplotlib.figure import Figure
 
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.figures.group_bars import draw_group_bars
-from energyalign.report.figures.needs import lacking, with_and_without
-from energyalign.report.figures.panels import first_of_rows, legend_below, panels, title_panel
-from energyalign.report.figures.step_curves import draw_curves, looks_of
-from energyalign.report.figures.trainings import about, trainings_of
-from energyalign.report.tables.curves import Curve, curves_of
-from energyalign.report.trainings import Training, setting
+from energyalign.report.drawing import panels, title_panel
+from energyalign.report.figures.common import about, command_for, lacking, not_shown, trainings_of, with_and_without
+from energyalign.report.figures.groups import draw_group_bars
+from energyalign.report.figures.steps import draw_curves, looks_of
+from energyalign.report.tables.incremental import curves_of
+from energyalign.report.trainings import Training, optimizer_name, setting
 
 
-def draw_compared(
-    figure_name: str, runs: Sequence[StoredRun], *, varied: str, value: Callable[[StoredRun], str], command: str
-) -> Figure:
-    """A row of panels for all trainings that differ in nothing but one setting, without and with energy aligning.
+def draw_heads(runs: Sequence[StoredRun]) -> Figure:
+    """A panel for each head: bars of a long tail, curves over the steps of an incremental run."""
+    return _draw_compared("heads", runs, "head", lambda run: f"{run.config.head} head", ("cosine", "linear"))
+
+
+def draw_optimizers(runs: Sequence[StoredRun]) -> Figure:
+    """A panel for each optimizer, in the same way."""
+    return _draw_compared("optimizers", runs, "optimizer", optimizer_name, ("sgd", "adam"))
+
+
+def _draw_compared(
+    figure_name: str, runs: Sequence[StoredRun], varied: str, value: Callable[[StoredRun], str],
+    examples: tuple[str, str],
+) -> Figure:  # fmt: skip
+    """A row of panels for all trainings that differ in nothing but one setting.
 
     Parameters
     ----------
-    figure_name : str
-    runs : sequence of StoredRun
     varied : str
-        The setting, as a key of the config or of its recipe.
+        The setting, as an option, and as a key of the config or of its recipe.
     value : callable
         What a panel is called.
-    command : str
-        What makes such runs.
+    examples : two str
+        Values of the option, for a user who has no such runs.
     """
     trainings, note = with_and_without(figure_name, trainings_of(figure_name, runs))
+    in_steps = trainings[0].in_steps
     families: dict[str, list[Training]] = {}
     for training in trainings:
         families.setdefault(setting(training.runs[0], varied), []).append(training)
     several = [family for family in families.values() if len(family) > 1]
     if not several:
-        kind = "incremental" if trainings[0].in_steps else "longtail"
-        needs = f"trainings with rows of raw and ea that differ in the {varied} alone"
-        raise lacking(figure_name, needs, f"energyalign {kind} DATASET {command}")
+        raise lacking(
+            figure_name, f"trainings with rows of raw and ea that differ in the {varied} alone",
+            f"{command_for(trainings)} --{varied} {examples[0]}, and again with --{varied} {examples[1]}",
+        )  # fmt: skip
     compared = [training for family in several for training in family]
-    others = [training.label for training in trainings if training not in compared]
-    if others:
-        note = f"Not shown, for want of a training that differs in the {varied} alone: {'; '.join(others)}. {note}"
-    draw = _step_panels if compared[0].in_steps else _group_panels
-    return draw(several, f"Without and with energy aligning, by {varied}", value, note.strip())
-
-
-def _group_panels(
-    families: Sequence[Sequence[Training]], what: str, value: Callable[[StoredRun], str], note: str
-) -> Figure:
-    trainings = [training for family in families for training in family]
-    with panels(
-        len(trainings), what=what, about=about(trainings), columns=_columns(families), width=3.2, height=2.4,
-        sharey=True,
-    ) as (figure, axes):  # fmt: skip
-        for panel, training in zip(axes, trainings, strict=True):
-            draw_group_bars(panel, training)
-            title_panel(panel, _title(training, families, value))
-        for panel in first_of_rows(axes):
-            panel.set_ylabel("accuracy, %")
-        legend_below(figure, axes, note=note)
-    return figure
-
-
-def _step_panels(
-    families: Sequence[Sequence[Training]], what: str, value: Callable[[StoredRun], str], note: str
-) -> Figure:
-    trainings = [training for family in families for training in family]
-    curves: list[dict[str, list[Curve]]] = [
-        curves_of([row for run in training.runs for row in run.rows]) for training in trainings
-    ]
+    others = not_shown(trainings, compared, f"for want of a training that differs in the {varied} alone")
+    curves = [curves_of([row for run in training.runs for row in run.rows]) for training in compared if in_steps]
     looks = looks_of(list(dict.fromkeys(name for of_training in curves for name in of_training)))
     with panels(
-        len(trainings), what=what, about=about(trainings), columns=_columns(families), width=3.4, height=2.6,
-        sharey=True,
+        len(compared), what=f"Without and with energy aligning, by {varied}", about=about(compared),
+        columns=min(3, max(map(len, several))), width=3.4 if in_steps else 3.2, height=2.6 if in_steps else 2.4,
+        ylabel="top-1 accuracy, %" if in_steps else "accuracy, %", note=f"{others} {note}".strip(), sharey=True,
     ) as (figure, axes):  # fmt: skip
-        for panel, training, of_training in zip(axes, trainings, curves, strict=True):
-            draw_curves(panel, of_training, "overall", looks)
-            title_panel(panel, _title(training, families, value))
-        for panel in first_of_rows(axes):
-            panel.set_ylabel("top-1 accuracy, %")
-        legend_below(figure, axes, note=note)
+        for index, (panel, training) in enumerate(zip(axes, compared, strict=True)):
+            if in_steps:
+                draw_curves(panel, curves[index], "overall", looks)
+            else:
+                draw_group_bars(panel, training)
+            # The label says more than the setting where there are several families.
+            title_panel(panel, value(training.runs[0]) if len(several) == 1 else training.label)
     return figure
-
-
-def _columns(families: Sequence[Sequence[Training]]) -> int:
-    """A family is a row; one that is too long goes on below."""
-    return min(3, max(map(len, families)))
-
-
-def _title(training: Training, families: Sequence[Sequence[Training]], value: Callable[[StoredRun], str]) -> str:
-    """The label says more than the setting where there are several families."""
-    return value(training.runs[0]) if len(families) == 1 else training.label

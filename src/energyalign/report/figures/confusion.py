@@ -14,11 +14,17 @@ from numpy.typing import NDArray
 from energyalign.core.metrics import confusion_matrix
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import VERMILLION
-from energyalign.report.figures.class_axis import class_order, name_classes, room_for_names, told_order
-from energyalign.report.figures.needs import with_and_without
-from energyalign.report.figures.panels import first_of_rows, note_below, panels, title_panel
-from energyalign.report.figures.trainings import about, panel_title, trainings_of
+from energyalign.report.drawing import VERMILLION, first_of_rows, panels, title_panel
+from energyalign.report.figures.common import (
+    about,
+    class_order,
+    name_classes,
+    panel_title,
+    room_for_names,
+    told_order,
+    trainings_of,
+    with_and_without,
+)
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 # White where nothing is: kind to printers, and darker is more in grey too.
@@ -38,14 +44,9 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     highest = max(float(matrix.max()) for matrix in matrices.values())
     room = room_for_names(trainings)
     with panels(
-        len(matrices),
-        what="What is taken for what",
-        about=about(trainings),
-        columns=2,
-        width=3.6 + room / 2,
-        height=3.5 + room,
-        sharey="row",
-    ) as (figure, axes):
+        len(matrices), what="What is taken for what", about=about(trainings), columns=2, width=3.6 + room / 2,
+        height=3.5 + room, sharey="row", note=note,
+    ) as (figure, axes):  # fmt: skip
         # Square panels would leave room between columns, and none for the titles between rows.
         figure.set_layout_engine("compressed", h_pad=0.12)
         for panel, ((training, corrector), matrix) in zip(axes, matrices.items(), strict=True):
@@ -55,7 +56,6 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
         label = "test images (log scale)" + (", mean over seeds" if len(trainings[0].runs) > 1 else "")
         bar = figure.colorbar(image, ax=axes, ticks=np.log1p(ticks).tolist(), label=label, shrink=0.85, aspect=30)
         bar.ax.set_yticklabels([f"{tick:g}" for tick in ticks])
-        note_below(figure, note)
     return figure
 
 

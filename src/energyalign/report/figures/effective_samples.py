@@ -10,10 +10,17 @@ from matplotlib.figure import Figure
 
 from energyalign.core.estimators.lse import MIN_EFFECTIVE_SAMPLES
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY, VERMILLION, deviation_over_seeds
-from energyalign.report.figures.needs import lacking
-from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, plain_log, title_panel
-from energyalign.report.figures.trainings import about, panel_title, trainings_of
+from energyalign.report.drawing import (
+    BLUE,
+    GREY,
+    VERMILLION,
+    deviation_over_seeds,
+    grid_lines,
+    panels,
+    plain_log,
+    title_panel,
+)
+from energyalign.report.figures.common import about, command_for, lacking, not_shown, panel_title, trainings_of
 from energyalign.report.trainings import Training
 
 
@@ -23,24 +30,16 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     correctors = {training: _first_with_evidence(training) for training in trainings}
     drawn = {training: corrector for training, corrector in correctors.items() if corrector is not None}
     if not drawn:
-        kind = "incremental" if trainings[0].in_steps else "longtail"
-        raise lacking(
-            "effective-samples",
-            "rows of a corrector that looks at evidence",
-            f"energyalign {kind} DATASET --corrector ea",
-        )
-    others = [training.label for training in trainings if training not in drawn]
-    note = f"Not shown, for no corrector looked at evidence: {'; '.join(others)}." if others else ""
+        command = f"{command_for(trainings)} --corrector ea"
+        raise lacking("effective-samples", "rows of a corrector that looks at evidence", command)
+    note = not_shown(trainings, drawn, "for no corrector looked at evidence")
     with panels(
-        len(drawn), what="Effective samples behind the energy of each class", about=about(list(drawn)),
-        width=3.0, height=2.5, sharey=True,
+        len(drawn), what="Effective samples behind the energy of each class", about=about(list(drawn)), width=3.0,
+        height=2.5, sharey=True, ylabel="effective samples", note=note,
     ) as (figure, axes):  # fmt: skip
         for panel, (training, corrector) in zip(axes, drawn.items(), strict=True):
             _draw_panel(panel, training, corrector)
             title_panel(panel, panel_title(training, trainings))
-        for panel in first_of_rows(axes):
-            panel.set_ylabel("effective samples")
-        legend_below(figure, axes, note=note)
     return figure
 
 

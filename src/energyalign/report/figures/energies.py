@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 
 from energyalign.core.free_energy import FreeEnergy
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, PALE_BARS, deviation_over_seeds
-from energyalign.report.figures.class_axis import class_order, draw_bars, name_classes, room_for_names, told_order
-from energyalign.report.figures.corrected import corrected_outputs
-from energyalign.report.figures.needs import with_and_without
-from energyalign.report.figures.panels import note_below, panels, title_panel
-from energyalign.report.figures.trainings import about, panel_title, trainings_of
-from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
+from energyalign.report.drawing import BLUE, PALE_BARS, deviation_over_seeds, panels, title_panel
+from energyalign.report.figures.common import (
+    about,
+    class_order,
+    draw_bars,
+    name_classes,
+    panel_title,
+    room_for_names,
+    told_order,
+    trainings_of,
+    with_and_without,
+)
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, corrected_outputs
 
 _MODELS = {AS_TRAINED: "raw model", ALIGNED: "after energy aligning"}
 _MOST_POINTS = 50
@@ -30,16 +36,9 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     trainings, note = with_and_without("energies", trainings_of("energies", runs))
     what = "Training images and negative free energies on the test images"
     with panels(
-        2 * len(trainings),
-        what=what,
-        about=about(trainings),
-        columns=2,
-        width=4.0,
-        height=2.5 + room_for_names(trainings),
-    ) as (
-        figure,
-        axes,
-    ):
+        2 * len(trainings), what=what, about=about(trainings), columns=2, width=4.0,
+        height=2.5 + room_for_names(trainings), note=note,
+    ) as (figure, axes):  # fmt: skip
         for training, left, right in zip(trainings, axes[::2], axes[1::2], strict=True):
             energies = {corrector: _energies(training, corrector) for corrector in _MODELS}
             limits = _limits(*energies.values())
@@ -50,7 +49,6 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
                 title_panel(panel, panel_title(training, trainings), _MODELS[corrector])
             left.set_ylabel("training images")
             beside.set_ylabel("negative free energy", color=BLUE)
-        note_below(figure, note)
     return figure
 
 

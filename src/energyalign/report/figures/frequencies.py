@@ -10,12 +10,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, PALE_BARS, VERMILLION
-from energyalign.report.figures.class_axis import class_order, draw_bars, name_classes, room_for_names, told_order
-from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
-from energyalign.report.figures.trainings import about, trainings_of
-from energyalign.report.names import shown
-from energyalign.report.trainings import Training
+from energyalign.report.drawing import BLUE, PALE_BARS, VERMILLION, first_of_rows, grid_lines, panels, title_panel
+from energyalign.report.figures.common import (
+    about,
+    class_order,
+    draw_bars,
+    name_classes,
+    room_for_names,
+    told_order,
+    trainings_of,
+)
+from energyalign.report.trainings import Training, shown
 
 _MAX_STEPS = 4
 
@@ -62,7 +67,6 @@ def _draw_steps(trainings: Sequence[Training]) -> Figure:
             _label(panel, training)
         for panel in set(axes) - set(first_of_rows(axes)):
             panel.set_ylabel("")
-        legend_below(figure, axes)
     return figure
 
 

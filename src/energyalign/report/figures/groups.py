@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from energyalign.core.metrics import shot_groups
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.figures.group_bars import draw_group_bars
-from energyalign.report.figures.needs import with_and_without
-from energyalign.report.figures.panels import first_of_rows, legend_below, panels, title_panel
-from energyalign.report.figures.trainings import about, panel_title, trainings_of
+from energyalign.report.drawing import BLUE, GREY, INK, deviation_over_seeds, grid_lines, panels, title_panel
+from energyalign.report.figures.common import about, panel_title, trainings_of, with_and_without
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
+
+_WIDTH = 0.38
+_LOOKS = {
+    AS_TRAINED: {"label": "without energy aligning", "color": GREY},
+    ALIGNED: {"label": "with energy aligning", "color": BLUE, "hatch": "////"},
+}
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
@@ -18,12 +26,40 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     trainings, note = with_and_without("groups", trainings_of("groups", runs))
     with panels(
         len(trainings), what="Accuracy without and with energy aligning", about=about(trainings), width=3.2, height=2.4,
-        sharey=True,
+        sharey=True, ylabel="accuracy, %", note=note,
     ) as (figure, axes):  # fmt: skip
         for panel, training in zip(axes, trainings, strict=True):
             draw_group_bars(panel, training)
             title_panel(panel, panel_title(training, trainings))
-        for panel in first_of_rows(axes):
-            panel.set_ylabel("accuracy, %")
-        legend_below(figure, axes, note=note)
     return figure
+
+
+def groups_of(training: Training) -> dict[str, int]:
+    """The groups of classes that rows have an accuracy of, and how many classes each has."""
+    counts = training.counts
+    if training.in_steps:
+        return {"old": training.n_old, "new": len(counts) - training.n_old, "overall": len(counts)}
+    sizes = {name: int(members.sum()) for name, members in shot_groups(counts, len(counts)).items()}
+    return {**sizes, "overall": len(counts)}
+
+
+def draw_group_bars(axes: Axes, training: Training) -> None:
+    """Two bars for each group, mean and standard deviation over seeds; a dash where there is nothing to show."""
+    groups = groups_of(training)
+    places = np.arange(len(groups))
+    for offset, (corrector, look) in zip((-_WIDTH / 2, _WIDTH / 2), _LOOKS.items(), strict=True):
+        values = training.percentages(corrector, list(groups))
+        mean = values.mean(axis=0) if len(values) else np.full(len(groups), np.nan)
+        deviation = deviation_over_seeds(values)
+        axes.bar(places + offset, np.nan_to_num(mean), _WIDTH, edgecolor="white", linewidth=0, **look)  # type: ignore[arg-type]
+        if deviation is not None:
+            axes.errorbar(places + offset, mean, yerr=deviation, fmt="none", capsize=2, elinewidth=0.9, ecolor=INK)
+        tops = np.nan_to_num(mean) + (0 if deviation is None else np.nan_to_num(deviation))
+        for place, value, top in zip(places + offset, mean, tops, strict=True):
+            text = "–" if np.isnan(value) else f"{value:.1f}" if value < 99.95 else "100"
+            axes.annotate(text, (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=6.5)
+    axes.set_xticks(places, [f"{name}\n({size})" for name, size in groups.items()])
+    axes.set_ylim(0, 108)
+    axes.set_yticks(range(0, 101, 20))
+    axes.set_xlabel("classes (how many)")
+    grid_lines(axes)

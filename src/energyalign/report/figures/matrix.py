@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from energyalign.experiments.correctors import CORRECTORS
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.figures.panels import panels
-from energyalign.report.figures.trainings import about, panel_title, trainings_of
-from energyalign.report.tables.best import are_best
-from energyalign.report.tables.model import Cell, Column
+from energyalign.report.drawing import panels
+from energyalign.report.figures.common import about, panel_title, trainings_of
+from energyalign.report.tables.model import Cell, Column, are_best
 from energyalign.report.trainings import Training
 
 _COLOURS = "Blues"

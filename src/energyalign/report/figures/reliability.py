@@ -12,13 +12,10 @@ from numpy.typing import NDArray
 
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY, INK, PALE_BARS
-from energyalign.report.figures.corrected import corrected_outputs
-from energyalign.report.figures.needs import with_and_without
-from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
-from energyalign.report.figures.trainings import about, panel_title, trainings_of
+from energyalign.report.drawing import BLUE, GREY, INK, PALE_BARS, grid_lines, panels, title_panel
+from energyalign.report.figures.common import about, panel_title, trainings_of, with_and_without
 from energyalign.report.tables.model import Cell
-from energyalign.report.trainings import ALIGNED, AS_TRAINED
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, corrected_outputs
 
 _BINS = 15
 _MODELS = {AS_TRAINED: ("raw model", GREY, "s"), ALIGNED: ("after energy aligning", BLUE, "o")}
@@ -42,8 +39,9 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     trainings, note = with_and_without("reliability", trainings_of("reliability", runs))
     what = "Confidence and accuracy on the test images"
     with panels(
-        2 * len(trainings), what=what, about=about(trainings), columns=2, width=3.6, height=3.0, sharey=True
-    ) as (figure, axes):
+        2 * len(trainings), what=what, about=about(trainings), columns=2, width=3.6, height=3.0, sharey=True,
+        ylabel="accuracy; share of images", note=note,
+    ) as (figure, axes):  # fmt: skip
         drawn = [(training, corrector) for training in trainings for corrector in _MODELS]
         for panel, (training, corrector) in zip(axes, drawn, strict=True):
             of_runs = [binned(run, row) for run, row in training.measured(corrector)]
@@ -51,9 +49,6 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
             _draw_panel(panel, of_runs, label=f"accuracy, {name}", color=colour, marker=marker)
             error = Cell.over_seeds([bins.calibration_error for bins in of_runs])
             title_panel(panel, panel_title(training, trainings), name, f"expected calibration error {error} %")
-        for panel in first_of_rows(axes):
-            panel.set_ylabel("accuracy; share of images")
-        legend_below(figure, axes, note=note)
     return figure
 
 

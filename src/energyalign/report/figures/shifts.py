@@ -10,10 +10,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY
-from energyalign.report.figures.needs import lacking
-from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
-from energyalign.report.figures.trainings import about, panel_title, trainings_of
+from energyalign.report.drawing import BLUE, GREY, grid_lines, panels, title_panel
+from energyalign.report.figures.common import about, command_for, lacking, panel_title, trainings_of
 from energyalign.report.trainings import Training
 
 _THE_LINE = ("logit-adjustment",)
@@ -25,21 +23,17 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     trainings = trainings_of("shifts", runs)
     drawn = [(training, corrector) for training in trainings for corrector in _shift_correctors(training)]
     if not drawn:
-        kind = "incremental" if trainings[0].in_steps else "longtail"
-        raise lacking("shifts", "rows whose shifts were measured", f"energyalign {kind} DATASET --corrector ea")
+        raise lacking("shifts", "rows whose shifts were measured", f"{command_for(trainings)} --corrector ea")
     note = "Bars: one standard error of a shift in one run."
     if max(len(training.runs) for training in trainings) > 1:
         note += " Points: mean over seeds."
     with panels(
-        len(drawn), what="Measured shifts against minus the log prior", about=about(trainings),
-        columns=_columns(drawn), width=2.8, height=2.5,
+        len(drawn), what="Measured shifts against minus the log prior", about=about(trainings), columns=_columns(drawn),
+        width=2.8, height=2.5, ylabel="shift, centred", note=note,
     ) as (figure, axes):  # fmt: skip
         for panel, (training, corrector) in zip(axes, drawn, strict=True):
             _draw_panel(panel, training, corrector)
             title_panel(panel, panel_title(training, trainings), corrector)
-        for panel in first_of_rows(axes):
-            panel.set_ylabel("shift, centred")
-        legend_below(figure, axes, note=note)
     return figure
 
 

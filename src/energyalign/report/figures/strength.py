@@ -12,12 +12,19 @@ from numpy.typing import NDArray
 
 from energyalign.core.metrics import ClassScores
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY, INK, ORANGE, VERMILLION, deviation_over_seeds
-from energyalign.report.figures.corrected import scores_by_strength
-from energyalign.report.figures.needs import lacking
-from energyalign.report.figures.panels import first_of_rows, grid_lines, legend_below, panels, title_panel
-from energyalign.report.figures.trainings import about, panel_title, trainings_of
-from energyalign.report.trainings import Training
+from energyalign.report.drawing import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    VERMILLION,
+    deviation_over_seeds,
+    grid_lines,
+    panels,
+    title_panel,
+)
+from energyalign.report.figures.common import about, command_for, lacking, panel_title, trainings_of
+from energyalign.report.trainings import Training, scores_by_strength
 
 STRENGTHS = tuple(k / 10 for k in range(21))
 _CORRECTORS = ("ea", "ea-marginal", "logit-adjustment")
@@ -38,21 +45,17 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
         (training, corrector) for training in trainings for corrector in _CORRECTORS if training.measured(corrector)
     ]
     if not drawn:
-        kind = "incremental" if trainings[0].in_steps else "longtail"
         raise lacking(
-            "strength", f"rows of one of {', '.join(_CORRECTORS)}", f"energyalign {kind} DATASET --corrector ea"
+            "strength", f"rows of one of {', '.join(_CORRECTORS)}", f"{command_for(trainings)} --corrector ea"
         )
     columns = max(sum(training is other for other, _ in drawn) for training, _ in drawn)
     with panels(
         len(drawn), what="Test accuracy of logits + strength x shifts", about=about(trainings), columns=columns,
-        width=2.8, height=2.5, sharey=True,
+        width=2.8, height=2.5, sharey=True, ylabel="accuracy, %",
     ) as (figure, axes):  # fmt: skip
         for panel, (training, corrector) in zip(axes, drawn, strict=True):
             _draw_panel(panel, training, corrector)
             title_panel(panel, panel_title(training, trainings), corrector)
-        for panel in first_of_rows(axes):
-            panel.set_ylabel("accuracy, %")
-        legend_below(figure, axes)
     return figure
 
 

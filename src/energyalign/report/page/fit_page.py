@@ -15,10 +15,8 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.metrics import ClassScores, shot_groups
 from energyalign.core.shifts import Shifts
-from energyalign.report.page.document import Section, document
-from energyalign.report.page.encoding import BUDGET, Block
-from energyalign.report.page.markup import commands_html, list_html, note_html, table_html
-from energyalign.report.page.view import Correction, View
+from energyalign.report.page.document import Section, commands_html, document, list_html, note_html, table_html
+from energyalign.report.page.view import BUDGET, Block, Correction, View
 
 _OTHERS = ("lse", "marginal", "prior")
 _EVEN = 1e-12

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from energyalign.core._io.atomic import atomic_write
+from energyalign.core.arrays import Bools
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.page.document import Section, document
-from energyalign.report.page.encoding import BUDGET
-from energyalign.report.page.markup import list_html
-from energyalign.report.page.pictures import Pictures, draw_pictures
-from energyalign.report.page.run_views import views_of
+from energyalign.core.metrics import shot_groups
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE, StoredRun
+from energyalign.report.page.document import Section, document, list_html
 from energyalign.report.page.story import (
+    Pictures,
     concerns_section,
+    draw_pictures,
     figures_section,
     origin_section,
     results_section,
     unfinished_section,
+    verdict_of,
 )
-from energyalign.report.page.verdict import verdict_of
-from energyalign.report.page.view import View
-from energyalign.report.progress import how_far
-from energyalign.report.trainings import Training, named_in_full
+from energyalign.report.page.view import BUDGET, Block, Correction, View
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, how_far, named_in_full
 
 LIMIT = 14_500_000
 """Bytes of a page; logits get what the rest of it leaves."""
 _LEAST = 200_000
 
 Draw = Callable[[Sequence[Training]], Pictures]
+_BLOCK = 4096
 
 
 def write_page(path: Path, runs: Sequence[StoredRun], *, title: str = "") -> None:
@@ -95,3 +98,55 @@ def _live(views: dict[str, list[View]], budget: int) -> list[dict[str, Any]]:
     """All views share the bytes that there are."""
     n_views = sum(map(len, views.values()))
     return [{"name": name, "views": [view.to_json(budget // n_views) for view in own]} for name, own in views.items()]
+
+
+def views_of(run: StoredRun) -> list[View]:
+    """In the order of the steps."""
+    if not run.in_steps:
+        return [_view(run, None)]
+    return [_view(run, step) for step in sorted({row.step for row in run.rows})]
+
+
+def _view(run: StoredRun, step: int | None) -> View:
+    outputs, rows = run.outputs(step), run.rows_at(step)
+    counts = run.counts(step)
+    n_classes = outputs.logits.shape[1]
+
+    def blocks() -> Iterator[Block]:
+        for start in range(0, len(outputs.logits), _BLOCK):
+            yield outputs.logits[start : start + _BLOCK]
+
+    return View(
+        name="" if step is None else f"after step {step}", blocks=blocks, labels=outputs.labels,
+        class_names=run.class_names[:n_classes], counts=counts.astype(np.float64),
+        groups=shot_groups(counts, n_classes) if step is None else _old_and_new(rows[0]),
+        is_pooled=run.in_steps, corrections=_corrections(rows),
+    )  # fmt: skip
+
+
+def _old_and_new(row: Row) -> dict[str, Bools]:
+    is_old = np.arange(row.n_old + row.n_new) < row.n_old
+    return {"old": is_old, "new": ~is_old}
+
+
+def _corrections(rows: list[Row]) -> list[Correction]:
+    """Of the rows that add a number to every class, the paper's first; what else was measured is in the tables."""
+    shifted = [row for row in rows if row.shifts is not None and row.corrector != AS_TRAINED]
+    shifted.sort(key=lambda row: (row.corrector != ALIGNED, row.corrector, row.evidence != DEFAULT_EVIDENCE))
+    several = len({str(row.evidence) for row in shifted if row.evidence}) > 1
+    return [
+        Correction(
+            _name(row, several),
+            np.array(row.shifts),
+            np.array(row.standard_errors),
+            None if row.effective_samples is None else np.array(row.effective_samples),
+        )
+        for row in shifted
+    ]
+
+
+def _name(row: Row, several: bool) -> str:
+    name = str(row.corrector)
+    if several and row.evidence:
+        name += f", {row.evidence}"
+    return name

@@ -1,6 +1,83 @@
-"""The paper's tables with our numbers beside, and tables of any runs: rows in, text out."""
+"""The paper's tables with our numbers beside, and tables of any runs: rows in, text out; all of them by name."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.registry import look_up
+from energyalign.experiments.engine.row import Row
+from energyalign.report.tables.beside import PaperLayout
+from energyalign.report.tables.incremental import INCREMENTAL
+from energyalign.report.tables.longtail import CIFAR_LT, IMAGENET_LT, INATURALIST
 from energyalign.report.tables.model import Cell, Column, Line, PaperTable
-from energyalign.report.tables.registry import TABLES, find_table
+from energyalign.report.tables.own import incremental_table, longtail_table, matrix_table, steps_table
 
-__all__ = ["TABLES", "Cell", "Column", "Line", "PaperTable", "find_table"]
+__all__ = ["TABLES", "Cell", "Column", "Line", "PaperTable", "TableEntry", "find_table"]
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """A table that can be made of rows.
+
+    Attributes
+    ----------
+    name, description : str
+    reference : str
+        Which table of the paper it is; empty for those of our own.
+    build : callable
+    cells : tuple of str
+        What its rows may be of; empty for any.
+    """
+
+    name: str
+    description: str
+    reference: str
+    build: Callable[[Sequence[Row]], PaperTable]
+    cells: tuple[str, ...] = ()
+
+    def make(self, rows: Sequence[Row]) -> PaperTable:
+        """The table of these rows.
+
+        Parameters
+        ----------
+        rows : sequence of Row
+            Of one or more runs, as in their rows.jsonl: ``[row for run in measured_runs([...]) for row in run.rows]``.
+        """
+        for row in rows:
+            if self.cells and row.cell not in self.cells:
+                raise EnergyAlignError(
+                    f"there are runs of {row.cell}, which the table {self.name} does not have: "
+                    f"use energyalign table {_fitting(row)} for these."
+                )
+        return self.build(rows)
+
+
+def find_table(name: str) -> TableEntry:
+    """By name."""
+    return look_up(TABLES, name, "table")
+
+
+def _of_paper(layout: PaperLayout) -> TableEntry:
+    return TableEntry(
+        layout.name, layout.title, f"Table {layout.number} of the paper", layout.make, tuple(layout.cells)
+    )
+
+
+def _fitting(row: Row) -> str:
+    """The table that a row belongs in: one of the paper's, or the one for any runs of its kind."""
+    of_paper = [entry.name for entry in TABLES.values() if row.cell in entry.cells]
+    return of_paper[0] if of_paper else "incremental" if row.in_steps else "longtail"
+
+
+TABLES: dict[str, TableEntry] = {
+    entry.name: entry
+    for entry in (
+        *map(_of_paper, (*INCREMENTAL, INATURALIST, IMAGENET_LT, CIFAR_LT)),
+        TableEntry("longtail", "any long-tailed runs: overall, many, medium, few", "", longtail_table),
+        TableEntry("incremental", "any runs in steps: averages, last step, forgetting", "", incremental_table),
+        TableEntry("steps", "any runs in steps: accuracy after each step", "", steps_table),
+        TableEntry("matrix", "any runs: every training under every corrector", "", matrix_table),
+    )
+}

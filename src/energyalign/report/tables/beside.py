@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE
 from energyalign.experiments.train.recipe import describe
-from energyalign.report.tables.best import with_best
-from energyalign.report.tables.evidence import first_plan
-from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable
-from energyalign.report.tables.settings import Difference, check_one_setting, differences
+from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable, with_best
+from energyalign.report.tables.settings import Difference, check_one_setting, differences, first_plan
 
 _QUOTED = (
     "The paper's numbers are as printed there. It quotes its rows other than ea from other papers, with networks and "
@@ -32,28 +30,28 @@ class Slot(NamedTuple):
     step: int | None = None
 
 
-class Application(Protocol):
+class Application(NamedTuple):
     """How rows of the long tail, or of classes in steps, are read.
 
     Attributes
     ----------
     any_runs : str
         The table of any runs of its kind.
+    method_of : callable
+        The name of a row's line.
+    setting_in_paper : callable
+        What the config of a row would be in the paper's cell; None for a training that the paper cannot have.
+    ours : callable
+        The number of each seed, between 0 and 1, of rows of one method, cell and setting.
+    paper : callable
+        The printed number of a method.
     """
 
     any_runs: str
-
-    def method_of(self, row: Row) -> str:
-        """The name of its line."""
-
-    def setting_in_paper(self, row: Row) -> dict[str, Any] | None:
-        """What its config would be in the paper's cell; None for a training that the paper cannot have."""
-
-    def ours(self, rows: Sequence[Row], slot: Slot) -> list[float | None]:
-        """The number of each seed, between 0 and 1; rows are of one method, cell and setting."""
-
-    def paper(self, method: str, slot: Slot) -> Cell:
-        """The printed number."""
+    method_of: Callable[[Row], str]
+    setting_in_paper: Callable[[Row], dict[str, Any] | None]
+    ours: Callable[[Sequence[Row], Slot], list[float | None]]
+    paper: Callable[[str, Slot], Cell]
 
 
 @dataclass(frozen=True)

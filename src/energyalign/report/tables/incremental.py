@@ -1,52 +1,168 @@
-"""The class-incremental tables of the paper."""
+"""Rows of runs in steps as curves: what each is called, what it comes to; and the incremental tables of the paper."""
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from energyalign.experiments.engine.method import Method
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.incremental.learners import LEARNERS
-from energyalign.experiments.incremental.methods import config_of
+from energyalign.experiments.incremental.methods import METHODS, config_of, head_of
+from energyalign.experiments.incremental.metrics import average, forgetting
 from energyalign.experiments.incremental.paper import PAPER, PaperCurve
 from energyalign.experiments.incremental.presets import PRESETS
-from energyalign.report.tables.beside import PaperLayout, Slot
-from energyalign.report.tables.curves import Curve, curves_by_seed, label_of, selection_of
-from energyalign.report.tables.model import Cell, Column
-from energyalign.report.tables.steps import MAX_BESIDE, step_group
+from energyalign.report.tables.beside import Application, PaperLayout, Slot
+from energyalign.report.tables.model import MAX_BESIDE, Cell, Column, step_group
+from energyalign.report.tables.settings import check_one_setting
 
 _MEASURES = {"top1": "overall", "top5": "top5"}
+SUMMARY = ("average", "with step 1", "last step", "old", "new", "forgetting", "top-5 average")
 
 
-class Incremental:
-    """How its rows are read; see `energyalign.report.tables.beside.Application`."""
+class Curve(NamedTuple):
+    """The rows of one run under one corrector, step by step; those of a run that is not finished may be fewer."""
 
-    any_runs = "incremental"
+    rows: list[Row]
 
-    def method_of(self, row: Row) -> str:
-        """The name of its line."""
-        return label_of(row)
+    @property
+    def last(self) -> Row:
+        """After the last step that was measured."""
+        return self.rows[-1]
 
-    def setting_in_paper(self, row: Row) -> dict[str, Any] | None:
-        """What its config would be in the paper's cell; None for a learner of the user's own."""
-        if row.learner not in LEARNERS:
-            return None
-        method = Method(row.learner, row.corrector, "", "", row.config.head, selection_of(row))
-        return config_of(method, PRESETS[row.cell], seed=row.seed, fed_back=row.fed_back).to_json()
+    def average(self, column: str = "overall", *, with_first: bool = False) -> float:
+        """Over the steps; without the first, as the paper has it, unless asked for."""
+        values = [row.accuracy(column) for row in self.rows if with_first or row.step > 1]
+        return average([value for value in values if value is not None], with_first=True)
 
-    def ours(self, rows: Sequence[Row], slot: Slot) -> list[float | None]:
-        """Of each seed; an average needs all of its steps."""
-        return [_number(curve, slot) for curve in curves_by_seed(rows)]
+    @property
+    def forgetting(self) -> float:
+        """How much of the best accuracy on the classes of each step is gone at the end; NaN if a step is missing."""
+        if [row.step for row in self.rows] != list(range(1, len(self.rows) + 1)):
+            return math.nan
+        return forgetting([row.groups for row in self.rows])
 
-    def paper(self, method: str, slot: Slot) -> Cell:
-        """The printed number."""
-        curve = PAPER[slot.cell].get(method, PaperCurve())
-        number = slot.measure[-1]
-        if slot.step is None:
-            return Cell(getattr(curve, f"average{number}"), getattr(curve, f"average_deviation{number}"))
-        steps, deviations = getattr(curve, f"top{number}"), getattr(curve, f"deviations{number}")
-        return Cell(steps[slot.step - 1] if steps else None, deviations[slot.step - 1] if deviations else None)
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is a row of every step."""
+        return len(self.rows) == self.last.n_steps
+
+
+def curves_of(rows: Sequence[Row]) -> dict[str, list[Curve]]:
+    """The curves of each line of a table, one for each seed; lines in the order in which they came."""
+    one_training = len({_training_of(row) for row in rows}) == 1
+    groups: dict[tuple[str, str | None, str], list[Row]] = {}
+    for row in rows:
+        label = row.corrector if one_training else label_of(row)
+        groups.setdefault((label, row.memory, str(row.evidence or "")), []).append(row)
+    lines = {}
+    for (label, memory, evidence), same in groups.items():
+        check_one_setting(same, label)
+        name = label
+        if len({key[1] for key in groups if key[0] == label}) > 1:
+            name += f", {memory}"
+        if len({key[2] for key in groups if key[:2] == (label, memory)}) > 1 and evidence:
+            name += f", {evidence}"
+        lines[name] = curves_by_seed(same)
+    return lines
+
+
+def curves_by_seed(rows: Sequence[Row]) -> list[Curve]:
+    """The curve of each seed; rows are of one line of a table, and one that is given twice counts once."""
+    found: dict[int, dict[int, Row]] = {}
+    for row in rows:
+        found.setdefault(row.seed, {})[row.step] = row
+    return [Curve([by_step[step] for step in sorted(by_step)]) for by_step in found.values()]
+
+
+def summary_of(curves: Sequence[Curve]) -> list[list[float | None]]:
+    """For each column of `SUMMARY` the numbers of each seed, from 0 to 1."""
+    return [
+        [curve.average() for curve in curves],
+        [curve.average(with_first=True) for curve in curves],
+        *([curve.last.accuracy(column) for curve in curves] for column in ("overall", "old", "new")),
+        [curve.forgetting for curve in curves],
+        [curve.average("top5") for curve in curves],
+    ]
+
+
+def at_step(curves: Sequence[Curve], step: int, column: str = "overall") -> list[float | None]:
+    """The numbers of those curves that have come to a step."""
+    return [row.accuracy(column) for curve in curves for row in curve.rows if row.step == step]
+
+
+def paper_of(curves: Sequence[Curve]) -> PaperCurve:
+    """The paper's numbers for a line; all missing if it has no such line."""
+    first = curves[0].rows[0]
+    return PAPER.get(first.cell, {}).get(label_of(first), PaperCurve())
+
+
+def difference_of(curves: Sequence[Curve]) -> float | None:
+    """Our average minus the paper's, for a line of its own method and in its own setting; None for others."""
+    theirs = paper_of(curves).average1
+    # The paper quotes its other rows from papers with other networks, orders and subsets.
+    comparable = all(curve.is_whole and as_in_the_paper(curve.last) for curve in curves)
+    if theirs is None or label_of(curves[0].rows[0]) != "ea" or not comparable:
+        return None
+    return 100 * statistics.mean(curve.average() for curve in curves) - theirs
+
+
+def label_of(row: Row) -> str:
+    """The method, or what it is composed of if no method is."""
+    selection = selection_of(row)
+    of_row = (row.learner, row.config.head, selection, row.corrector)
+    for name, method in METHODS.items():
+        composed = (method.learner, method.head or head_of(method.learner), method.memory, method.corrector)
+        if composed == of_row and (row.fed_back, row.config.held_out) == _act_on_training(name):
+            return name
+    return f"{row.learner} ({', '.join([row.config.head, selection, *_feedback(row)])}) + {row.corrector}"
+
+
+def training_of(row: Row) -> str:
+    """What was trained, whatever is behind it."""
+    return f"{row.learner} ({', '.join([row.config.head, str(row.memory), *_feedback(row)])})"
+
+
+def selection_of(row: Row) -> str:
+    """How its exemplars were chosen."""
+    return str(row.memory).partition(":")[0]
+
+
+def setting_in_paper(row: Row) -> dict[str, Any] | None:
+    """What its config would be in the paper's cell; None for a learner of the user's own."""
+    if row.learner not in LEARNERS:
+        return None
+    method = Method(row.learner, row.corrector, "", "", row.config.head, selection_of(row))
+    return config_of(method, PRESETS[row.cell], seed=row.seed, fed_back=row.fed_back).to_json()
+
+
+def as_in_the_paper(row: Row) -> bool:
+    """Whether network, schedule and protocol are those of the paper's cell."""
+    return row.cell in PRESETS and label_of(row) in METHODS and setting_in_paper(row) == row.config.values
+
+
+def _feedback(row: Row) -> list[str]:
+    if row.fed_back != "raw":
+        return [f"fed back: {row.fed_back}"]
+    return ["held out"] if row.config.held_out else []  # trained on fewer images than its namesake that holds out none
+
+
+def _training_of(row: Row) -> tuple[Any, ...]:
+    """What trainings of one cell differ in."""
+    return row.learner, row.memory, row.fed_back, row.config.head, row.config.held_out
+
+
+def _act_on_training(method: str) -> tuple[str, float]:
+    """What is fed back in the rows of a method, and which part of the exemplars they hold out."""
+    config = config_of(METHODS[method], next(iter(PRESETS.values())), seed=0).to_json()
+    return config["fed_back"], config["held_out"]
+
+
+def _ours(rows: Sequence[Row], slot: Slot) -> list[float | None]:
+    """Of each seed; an average needs all of its steps."""
+    return [_number(curve, slot) for curve in curves_by_seed(rows)]
 
 
 def _number(curve: Curve, slot: Slot) -> float | None:
@@ -54,6 +170,18 @@ def _number(curve: Curve, slot: Slot) -> float | None:
     if slot.step is None:
         return curve.average(column) if curve.is_whole else None
     return next((row.accuracy(column) for row in curve.rows if row.step == slot.step), None)
+
+
+def _paper(method: str, slot: Slot) -> Cell:
+    curve = PAPER[slot.cell].get(method, PaperCurve())
+    number = slot.measure[-1]
+    if slot.step is None:
+        return Cell(getattr(curve, f"average{number}"), getattr(curve, f"average_deviation{number}"))
+    steps, deviations = getattr(curve, f"top{number}"), getattr(curve, f"deviations{number}")
+    return Cell(steps[slot.step - 1] if steps else None, deviations[slot.step - 1] if deviations else None)
+
+
+_READ = Application("incremental", label_of, setting_in_paper, _ours, _paper)
 
 
 def _steps(cell: str, measure: str, group: str = "") -> list[Slot]:
@@ -68,13 +196,13 @@ def _cifar(n_steps: int, number: int) -> PaperLayout:
     title = f"Top-1 accuracy (%) on CIFAR-100 in {n_steps} steps; Avg from the second step on"
     methods = tuple(PAPER[cell])
     slots = tuple(_steps(cell, "top1"))
-    return PaperLayout(cell, title, number, slots, methods, Incremental(), stacked=n_steps > MAX_BESIDE)
+    return PaperLayout(cell, title, number, slots, methods, _READ, stacked=n_steps > MAX_BESIDE)
 
 
 def _imagenet(cell: str, name: str, number: int) -> PaperLayout:
     title = f"Top-5 and top-1 accuracy (%) on {name} in 10 steps; Avg from the second step on"
     slots = (*_steps(cell, "top5", "top-5"), *_steps(cell, "top1", "top-1"))
-    return PaperLayout(cell, title, number, slots, tuple(PAPER[cell]), Incremental(), stacked=True)
+    return PaperLayout(cell, title, number, slots, tuple(PAPER[cell]), _READ, stacked=True)
 
 
 INCREMENTAL = (

@@ -1,53 +1,91 @@
-"""The long-tailed tables of the paper."""
+"""Rows of long-tailed runs as lines of a table, and the long-tailed tables of the paper."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.learners import LEARNERS
-from energyalign.experiments.longtail.paper import PAPER
+from energyalign.experiments.longtail.methods import METHODS, head_of, name_of
+from energyalign.experiments.longtail.paper import PAPER, PaperNumbers
 from energyalign.experiments.longtail.presets import PRESETS
-from energyalign.report.tables.beside import PaperLayout, Slot
-from energyalign.report.tables.longtail_lines import method_of
+from energyalign.report.tables.beside import Application, PaperLayout, Slot
 from energyalign.report.tables.model import Cell, Column
+from energyalign.report.tables.settings import check_one_setting
 
-# As they stand in `PaperNumbers` and in rows.
-_MEASURES = ("overall", "many", "medium", "few")
+COLUMNS = ("overall", "many", "medium", "few")
+"""As they stand in `PaperNumbers` and in rows."""
 _GROUPS = {"Many": "many", "Medium": "medium", "Few": "few", "Overall": "overall"}
 
 
-class LongTail:
-    """How its rows are read; see `energyalign.report.tables.beside.Application`."""
+def method_of(row: Row) -> str:
+    """The paper's name of the row."""
+    return name_of(row.learner, row.config.head, row.corrector)
 
-    any_runs = "longtail"
 
-    def method_of(self, row: Row) -> str:
-        """The name of its line."""
-        return method_of(row)
+def training_of(row: Row) -> str:
+    """What was trained, whatever is behind it: the learner, with its head if that is not its own."""
+    head = row.config.head
+    return row.learner if head == head_of(row.learner) else f"{row.learner} ({head})"
 
-    def setting_in_paper(self, row: Row) -> dict[str, Any] | None:
-        """What its config would be in the paper's cell; None for a learner of the user's own."""
-        learner = LEARNERS.get(row.learner)
-        if learner is None:
-            return None
-        preset = PRESETS[row.cell].with_head(row.config.head)
-        return LongTailConfig.from_preset(preset, learner, seed=row.seed).to_json()
 
-    def ours(self, rows: Sequence[Row], slot: Slot) -> list[float | None]:
-        """Of each seed, which counts once."""
-        return list({row.seed: row.accuracy(slot.measure) for row in rows}.values())
+def lines_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each line, one for each seed, by what the line is called; in the order in which they came."""
+    one_training = len({(row.learner, row.config.head) for row in rows}) == 1
+    one_plan = len({row.evidence for row in rows if row.evidence}) <= 1
+    groups: dict[str, dict[int, Row]] = {}
+    for row in rows:
+        label = row.corrector if one_training else method_of(row)
+        if row.evidence and not one_plan:
+            label += f", {row.evidence}"
+        known = groups.setdefault(label, {})
+        check_one_setting([*known.values(), row], label)
+        known.setdefault(row.seed, row)
+    return {label: list(by_seed.values()) for label, by_seed in groups.items()}
 
-    def paper(self, method: str, slot: Slot) -> Cell:
-        """The printed number."""
-        numbers = PAPER[slot.cell].get(method)
-        if numbers is None:
-            return Cell()
-        index = _MEASURES.index(slot.measure)
-        deviation = None if numbers.deviations is None else numbers.deviations[index]
-        return Cell(getattr(numbers, slot.measure), deviation)
+
+def setting_in_paper(row: Row) -> dict[str, Any] | None:
+    """What its config would be in the paper's cell; None for a learner of the user's own."""
+    learner = LEARNERS.get(row.learner)
+    if learner is None:
+        return None
+    preset = PRESETS[row.cell].with_head(row.config.head)
+    return LongTailConfig.from_preset(preset, learner, seed=row.seed).to_json()
+
+
+def as_in_the_paper(row: Row) -> bool:
+    """Whether network, schedule and cut are those of the paper's cell."""
+    return row.cell in PRESETS and method_of(row) in METHODS and setting_in_paper(row) == row.config.values
+
+
+def paper_of(rows: Sequence[Row]) -> PaperNumbers | None:
+    """The paper's numbers for the rows of a line, if it has any."""
+    return PAPER.get(rows[0].cell, {}).get(method_of(rows[0]))
+
+
+def difference_of(rows: Sequence[Row]) -> float | None:
+    """Ours minus the paper's, for the rows of a line of its own method and in its own setting; None for others."""
+    paper = paper_of(rows)
+    # The paper quotes its other rows from papers with other networks and cuts.
+    if paper is None or method_of(rows[0]) != "ea" or not all(map(as_in_the_paper, rows)):
+        return None
+    return 100.0 * statistics.mean(row.overall for row in rows) - paper.overall
+
+
+def _ours(rows: Sequence[Row], slot: Slot) -> list[float | None]:
+    """Of each seed, which counts once."""
+    return list({row.seed: row.accuracy(slot.measure) for row in rows}.values())
+
+
+def _paper(method: str, slot: Slot) -> Cell:
+    numbers = PAPER[slot.cell].get(method)
+    if numbers is None:
+        return Cell()
+    deviation = None if numbers.deviations is None else numbers.deviations[COLUMNS.index(slot.measure)]
+    return Cell(getattr(numbers, slot.measure), deviation)
 
 
 def _by_size(titles_of_cells: dict[str, str]) -> tuple[Slot, ...]:
@@ -59,9 +97,10 @@ def _by_size(titles_of_cells: dict[str, str]) -> tuple[Slot, ...]:
     )
 
 
+_READ = Application("longtail", method_of, setting_in_paper, _ours, _paper)
 INATURALIST = PaperLayout(
     "inaturalist", "Top-1 accuracy (%) on iNaturalist 2018, ResNet-50, after 90 and 200 epochs", 3,
-    _by_size({"90": "inaturalist-90", "200": "inaturalist-200"}), tuple(PAPER["inaturalist-90"]), LongTail(),
+    _by_size({"90": "inaturalist-90", "200": "inaturalist-200"}), tuple(PAPER["inaturalist-90"]), _READ,
 )  # fmt: skip
 IMAGENET_LT = PaperLayout(
     "imagenet-lt", "Top-1 accuracy (%) on ImageNet-LT with ResNet-50 and ResNeXt-50", 4,
@@ -70,7 +109,7 @@ IMAGENET_LT = PaperLayout(
         "focal", "oltr", "decouple-oltr", "ncm", "crt", "tau-norm", "lws", "capsule", "de-confound", "cosine-tde",
         "capsule-tde", "de-confound-tde", "la-loss", "la-loss-ldam", "la-post-hoc", "ea",
     ),
-    LongTail(),
+    _READ,
 )  # fmt: skip
 CIFAR_LT = PaperLayout(
     "cifar-lt", "Top-1 accuracy (%) on CIFAR-100-LT and CIFAR-10-LT, by imbalance", 10,
@@ -79,5 +118,5 @@ CIFAR_LT = PaperLayout(
         for n in (100, 10)
         for imbalance in (100, 50, 10)
     ),
-    tuple(PAPER["cifar100-lt-100"]), LongTail(),
+    tuple(PAPER["cifar100-lt-100"]), _READ,
 )  # fmt: skip

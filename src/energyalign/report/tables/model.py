@@ -1,16 +1,20 @@
-"""What a table is made of, whatever it is printed as."""
+"""What a table is made of, which of its numbers are the best, and how they are written."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from energyalign.experiments.engine.registry import look_up
 
 PAPER, OURS, DIFFERENCE = "paper", "ours", "difference"
 MARK = "†"
 """Of numbers that are not of the paper's setting."""
+MAX_BESIDE = 10
+"""More steps than these stand below each other, as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,16 @@ class Cell:
         deviation = statistics.stdev(known) if len(known) > 1 else None
         return cls(statistics.mean(known), deviation, len(known), off_paper)
 
+    @property
+    def spread(self) -> str:
+        """The deviation as it is printed; empty if there is none."""
+        return "" if self.deviation is None else f"{self.deviation:.1f}"
+
     def __str__(self) -> str:
         """``45.3 ± 0.4``, ``45.3`` if there is one seed, ``-`` if there is none."""
         if self.mean is None:
             return "-"
-        return f"{self.mean:.1f}" if self.deviation is None else f"{self.mean:.1f} ± {self.deviation:.1f}"
+        return " ± ".join(filter(None, (f"{self.mean:.1f}", self.spread)))
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,22 @@ class Line:
         """Whether all of its numbers are of another setting than the paper's: the mark then stands at its name."""
         known = [cell.off_paper for cell in self.cells if cell.mean is not None]
         return bool(known) and all(known)
+
+    @property
+    def mark(self) -> str:
+        """A dagger at a line whose numbers are all of another setting than the paper's."""
+        return MARK if self.off_paper else ""
+
+    def mark_of(self, cell: Cell) -> str:
+        """A dagger at a number of another setting than the paper's, unless it stands at the whole line."""
+        return MARK if cell.off_paper and not self.off_paper else ""
+
+    def number(self, cell: Cell, column: Column) -> str:
+        """The mean to the digit that is printed, with its sign in a difference; empty if it is missing."""
+        if cell.mean is None:
+            return ""
+        rounded = round(cell.mean, 1) + 0.0  # no minus before a zero
+        return format(rounded, "+.1f" if self.source == DIFFERENCE else column.form)
 
     @property
     def source_and_seeds(self) -> str:
@@ -132,9 +157,17 @@ class PaperTable:
 
     def render(self, form: str) -> str:
         """As text in a format of `energyalign.report.tables.formats.FORMATS`, with a line break at its end."""
-        from energyalign.report.tables.formats import find_format  # these know what a table is
+        from energyalign.report.tables.formats import FORMATS  # these know what a table is
 
-        return find_format(form)(self)
+        return look_up(FORMATS, form, "format")(self)
+
+    @property
+    def named_lines(self) -> list[tuple[str, Line]]:
+        """The lines, each with its method if that is another than in the line before; else with nothing."""
+        before = ["", *(line.method for line in self.lines)]
+        return [
+            (line.method if line.method != last else "", line) for line, last in zip(self.lines, before, strict=False)
+        ]
 
     @property
     def has_sources(self) -> bool:
@@ -150,3 +183,59 @@ class PaperTable:
                 found.append((column.group, []))
             found[-1][1].append(index)
         return found
+
+
+def with_best(lines: Sequence[Line], columns: Sequence[Column]) -> tuple[Line, ...]:
+    """The lines with the best number of each column marked, among lines of the same source."""
+    marked = [list(line.cells) for line in lines]
+    for source in {line.source for line in lines} - {DIFFERENCE}:
+        same = [k for k, line in enumerate(lines) if line.source == source]
+        for index, column in enumerate(columns):
+            if column.better:
+                means = [lines[k].cells[index].mean for k in same]
+                for k, best in zip(same, are_best(means, column), strict=True):
+                    marked[k][index] = replace(marked[k][index], best=best)
+    return tuple(replace(line, cells=tuple(cells)) for line, cells in zip(lines, marked, strict=True))
+
+
+def with_best_of_line(line: Line) -> Line:
+    """The line with its best number marked: its columns are of one measure, of which more is better."""
+    best = are_best([cell.mean for cell in line.cells], Column(""))
+    return replace(line, cells=tuple(replace(cell, best=it) for cell, it in zip(line.cells, best, strict=True)))
+
+
+def are_best(means: Sequence[float | None], column: Column) -> list[bool]:
+    """Which numbers are the best, as a column has it.
+
+    Numbers that are printed alike are equally good. A number that stands alone is not the best of anything.
+    """
+    known = [mean for mean in means if mean is not None]
+    if len(known) < 2:
+        return [False] * len(means)
+    best = format(max(known) if column.better == "higher" else min(known), column.form)
+    return [mean is not None and format(mean, column.form) == best for mean in means]
+
+
+def as_text(table: PaperTable) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of plain cells, without columns that no line has a number in."""
+    used = [k for k in range(len(table.columns)) if any(line.cells[k].mean is not None for line in table.lines)]
+    lines = [[line.method, *(plain(line.cells[k], line, table.columns[k]) for k in used)] for line in table.lines]
+    return [table.corner, *(table.columns[k].title for k in used)], lines
+
+
+def plain(cell: Cell, line: Line, column: Column) -> str:
+    """``45.3 ± 0.4``, as its column has it; a dash if it is missing."""
+    return " ± ".join(filter(None, (line.number(cell, column), cell.spread))) or "-"
+
+
+def one_line(text: str) -> str:
+    """Names are of one line, and carry nothing that a terminal would obey."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def step_group(step: int, n_steps: int) -> str:
+    """``steps 11 to 20`` for one of them; nothing if all steps are beside each other."""
+    if n_steps <= MAX_BESIDE:
+        return ""
+    first = (step - 1) // MAX_BESIDE * MAX_BESIDE + 1
+    return f"steps {first} to {min(first + MAX_BESIDE - 1, n_steps)}"

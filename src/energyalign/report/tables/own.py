@@ -8,14 +8,22 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.incremental.paper import PAPER as INCREMENTAL_PAPER
 from energyalign.experiments.longtail.paper import PAPER as LONG_TAIL_PAPER
-from energyalign.report.tables import curves as incremental
-from energyalign.report.tables import longtail_lines as longtail
-from energyalign.report.tables.best import with_best, with_best_of_line
-from energyalign.report.tables.curves import at_step, curves_of
-from energyalign.report.tables.evidence import first_plan
-from energyalign.report.tables.model import DIFFERENCE, OURS, PAPER, Cell, Column, Line, PaperTable
-from energyalign.report.tables.settings import check_one_cell, check_one_setting
-from energyalign.report.tables.steps import MAX_BESIDE, step_group
+from energyalign.report.tables import incremental, longtail
+from energyalign.report.tables.incremental import at_step, curves_of
+from energyalign.report.tables.model import (
+    DIFFERENCE,
+    MAX_BESIDE,
+    OURS,
+    PAPER,
+    Cell,
+    Column,
+    Line,
+    PaperTable,
+    step_group,
+    with_best,
+    with_best_of_line,
+)
+from energyalign.report.tables.settings import check_one_cell, check_one_setting, first_plan
 
 _ABOUT_PAPER = (
     "The paper quotes its rows other than ea from other papers, with networks and cuts of their own; a difference is "
@@ -24,6 +32,13 @@ _ABOUT_PAPER = (
 _WITHOUT_FIRST = "Averages are over the steps from the second on, as in the paper."
 _SEEDS = Column("seeds", better="", form=".0f")
 _DIFFERENCE = Column("difference", better="", form="+.1f", source=DIFFERENCE)
+
+
+def tables_of(rows: Sequence[Row], *, matrix: bool = False) -> list[PaperTable]:
+    """What commands, demo and page show of runs of one cell; with `matrix`, correctors behind several trainings too."""
+    if rows[0].in_steps:
+        return [steps_table(rows), incremental_table(rows)]
+    return [longtail_table(rows), *([matrix_table(rows)] if matrix else [])]
 
 
 def longtail_table(rows: Sequence[Row]) -> PaperTable:

@@ -1,4 +1,4 @@
-"""What the settings of rows differ in: from each other, and from the paper's."""
+"""Which rows may share a line of a table, and what their settings differ in: from each other, or from the paper's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE
 
 
 class Difference(NamedTuple):
@@ -54,3 +55,11 @@ def _told(value: Any) -> str:
     if value is None:
         return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def first_plan(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+    """The rows of the default plan, or of the first one; and the plans left out."""
+    plans = list(dict.fromkeys(row.evidence for row in rows))
+    taken = DEFAULT_EVIDENCE if DEFAULT_EVIDENCE in plans else plans[0]
+    left_out = [str(plan or "none") for plan in plans if plan != taken]
+    return [row for row in rows if row.evidence == taken], left_out

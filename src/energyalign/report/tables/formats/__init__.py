@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from energyalign.experiments.engine.registry import look_up
 from energyalign.report.tables.formats.csv_text import to_csv
 from energyalign.report.tables.formats.latex import to_latex
 from energyalign.report.tables.formats.markdown import to_markdown
@@ -17,8 +16,3 @@ FORMATS: dict[str, Callable[[PaperTable], str]] = {
     "latex": to_latex,
     "csv": to_csv,
 }
-
-
-def find_format(name: str) -> Callable[[PaperTable], str]:
-    """By name."""
-    return look_up(FORMATS, name, "format")

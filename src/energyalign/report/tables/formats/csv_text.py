@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from energyalign.report.tables.formats import parts
-from energyalign.report.tables.model import PaperTable
+from energyalign.report.tables.model import PaperTable, one_line
 
 COLUMNS = ("method", "source", "group", "column", "mean", "deviation", "seeds", "best", "off_paper")
 _RUN = ("=", "+", "-", "@")
@@ -36,5 +35,5 @@ def _plain(value: float | None) -> str:
 
 def _name(text: str) -> str:
     """With an apostrophe before what a spreadsheet would run."""
-    name = parts.one_line(text)
+    name = one_line(text)
     return f"'{name}" if name.lstrip().startswith(_RUN) or text.startswith(("\t", "\r")) else name

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from energyalign.report.tables.formats import parts
-from energyalign.report.tables.model import Cell, Column, Line, PaperTable
+from energyalign.report.tables.model import Cell, Column, Line, PaperTable, one_line
 
 MISSING = "--"
 _ESCAPES = {
@@ -44,7 +43,7 @@ def to_latex(table: PaperTable) -> str:
 
 def escaped(text: str) -> str:
     """Text that is set as it is."""
-    return "".join(_ESCAPES.get(character, character) for character in parts.one_line(text))
+    return "".join(_ESCAPES.get(character, character) for character in one_line(text))
 
 
 def _block(table: PaperTable, block: Sequence[int], n_names: int, n_numbers: int) -> list[str]:
@@ -53,13 +52,12 @@ def _block(table: PaperTable, block: Sequence[int], n_names: int, n_numbers: int
     names = [escaped(table.corner), *[""] * (n_names - 1)]
     heads = [escaped(table.columns[k].title) for k in block]
     lines = [*_group_heads(table, block, n_names, n_numbers), _row([*names, *heads, *filling]), r"\midrule"]
-    for index, line in enumerate(table.lines):
-        method = parts.method_of(table.lines, index)
-        if method and index and len({line.source for line in table.lines}) > 1:
+    for name, line in table.named_lines:
+        if name and line is not table.lines[0] and len({line.source for line in table.lines}) > 1:
             lines.append(r"\addlinespace")
-        named = [escaped(method)]
+        named = [escaped(name)]
         if table.has_sources:
-            named.append(escaped(line.source_and_seeds + parts.mark_of_line(line)))
+            named.append(escaped(line.source_and_seeds + line.mark))
         lines.append(_row([*named, *(_cell(line.cells[k], line, table.columns[k]) for k in block), *filling]))
     return lines
 
@@ -85,8 +83,8 @@ def _row(cells: Sequence[str]) -> str:
 def _cell(cell: Cell, line: Line, column: Column) -> str:
     if cell.mean is None:
         return MISSING
-    number, deviation = parts.number(cell, line, column), parts.deviation(cell)
+    number = line.number(cell, column)
     if number[0] in "+-":  # a minus, not a hyphen
         number = f"${number}$"
     number = rf"\textbf{{{number}}}" if cell.best else number
-    return number + (rf"$_{{\pm {deviation}}}$" if deviation else "") + escaped(parts.mark(cell, line))
+    return number + (rf"$_{{\pm {cell.spread}}}$" if cell.spread else "") + escaped(line.mark_of(cell))

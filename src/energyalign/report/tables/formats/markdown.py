@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from energyalign.report.tables.formats import parts
-from energyalign.report.tables.model import Cell, Column, Line, PaperTable
+from energyalign.report.tables.model import Cell, Column, Line, PaperTable, one_line
 
 MISSING = "-"
 
@@ -16,17 +15,17 @@ def to_markdown(table: PaperTable) -> str:
     names = [escaped(table.corner), *([""] if table.has_sources else [])]
     heads = [", ".join(escaped(word) for word in (column.group, column.title) if word) for column in table.columns]
     rows = [names + heads, [":--"] * len(names) + ["--:"] * len(heads)]
-    for index, line in enumerate(table.lines):
-        row = [escaped(parts.method_of(table.lines, index))]
+    for name, line in table.named_lines:
+        row = [escaped(name)]
         if table.has_sources:
-            row.append(escaped(line.source_and_seeds) + parts.mark_of_line(line))
+            row.append(escaped(line.source_and_seeds) + line.mark)
         rows.append(row + [_cell(cell, line, column) for cell, column in zip(line.cells, table.columns, strict=True)])
     return "\n\n".join([f"**{escaped(table.title)}**", "\n".join(map(_row, rows)), *map(escaped, table.notes)]) + "\n"
 
 
 def escaped(text: str) -> str:
     """Text that shows as it is: neither ends a cell nor is taken for markup."""
-    return re.sub(r"([\\`*_|<>\[\]~&])", r"\\\1", parts.one_line(text))
+    return re.sub(r"([\\`*_|<>\[\]~&])", r"\\\1", one_line(text))
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -36,6 +35,6 @@ def _row(cells: Sequence[str]) -> str:
 def _cell(cell: Cell, line: Line, column: Column) -> str:
     if cell.mean is None:
         return MISSING
-    number, deviation = parts.number(cell, line, column), parts.deviation(cell)
+    number = line.number(cell, column)
     number = f"**{number}**" if cell.best else number
-    return number + (f" ± {deviation}" if deviation else "") + parts.mark(cell, line)
+    return number + (f" ± {cell.spread}" if cell.spread else "") + line.mark_of(cell)

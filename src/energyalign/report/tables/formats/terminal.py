@@ -12,8 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from energyalign.report.tables.formats import parts
-from energyalign.report.tables.model import Cell, Column, Line, PaperTable
+from energyalign.report.tables.model import Cell, Column, Line, PaperTable, one_line
 
 MISSING = "-"
 PLAIN_WIDTH = 100
@@ -39,7 +38,7 @@ def to_terminal(table: PaperTable) -> str:
 def show(table: PaperTable, console: Console) -> None:
     """Print it in the width of the console: in several parts, one below the other, if it is wider."""
     bold = console.color_system is not None
-    console.print(Text(parts.one_line(table.title), style="bold"))
+    console.print(Text(one_line(table.title), style="bold"))
     groups = table.groups if table.stacked else [("", list(range(len(table.columns))))]
 
     def width_of(columns: Sequence[int], layout: _Layout) -> int:
@@ -52,13 +51,13 @@ def show(table: PaperTable, console: Console) -> None:
         while rest:
             n = next((n for n in range(len(rest), 1, -1) if width_of(rest[:n], layout) <= console.width), 1)
             if name:
-                console.print(Text(f"\n{parts.one_line(name)}", style="italic"))
+                console.print(Text(f"\n{one_line(name)}", style="italic"))
             console.print(_part(table, rest[:n], layout, bold=bold))
             rest = rest[n:]
     if not bold and any(cell.best for line in table.lines for cell in line.cells):
         console.print(f"* best of its {table.best_of}")
     for note in table.notes:
-        console.print(Text(parts.one_line(note)))
+        console.print(Text(one_line(note)))
 
 
 def _width(part: Table) -> int:
@@ -70,26 +69,26 @@ def _part(table: PaperTable, columns: Sequence[int], layout: _Layout, *, bold: b
     """These columns, with the names of the lines before them."""
     below = layout.deviations_below
     part = Table(box=SIMPLE_HEAD, padding=0 if below else (0, 1, 0, 0), pad_edge=False)
-    part.add_column(Text(parts.one_line(table.corner)), overflow="fold", max_width=layout.longest_name)
+    part.add_column(Text(one_line(table.corner)), overflow="fold", max_width=layout.longest_name)
     if table.has_sources:
         part.add_column("", no_wrap=True)
     for head in _heads(table, columns, narrow=below):
         part.add_column(Text(head), justify="right", overflow="fold")
-    for index, line in enumerate(table.lines):
+    for name, line in table.named_lines:
         # Text, not markup: a method may be called [red].
-        names = [Text(parts.one_line(parts.method_of(table.lines, index)))]
+        names = [Text(one_line(name))]
         if table.has_sources:
-            names.append(Text(line.source_and_seeds + parts.mark_of_line(line)))
+            names.append(Text(line.source_and_seeds + line.mark))
         part.add_row(*names, *(_cell(line.cells[k], line, table.columns[k], bold=bold, below=below) for k in columns))
     return part
 
 
 def _heads(table: PaperTable, columns: Sequence[int], *, narrow: bool) -> list[str]:
     """The title of each column, a word to a line where width is scarce; its group above where the group begins."""
-    titles = [parts.one_line(table.columns[k].title) for k in columns]
+    titles = [one_line(table.columns[k].title) for k in columns]
     if narrow:
         titles = [title.replace(" ", "\n") for title in titles]
-    groups = [parts.one_line(table.columns[k].group) for k in columns]
+    groups = [one_line(table.columns[k].group) for k in columns]
     if table.stacked or not any(groups):
         return titles
     begins = [index == 0 or groups[index - 1] != group for index, group in enumerate(groups)]
@@ -99,7 +98,6 @@ def _heads(table: PaperTable, columns: Sequence[int], *, narrow: bool) -> list[s
 def _cell(cell: Cell, line: Line, column: Column, *, bold: bool, below: bool) -> Text:
     if cell.mean is None:
         return Text(MISSING)
-    mark = parts.mark(cell, line) + ("*" if cell.best and not bold else "")
-    text = Text(mark).append(parts.number(cell, line, column), style="bold" if cell.best else "")
-    deviation = parts.deviation(cell)
-    return text.append(f"\n±{deviation}" if below else f" ± {deviation}") if deviation else text
+    mark = line.mark_of(cell) + ("*" if cell.best and not bold else "")
+    text = Text(mark).append(line.number(cell, column), style="bold" if cell.best else "")
+    return text.append(f"\n±{cell.spread}" if below else f" ± {cell.spread}") if cell.spread else text

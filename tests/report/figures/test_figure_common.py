@@ -14,8 +14,8 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.plan import EvidencePlan
 from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.figures.trainings import about, trainings_of
-from energyalign.report.names import short, shown
+from energyalign.report.figures.common import about, trainings_of
+from energyalign.report.trainings import short, shown
 
 
 def test_seeds_of_one_setting_are_one_training(long_tail: Stored) -> None:

@@ -11,7 +11,7 @@ from made_row import made_row
 
 from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.progress import how_far
+from energyalign.report.trainings import how_far
 
 CONFIG = {
     "name": "digits", "head": "cosine", "backbone": "small-cnn", "seed": 0,

@@ -13,13 +13,13 @@ pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other
 
 _HEAPS = """
 import sys, threading
-from energyalign.cli import heap
+from energyalign.cli import process
 
 def size():
     return int(open("/proc/self/status").read().split("VmSize:")[1].split()[0])
 
 if sys.argv[1] == "told":
-    heap.share_one_heap()
+    process.share_one_heap()
 before, enough = size(), threading.Barrier(5)
 
 def allocate():
@@ -36,10 +36,10 @@ enough.wait()
 
 _FAULTS = """
 import resource, sys
-from energyalign.cli import heap
+from energyalign.cli import process
 
 if sys.argv[1] == "told":
-    heap.keep_freed_memory()
+    process.keep_freed_memory()
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

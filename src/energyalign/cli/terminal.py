@@ -1,17 +1,59 @@
-"""A progress bar on stderr for inputs that take a while; nothing when nobody is looking."""
+"""What commands show on a terminal, or as plain text: tables, and a progress bar when somebody is looking."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from energyalign.core._engine.parts import Engine, Stretch
     from energyalign.files import ShardSet
+    from energyalign.report.tables.model import PaperTable
 
 Result = TypeVar("Result")
+
+
+def make_console(stream: IO[str]) -> Console:
+    """A console that does not wrap tables in files and pipes, nor guess at numbers to colour."""
+    from rich.console import Console
+
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
+
+
+def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    """Text columns to the left, columns of numbers to the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold")
+    for index, name in enumerate(columns):
+        numeric = all(_is_number(row[index]) for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        # Text, not markup: a class may be called [red].
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+
+
+def _is_number(cell: str) -> bool:
+    return not cell or cell[:1] in "+-.0123456789"
+
+
+def print_for_people(*tables: PaperTable) -> None:
+    """As wide as the terminal is, if it is one; with a line between them."""
+    for number, table in enumerate(tables):
+        print("\n" if number else "", end="")
+        if sys.stdout.isatty():
+            from energyalign.report.tables.formats.terminal import show
+
+            show(table, make_console(sys.stdout))
+        else:
+            print(table.render("terminal"), end="")
 
 
 class Progress:

@@ -1,16 +1,15 @@
-"""What the commands print: tables that read well on a terminal and as plain text."""
+"""The tables that `energyalign fit` prints."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
+
+from energyalign.cli.terminal import print_table
 
 if TYPE_CHECKING:
     from energyalign.core.evidence import Evidence
@@ -18,24 +17,7 @@ if TYPE_CHECKING:
     from energyalign.core.selection.record import Selection
     from energyalign.core.shifts import Shifts
 
-_MOST_ROWS = 24
-
-
-def make_console(stream: IO[str]) -> Console:
-    """A console that does not wrap tables in files and pipes, nor guess at numbers to colour."""
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
-
-
-def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """Text columns to the left, columns of numbers to the right."""
-    table = Table(box=SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold")
-    for index, name in enumerate(columns):
-        numeric = all(_is_number(row[index]) for row in rows)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        # Text, not markup: a class may be called [red].
-        table.add_row(*(Text(cell) for cell in row))
-    console.print(table)
+_MAX_ROWS = 24
 
 
 def print_summary(console: Console, evidence: Evidence, shifts: Shifts) -> None:
@@ -55,9 +37,9 @@ def print_summary(console: Console, evidence: Evidence, shifts: Shifts) -> None:
 def print_shifts(console: Console, shifts: Shifts) -> None:
     """A row per class, or per cluster where classes share a shift."""
     shared = shifts.clusters.n_clusters < shifts.n_classes
-    rows = _cluster_rows(shifts) if shared and shifts.n_classes > _MOST_ROWS else _class_rows(shifts)
-    if len(rows) > _MOST_ROWS:
-        half = _MOST_ROWS // 2
+    rows = _cluster_rows(shifts) if shared and shifts.n_classes > _MAX_ROWS else _class_rows(shifts)
+    if len(rows) > _MAX_ROWS:
+        half = _MAX_ROWS // 2
         left_out = len(rows) - 2 * half
         rows = [*rows[:half], [f"... {left_out:,} more"] + [""] * (len(rows[0]) - 1), *rows[-half:]]
     first = "cluster" if rows and rows[0][0].startswith("cluster") else "class"
@@ -162,7 +144,3 @@ def _span(counts: Any) -> str:
 
 def _percent(value: float) -> str:
     return "-" if math.isnan(value) else f"{100 * value:.1f}"
-
-
-def _is_number(cell: str) -> bool:
-    return not cell or cell[:1] in "+-.0123456789"

@@ -15,9 +15,8 @@ from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.learners import find_learner
 from energyalign.experiments.longtail.methods import METHODS, name_of
 from energyalign.experiments.longtail.presets import PRESETS
-from energyalign.report.tables.formats.parts import plain
-from energyalign.report.tables.longtail_lines import lines_of
-from energyalign.report.tables.model import PaperTable
+from energyalign.report.tables.longtail import lines_of
+from energyalign.report.tables.model import PaperTable, plain
 from energyalign.report.tables.own import longtail_table, matrix_table
 
 PRESET = PRESETS["cifar100-lt-100"]

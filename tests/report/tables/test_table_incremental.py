@@ -17,9 +17,8 @@ from energyalign.experiments.incremental.learners import find_learner
 from energyalign.experiments.incremental.memory_plan import MemoryPlan
 from energyalign.experiments.incremental.methods import METHODS
 from energyalign.experiments.incremental.presets import PRESETS, Preset
-from energyalign.report.tables.curves import as_in_the_paper, at_step, curves_of, label_of
-from energyalign.report.tables.formats.parts import as_text, plain
-from energyalign.report.tables.model import Cell, PaperTable
+from energyalign.report.tables.incremental import as_in_the_paper, at_step, curves_of, label_of
+from energyalign.report.tables.model import Cell, PaperTable, as_text, plain
 from energyalign.report.tables.own import incremental_table, steps_table
 
 CIFAR2 = PRESETS["cifar100-il-2"]

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from energyalign import EnergyAlignError
+from energyalign.cli.distributed import ProcessCounts, process_counts
 from energyalign.cli.main import main
-from energyalign.cli.process_counts import ProcessCounts, process_counts
 
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
 SRUN = {"SLURM_STEP_NUM_TASKS": "6", "SLURM_STEP_NUM_NODES": "2", "SLURM_NTASKS": "6"}

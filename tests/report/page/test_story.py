@@ -8,7 +8,7 @@ from made_row import made_row
 
 from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.page.verdict import verdict_of
+from energyalign.report.page.story import verdict_of
 from energyalign.report.trainings import Training, named_in_full
 
 

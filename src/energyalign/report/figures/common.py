@@ -1,0 +1,139 @@
+"""What figures share: their trainings, what they say of them, and the axis of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.stored import StoredRun
+from energyalign.report.trainings import (
+    ALIGNED,
+    AS_TRAINED,
+    Training,
+    by_setting,
+    labels_of,
+    seeds_and_settings,
+    short,
+    shown,
+)
+
+_MAX_NAMES = 20
+_MAX_LARGE = 12
+_UPRIGHT = 2
+"""Letters of a name that find room below a bar."""
+_LETTER = 0.075
+_MAX_BARS = 100
+
+
+def trainings_of(figure: str, runs: Sequence[StoredRun]) -> list[Training]:
+    """The runs by training, in the order in which they came; a seed that is given twice counts once."""
+    if len({run.in_steps for run in runs}) != 1:
+        raise EnergyAlignError(
+            f"the figure {figure} is of long-tailed or of incremental runs, not of both: give the folders of one kind."
+        )
+    groups = by_setting(runs)
+    return [Training(*named) for named in zip(labels_of([seeds[0] for seeds in groups]), groups, strict=True)]
+
+
+def check_one_cell(figure: str, trainings: Sequence[Training]) -> None:
+    """Refuse trainings on several data sets where they would share an axis."""
+    cells = sorted({shown(training.cell) for training in trainings})
+    if len(cells) > 1:
+        raise EnergyAlignError(
+            f"the figure {figure} is of one cell, and was given runs of {', '.join(cells)}: give the runs of one."
+        )
+
+
+def about(trainings: Sequence[Training]) -> str:
+    """What they have in common, and how many: ``digits-lt-50, ce, cosine head, small-cnn, 3 seeds``."""
+    runs = [run for training in trainings for run in training.runs]
+    steps = {f"after step {training.step} of {training.runs[0].n_steps}" for training in trainings if training.step}
+    when = steps.pop() if len(steps) == 1 else ""
+    return seeds_and_settings(runs, [len(training.runs) for training in trainings], when, _preferred_evidence(runs))
+
+
+def panel_title(training: Training, trainings: Sequence[Training]) -> str:
+    """Its label; nothing if there is no other. With the step where that is not the same for all."""
+    label = training.label if len(trainings) > 1 else ""
+    several = len({(each.step, each.runs[0].n_steps) for each in trainings}) > 1
+    return f"{label}, after step {training.step}" if several else label
+
+
+def _preferred_evidence(runs: Iterable[StoredRun]) -> str:
+    """Which evidence was taken, if there are rows of several kinds."""
+    for run in runs:
+        plans = {row.evidence for row in run.rows if row.corrector == ALIGNED}
+        row = run.row_of(ALIGNED)
+        if len(plans) > 1 and row is not None:
+            return f"evidence {row.evidence}"
+    return ""
+
+
+def lacking(figure: str, needs: str, command: str) -> EnergyAlignError:
+    """The error to raise: what is needed, and the command that makes it."""
+    return EnergyAlignError(f"the figure {figure} needs {needs}: {command}")
+
+
+def with_and_without(figure: str, trainings: Sequence[Training]) -> tuple[list[Training], str]:
+    """The trainings that have rows of both correctors, and a note on those that have not."""
+    both = [training for training in trainings if all(map(training.measured, (AS_TRAINED, ALIGNED)))]
+    rows = f"rows of {AS_TRAINED} and {ALIGNED}"
+    if not both:
+        command = f"{command_for(trainings)} --corrector {AS_TRAINED} {ALIGNED}"
+        raise lacking(figure, f"{rows} of one training", command)
+    return both, not_shown(trainings, both, f"for want of {rows}")
+
+
+def command_for(trainings: Sequence[Training]) -> str:
+    """What makes more of them."""
+    return f"energyalign {'incremental' if trainings[0].in_steps else 'longtail'} DATASET"
+
+
+def not_shown(trainings: Sequence[Training], shown: Collection[Training], why: str) -> str:
+    """A note on the trainings that a figure leaves out; empty if there are none."""
+    others = [training.label for training in trainings if training not in shown]
+    return f"Not shown, {why}: {'; '.join(others)}." if others else ""
+
+
+def class_order(training: Training) -> NDArray[np.int64]:
+    """Most training images first; classes that came in steps in their order of arrival."""
+    counts = training.counts
+    return np.arange(len(counts)) if training.in_steps else np.argsort(-counts, kind="stable")
+
+
+def told_order(training: Training) -> str:
+    """For the label of the axis."""
+    return "in order of arrival" if training.in_steps else "most images first"
+
+
+def room_for_names(trainings: Sequence[Training]) -> float:
+    """What the names of classes need beside or below a panel, in inches, over what numbers need."""
+    named = [name for each in trainings if len(each.counts) <= _MAX_NAMES for name in each.class_names]
+    longest = max((len(short(name)) for name in named), default=0)
+    return _LETTER * longest if longest > _UPRIGHT else 0.0
+
+
+def name_classes(axis: Any, training: Training) -> None:
+    """The names of the classes along an x or y axis, if they are few enough to be read."""
+    names = [short(training.class_names[k]) for k in class_order(training)]
+    if len(names) > _MAX_NAMES:
+        axis.set_major_locator(MaxNLocator(5, integer=True))
+        return
+    axis.set_ticks(range(len(names)), names, fontsize=9 if len(names) <= _MAX_LARGE else 7)
+    # Long names would run into each other below the columns.
+    if axis.axis_name == "x" and max(map(len, names)) > _UPRIGHT:
+        axis.set_tick_params(labelrotation=90)
+
+
+def draw_bars(axes: Axes, heights: NDArray[np.float64], *, first: int = 0, **look: Any) -> None:
+    """A bar for each class from the first on; so many that they touch are one shape."""
+    if len(heights) > _MAX_BARS:
+        axes.stairs(heights, first - 0.5 + np.arange(len(heights) + 1), fill=True, **look)
+    else:
+        axes.bar(first + np.arange(len(heights)), heights, **look)
