@@ -84,6 +84,6 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """One run directory for each training and seed, then the tables."""
     from energyalign.cli.experiment_runs import run_request
-    from energyalign.experiments.incremental.request import IncrementalRequest
+    from energyalign.experiments.incremental.config import IncrementalRequest
 
     run_request(IncrementalRequest.from_arguments(arguments), arguments)

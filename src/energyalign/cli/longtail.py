@@ -65,6 +65,6 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """One run directory for each training and seed, then the tables."""
     from energyalign.cli.experiment_runs import run_request
-    from energyalign.experiments.longtail.request import LongTailRequest
+    from energyalign.experiments.longtail.config import LongTailRequest
 
     run_request(LongTailRequest.from_arguments(arguments), arguments)

@@ -89,7 +89,7 @@ def planned_runs(arguments: argparse.Namespace, table: TableEntry) -> tuple[list
     """What the options ask for, and the folder that it goes to."""
     from pathlib import Path
 
-    from energyalign.experiments.longtail.request import LongTailRequest
+    from energyalign.experiments.longtail.config import LongTailRequest
     from energyalign.experiments.sweep.plan import SHARED, cells_of, plan_sweep
 
     cells = cells_of(table.name, table.cells, arguments.cell)

@@ -21,9 +21,9 @@ from energyalign.demo.part import (
 )
 from energyalign.experiments.correctors import STANDARD_IN_STEPS
 from energyalign.experiments.engine.row import Row
-from energyalign.experiments.incremental.config import IncrementalConfig
+from energyalign.experiments.incremental.config import IncrementalConfig, config_of
 from energyalign.experiments.incremental.experiment import IncrementalExperiment
-from energyalign.experiments.incremental.methods import config_of, find_method
+from energyalign.experiments.incremental.methods import find_method
 from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.experiments.incremental.stream import load_stream
 from energyalign.report.tables.curves import curves_of

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 from hand_made_step import hand_made_step, linear, pixels, record
-from incremental_run import cell, digits_config
+from incremental_run import digits_config, setting_of
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.correctors.il2m import IL2M
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.incremental.learners.fine_tuning import FineTuning
 
@@ -65,8 +65,8 @@ def test_the_original_multiplies_whatever_the_signs(own: float, factor: float, n
 
 def test_without_exemplars_it_is_refused() -> None:
     with pytest.raises(EnergyAlignError, match=r"il2m compares scores of exemplars .* give a memory"):
-        IL2M().check(cell(digits_config(FineTuning(), epochs=1, memory="none")))
-    IL2M().check(cell(digits_config(FineTuning(), epochs=1, memory="random:40")))
+        IL2M().check(setting_of(digits_config(FineTuning(), epochs=1, memory="none")))
+    IL2M().check(setting_of(digits_config(FineTuning(), epochs=1, memory="random:40")))
 
 
 def test_unknown_scores_are_refused() -> None:

@@ -12,8 +12,8 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_no_memory, refuse_one_step
 
 if TYPE_CHECKING:
-    from energyalign.experiments.correctors.base import Cell
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.correctors.base import RunSetting
+    from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
 
@@ -48,10 +48,10 @@ class IL2M(Corrector):
         if self.scores not in ("raw", "softmax"):
             raise EnergyAlignError(f"unknown scores {self.scores!r} of IL2M: choose raw or softmax.")
 
-    def check(self, cell: Cell) -> None:
+    def check(self, setting: RunSetting) -> None:
         """Means of today take exemplars of old classes."""
-        refuse_one_step(cell, "il2m")
-        refuse_no_memory(cell, "il2m compares scores of exemplars with those of former steps")
+        refuse_one_step(setting, "il2m")
+        refuse_no_memory(setting, "il2m compares scores of exemplars with those of former steps")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """The head with factors behind it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,8 @@ from energyalign.experiments.correctors.base import Corrected, Corrector, refuse
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.correctors.base import Cell
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.correctors.base import RunSetting
+    from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
 
@@ -41,16 +41,13 @@ class TauNorm(Corrector):
     Kang et al. 2020, Decoupling Representation and Classifier for Long-Tailed Recognition.
     """
 
+    reads_evidence: ClassVar[bool] = True  # to choose tau, where there are no validation images
+
     grid: tuple[float, ...] = tuple(k / 10 for k in range(21))
 
-    @property
-    def reads_evidence(self) -> bool:
-        """To choose tau, where there are no validation images."""
-        return True
-
-    def check(self, cell: Cell) -> None:
+    def check(self, setting: RunSetting) -> None:
         """Evidence takes images of every class."""
-        refuse_no_memory(cell, "tau-norm needs training images of every class seen")
+        refuse_no_memory(setting, "tau-norm needs training images of every class seen")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:
         """The rescaled head."""

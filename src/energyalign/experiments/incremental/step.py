@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from lightning_fabric import Fabric
 
 from energyalign.core.arrays import Ints
 from energyalign.experiments.data.images import ImageSet
-from energyalign.experiments.data.loader import Loader, make_loader
-from energyalign.experiments.data.order import Order
-from energyalign.experiments.engine.seen_classes import SeenClasses
+from energyalign.experiments.engine.stored import step_folder
+from energyalign.experiments.engine.trained import Ground, SeenClasses
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.train.describe import described
 from energyalign.experiments.train.loop import EpochBatches, Loss, Training
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Step(SeenClasses):
+class Step(SeenClasses, Ground):
     """All that learners and correctors may look at in a step: its new images and the memory, nothing else.
 
     Attributes
@@ -66,14 +66,14 @@ class Step(SeenClasses):
         return self.config.recipe_of(self.number)
 
     @property
-    def in_channels(self) -> int:
-        """Of the images."""
-        return int(self.train.read(0).shape[0])
+    def device(self) -> torch.device:
+        """That of the fabric."""
+        return self.fabric.device
 
     @property
     def folder(self) -> Path:
         """Where the files of this step go."""
-        return step_folder(self.run, self.number)
+        return step_folder(self.run.path, self.number)
 
     def seed(self, *what: str | int) -> int:
         """A seed for this purpose, derived from the seed of the run and the number of the step."""
@@ -82,16 +82,6 @@ class Step(SeenClasses):
     def seed_torch(self, *what: str | int) -> None:
         """Seed torch's global generator for this purpose, as new weights are drawn from it."""
         seed_torch(self.config.seed, "step", self.number, *what)
-
-    def loader(
-        self, images: ImageSet | None = None, *, order: Order | None = None, purpose: str = "data",
-        batch_size: int | None = None,
-    ) -> Loader:  # fmt: skip
-        """Augmented batches of the training images, or of others; in a new order every epoch unless one is given."""
-        return make_loader(
-            self.train if images is None else images, batch_size=batch_size or self.config.recipe.batch_size,
-            seed=self.seed(purpose), order=order, workers=self.workers, device=self.fabric.device,
-        )  # fmt: skip
 
     def train_network(
         self, network: Network, loss: Loss, *, stage: str = "training", recipe: Recipe | None = None,
@@ -112,8 +102,3 @@ class Step(SeenClasses):
             )  # fmt: skip
             training.finish()
         network.float().eval()
-
-
-def step_folder(run: RunDirectory, number: int) -> Path:
-    """Where the files of a step go."""
-    return run.path / f"step-{number:02d}"

@@ -9,12 +9,12 @@ from typing import Any
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.config import RunConfig
 from energyalign.experiments.engine.request import Planned, RunRequest
+from energyalign.experiments.incremental.config import IncrementalRequest
 from energyalign.experiments.incremental.methods import METHODS as INCREMENTAL_METHODS
 from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
-from energyalign.experiments.incremental.request import IncrementalRequest
+from energyalign.experiments.longtail.config import LongTailRequest
 from energyalign.experiments.longtail.methods import METHODS as LONG_TAIL_METHODS
 from energyalign.experiments.longtail.presets import PRESETS as LONG_TAIL
-from energyalign.experiments.longtail.request import LongTailRequest
 from energyalign.experiments.nets.registry import check_network
 from energyalign.experiments.sweep.cost import incremental_hours, long_tail_hours
 from energyalign.experiments.sweep.planned_run import PlannedRun

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.plan import EvidencePlan
-from energyalign.experiments.engine.row import read_rows
+from energyalign.experiments.engine.config import EvidencePlan
+from energyalign.experiments.engine.stored import read_rows
 from energyalign.experiments.train.run_directory import RunDirectory
 
 _EVIDENCE = (None, EvidencePlan())

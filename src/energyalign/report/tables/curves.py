@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import Row
-from energyalign.experiments.incremental.methods import METHODS, config_of, find_method, head_of
+from energyalign.experiments.incremental.config import config_of
+from energyalign.experiments.incremental.methods import METHODS, find_method, head_of
 from energyalign.experiments.incremental.metrics import average, forgetting
 from energyalign.experiments.incremental.paper import PAPER, PaperCurve
 from energyalign.experiments.incremental.presets import PRESETS

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from energyalign.experiments.engine.method import Method
+from energyalign.experiments.engine.config import Method
 from energyalign.experiments.engine.row import Row
+from energyalign.experiments.incremental.config import config_of
 from energyalign.experiments.incremental.learners import LEARNERS
-from energyalign.experiments.incremental.methods import config_of
 from energyalign.experiments.incremental.paper import PAPER, PaperCurve
 from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.report.tables.beside import PaperLayout, Slot

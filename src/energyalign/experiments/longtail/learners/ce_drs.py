@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 from energyalign.core.arrays import Ints
 from energyalign.experiments.data.order import shuffled
 from energyalign.experiments.data.samplers import class_balanced
-from energyalign.experiments.longtail.learners.deferred import Deferred
+from energyalign.experiments.longtail.learners.ce_drw import Deferred
 
 if TYPE_CHECKING:
-    from energyalign.experiments.longtail.setting import Setting
+    from energyalign.experiments.longtail.experiment import Setting
     from energyalign.experiments.train.loop import EpochBatches
 
 

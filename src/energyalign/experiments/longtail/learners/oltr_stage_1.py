@@ -10,7 +10,7 @@ from energyalign.experiments.train.recipe import Recipe
 from energyalign.experiments.train.schedule import Steps
 
 if TYPE_CHECKING:
-    from energyalign.experiments.engine.preset import Preset
+    from energyalign.experiments.engine.config import Preset
 
 
 @dataclass(frozen=True)

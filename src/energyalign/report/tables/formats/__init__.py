@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from energyalign.experiments.engine.registry import look_up
+from energyalign.experiments.engine.config import look_up
 from energyalign.report.tables.formats.csv_text import to_csv
 from energyalign.report.tables.formats.latex import to_latex
 from energyalign.report.tables.formats.markdown import to_markdown
