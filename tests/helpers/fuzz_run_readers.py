@@ -18,10 +18,10 @@ from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.data.profiles import given_counts
 from energyalign.experiments.engine.stored import find_runs, measured_runs
 from energyalign.experiments.incremental.config import IncrementalConfig, config_of
-from energyalign.experiments.incremental.finished_step import StepRecord, _checksum, load_step, save_step
 from energyalign.experiments.incremental.memory import Memory
 from energyalign.experiments.incremental.methods import find_method
 from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
+from energyalign.experiments.incremental.step import StepRecord, _checksum, load_step, save_step
 from energyalign.experiments.longtail.config import LongTailConfig, _read_profile
 from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.experiments.nets.network import Network

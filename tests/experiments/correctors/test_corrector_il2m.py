@@ -41,7 +41,7 @@ def test_the_factors_by_hand() -> None:
 
 
 def test_the_factors_of_softmax_outputs() -> None:
-    corrected = IL2M("softmax").correct(after_step(IDENTITY), EvidencePlan())
+    corrected = IL2M(softmax=True).correct(after_step(IDENTITY), EvidencePlan())
     exponentials = np.exp(np.array(FEATURES, dtype=np.float64))
     outputs = exponentials / exponentials.sum(axis=1, keepdims=True)
     now = [(outputs[2, 0] + outputs[3, 0]) / 2, outputs[4, 1]]
@@ -67,8 +67,3 @@ def test_without_exemplars_it_is_refused() -> None:
     with pytest.raises(EnergyAlignError, match=r"il2m compares scores of exemplars .* give a memory"):
         IL2M().check(setting_of(digits_config(FineTuning(), epochs=1, memory="none")))
     IL2M().check(setting_of(digits_config(FineTuning(), epochs=1, memory="random:40")))
-
-
-def test_unknown_scores_are_refused() -> None:
-    with pytest.raises(EnergyAlignError, match="unknown scores 'sigmoid' of IL2M: choose raw or softmax"):
-        IL2M("sigmoid")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from energyalign.experiments.correctors.base import Corrected, Corrector, Feedback, refuse_one_step
+from energyalign.experiments.correctors.base import Corrected, Corrector, Feedback, RunSetting, refuse_one_step
 
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.correctors.base import RunSetting
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from energyalign.core.arrays import Floats, Ints
-from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_no_memory
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_no_memory
 
 if TYPE_CHECKING:
-    from energyalign.experiments.correctors.base import RunSetting
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 

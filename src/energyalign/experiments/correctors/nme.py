@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_no_memory, refuse_one_step
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_no_memory, refuse_one_step
 from energyalign.experiments.correctors.ncm import class_means
 
 if TYPE_CHECKING:
-    from energyalign.experiments.correctors.base import RunSetting
     from energyalign.experiments.data.images import ImageSet
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained

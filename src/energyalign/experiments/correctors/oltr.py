@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_steps
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_steps
 from energyalign.experiments.correctors.ncm import class_means
 from energyalign.experiments.correctors.second_stage import epochs_of_cell, train_second_stage
 from energyalign.experiments.nets.registry import BACKBONES
@@ -16,7 +16,6 @@ from energyalign.experiments.train.schedule import Steps
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.correctors.base import RunSetting
     from energyalign.experiments.data.images import ImageSet
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from energyalign.core.arrays import Floats
-from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_one_step
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_one_step
 
 if TYPE_CHECKING:
-    from energyalign.experiments.correctors.base import RunSetting
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_steps
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_steps
 from energyalign.experiments.data.samplers import class_aware
 from energyalign.experiments.train.describe import described
 from energyalign.experiments.train.recipe import SGD, Recipe
@@ -16,7 +16,6 @@ from energyalign.experiments.train.schedule import Cosine
 if TYPE_CHECKING:
     from torch import nn
 
-    from energyalign.experiments.correctors.base import RunSetting
     from energyalign.experiments.engine.config import RunConfig
     from energyalign.experiments.engine.trained import Trained
     from energyalign.experiments.nets.network import Network

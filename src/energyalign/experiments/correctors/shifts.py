@@ -13,11 +13,17 @@ from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
 from energyalign.core.estimators import look_up_estimator
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
-from energyalign.experiments.correctors.base import Corrected, Corrector, Feedback, refuse_no_memory, refuse_steps
+from energyalign.experiments.correctors.base import (
+    Corrected,
+    Corrector,
+    Feedback,
+    RunSetting,
+    refuse_no_memory,
+    refuse_steps,
+)
 
 if TYPE_CHECKING:
     from energyalign.core.shifts import Shifts
-    from energyalign.experiments.correctors.base import RunSetting
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 

@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from energyalign.core.arrays import Ints
-from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_no_memory
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_no_memory
 
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.correctors.base import RunSetting
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
@@ -53,7 +52,7 @@ class TauNorm(Corrector):
         """The rescaled head."""
         head, validation = trained.network.head, trained.validation
         if validation is not None:
-            features, labels, chosen_on = trained.validation_features, validation.labels, "validation"
+            features, labels, chosen_on = trained.features(validation), validation.labels, "validation"
         else:
             seen = trained.evidence_features(plan)
             labels = np.concatenate([np.asarray(of_block) for of_block in seen.labels])

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.correctors.base import Corrected, Corrector
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting
 from energyalign.experiments.nets.registry import HEADS
 
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.correctors.base import RunSetting
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from energyalign.experiments.correctors.base import Corrected, Corrector, Feedback, refuse_one_step
+from energyalign.experiments.correctors.base import Corrected, Corrector, Feedback, RunSetting, refuse_one_step
 from energyalign.experiments.nets.registry import HEADS
 
 if TYPE_CHECKING:
-    from energyalign.experiments.correctors.base import RunSetting
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 

@@ -59,6 +59,7 @@ class RunRequest(ABC):
 
     command: ClassVar[str]
     """The subcommand of `energyalign`."""
+    config_class: ClassVar[Any]
     training_options: ClassVar[tuple[str, ...]] = (
         "quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "batch_size", "precision", "compile",
     )  # fmt: skip
@@ -135,10 +136,6 @@ class RunRequest(ABC):
         """The experiment of one config; `others` as for `Experiment`."""
 
     @abstractmethod
-    def read_config(self, stored: dict[str, Any]) -> RunConfig:
-        """A config.json of this application."""
-
-    @abstractmethod
     def is_finished(self, run: RunDirectory, config: Any) -> bool:
         """Whether the run has been trained to its end."""
 
@@ -159,7 +156,7 @@ class RunRequest(ABC):
                 f"{run.path} is no run directory, for there is no config.json in it: give the folder of a seed, such "
                 f"as {run.path}/seed-0."
             )
-        config = self.read_config(stored)
+        config: RunConfig = self.config_class.from_json(stored)
         if not self.names_data_of(config):
             raise EnergyAlignError(f"{run.path} is a run on {config.dataset}, not on {self.dataset}.")
         if not self.is_finished(run, config):

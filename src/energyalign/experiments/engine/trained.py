@@ -191,12 +191,6 @@ class Trained(SeenClasses):
         """Of the network as trained, for the same images."""
         return self.scores(self.network.head, self.train_features)
 
-    @cached_property
-    def validation_features(self) -> Floats32:
-        """What the head sees of the validation images, in a data set that has them."""
-        assert self.validation is not None
-        return self.features(self.validation)
-
     def evidence(self, plan: EvidencePlan) -> Evidence:
         """Balanced evidence from the training images; the same whenever it is asked for."""
         if plan not in self._evidence:

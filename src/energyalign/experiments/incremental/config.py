@@ -110,24 +110,13 @@ class IncrementalConfig(RunConfig):
 
 
 def config_of(
-    method: Method, preset: IncrementalPreset, *, seed: int, memory: MemoryPlan | None = None,
-    fed_back: str | None = None, **others: Any,
+    method: Method, preset: IncrementalPreset, *, seed: int, memory: MemoryPlan | None = None, **others: Any
 ) -> IncrementalConfig:  # fmt: skip
-    """The training of a row in a cell.
-
-    Parameters
-    ----------
-    memory : MemoryPlan, optional
-        Instead of that of the row and the cell.
-    fed_back : str, optional
-        The corrector to feed back instead of that of the row, if it feeds back.
-    **others
-        See `IncrementalConfig.from_preset`.
-    """
+    """The training of a row in a cell, with its memory unless another is given; see `IncrementalConfig.from_preset`."""
     return IncrementalConfig.from_preset(
         preset.with_head(method.head), find_learner(method.learner), seed=seed,
         memory=memory or MemoryPlan.parse(method.memory, preset.memory_for(0, 1)),
-        corrector=method.corrector, fed_back=fed_back, **others,
+        corrector=method.corrector, **others,
     )  # fmt: skip
 
 
@@ -145,6 +134,7 @@ class IncrementalRequest(RunRequest):
     """
 
     command: ClassVar[str] = "incremental"
+    config_class: ClassVar[type[IncrementalConfig]] = IncrementalConfig
     training_options: ClassVar[tuple[str, ...]] = (*RunRequest.training_options, "order")
     refused_with_source: ClassVar[tuple[str, ...]] = ("steps", "subset", "method", "learner", "memory", "fed_back")
 
@@ -181,18 +171,20 @@ class IncrementalRequest(RunRequest):
         default_memory = self.preset.memory_for(n_train, n_classes)
         groups: dict[IncrementalConfig, list[str]] = {}
         for method in self._methods():
-            config = self._config(method, default_memory)
+            config = config_of(
+                method._replace(head=self.head or method.head), self.preset, seed=self.seed[0],
+                memory=self._memory(method, default_memory), fed_back=self.fed_back, evidence=self.evidence_plans[0],
+                **self.given(*self.config_options),
+            )  # fmt: skip
             # The raw network is the control of every other row, and costs nothing.
             groups.setdefault(config, ["raw"]).append(method.corrector)
-        extra = self._extra()
+        # Behind every run: correctors asked for beside methods, or the standard ones if nothing was asked.
+        composed = bool(self.corrector or self.learner)
+        extra = self.corrector if self.method else () if composed else STANDARD_IN_STEPS
         return [
             Planned(config, tuple(dict.fromkeys([*correctors, *extra])), _folder(config))
             for config, correctors in groups.items()
         ]
-
-    def read_config(self, stored: dict[str, Any]) -> IncrementalConfig:
-        """A config.json of a run in steps."""
-        return IncrementalConfig.from_json(stored)
 
     def names_data_of(self, config: RunConfig) -> bool:
         """Whether the data set of the request, or the selection of it, is that of a finished run."""
@@ -201,7 +193,7 @@ class IncrementalRequest(RunRequest):
 
     def is_finished(self, run: RunDirectory, config: IncrementalConfig) -> bool:
         """Whether all steps have been trained."""
-        from energyalign.experiments.incremental.finished_step import is_finished
+        from energyalign.experiments.incremental.step import is_finished
 
         return all(is_finished(run, step) for step in range(1, config.n_steps + 1))
 
@@ -220,19 +212,6 @@ class IncrementalRequest(RunRequest):
         rows = [ours, *METHODS.values()]  # the first of the learner; one that is in no table is corrected as ours
         row = next((row for row in rows if row.learner == learner), ours._replace(learner=learner))._replace(head=None)
         return [row._replace(corrector=corrector) for corrector in self.corrector or [row.corrector]]
-
-    def _extra(self) -> tuple[str, ...]:
-        """Correctors behind every run: those asked for beside methods, or the standard ones if nothing was asked."""
-        if self.method:
-            return self.corrector
-        return () if self.corrector or self.learner else STANDARD_IN_STEPS
-
-    def _config(self, method: Method, default_memory: int) -> IncrementalConfig:
-        return config_of(
-            method._replace(head=self.head or method.head), self.preset, seed=self.seed[0],
-            memory=self._memory(method, default_memory), fed_back=self.fed_back, evidence=self.evidence_plans[0],
-            **self.given(*self.config_options),
-        )  # fmt: skip
 
     def _memory(self, method: Method, default_total: int) -> MemoryPlan:
         """That of the method, changed as --memory says. Methods that keep nothing, or everything, have no number."""

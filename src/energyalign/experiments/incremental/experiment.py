@@ -19,8 +19,11 @@ from energyalign.experiments.engine.experiment import Experiment, RunFacts
 from energyalign.experiments.engine.outputs import for_inference
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.incremental.config import IncrementalConfig
-from energyalign.experiments.incremental.finished_step import (
+from energyalign.experiments.incremental.memory import Memory, n_held_out
+from energyalign.experiments.incremental.orders import order_hash
+from energyalign.experiments.incremental.step import (
     FinishedStep,
+    Step,
     StepRecord,
     finish_step,
     is_finished,
@@ -28,9 +31,6 @@ from energyalign.experiments.incremental.finished_step import (
     refuse_gap,
     save_step,
 )
-from energyalign.experiments.incremental.memory import Memory, n_held_out
-from energyalign.experiments.incremental.orders import order_hash
-from energyalign.experiments.incremental.step import Step
 from energyalign.experiments.incremental.stream import ClassStream, images_of_step, load_stream
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.nets.registry import check_network

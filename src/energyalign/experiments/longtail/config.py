@@ -87,6 +87,7 @@ class LongTailRequest(RunRequest):
     """
 
     command: ClassVar[str] = "longtail"
+    config_class: ClassVar[type[LongTailConfig]] = LongTailConfig
     training_options: ClassVar[tuple[str, ...]] = (*RunRequest.training_options, "profile", "split_seed")
     config_options: ClassVar[tuple[str, ...]] = (*RunRequest.config_options, "split_seed")
     refused_with_source: ClassVar[tuple[str, ...]] = ("imbalance",)
@@ -124,10 +125,6 @@ class LongTailRequest(RunRequest):
             own = learner.head is not None or head == self.preset.head
             planned.append(Planned(config, correctors, learner.name if own else f"{learner.name}-{head}"))
         return planned
-
-    def read_config(self, stored: dict[str, Any]) -> LongTailConfig:
-        """A config.json of a long-tailed run."""
-        return LongTailConfig.from_json(stored)
 
     def is_finished(self, run: RunDirectory, config: LongTailConfig) -> bool:
         """Whether there is a checkpoint of the last epoch."""
