@@ -165,7 +165,8 @@ class RunRequest(ABC):
         asked = [name for name in names if getattr(self, name)] + (["seed"] if self.seed != (0,) else [])
         if asked:
             options = ", ".join("--" + name.replace("_", "-") for name in asked)
-            raise EnergyAlignError(f"the training of {run.path} is done: leave out {options}.")
+            hint = "; only --corrector can be new" if "method" in self.refused_with_source else ""
+            raise EnergyAlignError(f"the training of {run.path} is done: leave out {options}{hint}.")
         return Planned(config, tuple(dict.fromkeys(self.behind(run, config))), str(run.path))
 
     def words(self, names: Sequence[str]) -> list[str]:
