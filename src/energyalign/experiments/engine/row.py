@@ -63,7 +63,6 @@ class Settings:
             return _parse(value, hint, f"config.{path}")
 
         in_steps = read("kind", str) == "IncrementalConfig"
-        read("recipe", dict)
         self.__dict__.update(
             in_steps=in_steps,
             name=read("name", str),
