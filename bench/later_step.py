@@ -11,10 +11,10 @@ import torch
 from lightning_fabric import Fabric
 
 from bench.cifar_training import BATCH, made_up_images
-from energyalign.experiments.engine.for_inference import for_inference
+from energyalign.experiments.engine.outputs import for_inference
 from energyalign.experiments.incremental.config import IncrementalConfig
 from energyalign.experiments.incremental.learners.distill import Distill
-from energyalign.experiments.incremental.memory_plan import MemoryPlan
+from energyalign.experiments.incremental.memory import MemoryPlan
 from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.experiments.incremental.step import Step
 from energyalign.experiments.nets.network import Network

@@ -18,14 +18,13 @@ from bench.measure import alternate
 from bench.own_process import OwnProcess
 from energyalign.cli.process import keep_freed_memory
 from energyalign.core.shifts import Shifts
+from energyalign.experiments.correctors import find_corrector
 from energyalign.experiments.data.cut import cut_long_tail
-from energyalign.experiments.engine.evidence import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
+from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.longtail.config import LongTailConfig
-from energyalign.experiments.longtail.correctors import find_corrector
-from energyalign.experiments.longtail.data import LongTailData
+from energyalign.experiments.longtail.experiment import LongTailData, Setting
 from energyalign.experiments.longtail.presets import PRESETS
-from energyalign.experiments.longtail.setting import Setting
-from energyalign.experiments.longtail.trained import Trained
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import RunDirectory
 
@@ -71,4 +70,7 @@ def _after_training(config: LongTailConfig, data: LongTailData) -> Trained:
     counts = torch.tensor(data.counts, dtype=torch.float32)
     setting = Setting(config, data.train, counts, 0, torch.device("cpu"))
     fabric, run = Fabric(accelerator="cpu", devices=1), RunDirectory(Path("nowhere"))
-    return Trained(made_up_network().eval(), setting, data, run=run, fabric=fabric, reporter=Reporter())
+    return Trained(
+        network=made_up_network().eval(), ground=setting, evidence_seed=config.seed, run=run, fabric=fabric,
+        reporter=Reporter(), network_sha256="", sizes=(data.train.n_classes,),
+    )  # fmt: skip

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from energyalign.core.metrics import ClassScores, confusion_matrix
     from energyalign.core.shifts import Shifts
     from energyalign.core.target_prior import estimate_target_prior
-    from energyalign.experiments.engine.row import load_rows
+    from energyalign.experiments.engine.stored import load_rows
     from energyalign.sklearn.aligner import EnergyAligner
     from energyalign.sklearn.classifier import EnergyAlignedClassifier
 
@@ -36,7 +36,7 @@ _HOMES = {
     "confusion_matrix": "core.metrics",
     "estimate_target_prior": "core.target_prior",
     "fit_shifts": "core.fitting",
-    "load_rows": "experiments.engine.row",
+    "load_rows": "experiments.engine.stored",
 }
 
 __all__ = [

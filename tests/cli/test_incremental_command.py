@@ -20,12 +20,11 @@ from stopped_command import stopped
 from energyalign.cli.main import build_parser, main
 from energyalign.experiments.correctors import CORRECTORS
 from energyalign.experiments.engine.request import Planned
-from energyalign.experiments.incremental.config import IncrementalConfig
+from energyalign.experiments.incremental.config import IncrementalConfig, IncrementalRequest
 from energyalign.experiments.incremental.learners import find_learner
-from energyalign.experiments.incremental.memory_plan import MemoryPlan
+from energyalign.experiments.incremental.memory import MemoryPlan
 from energyalign.experiments.incremental.methods import METHODS
 from energyalign.experiments.incremental.presets import PRESETS
-from energyalign.experiments.incremental.request import IncrementalRequest
 from energyalign.experiments.train.run_directory import RunDirectory
 
 SUMMARY = "\nAccuracy (%) on"  # the first words of the second table

@@ -16,7 +16,7 @@ from PIL import Image
 from stopped_command import stopped
 
 from energyalign.cli.main import build_parser, main
-from energyalign.experiments.longtail.request import LongTailRequest
+from energyalign.experiments.longtail.config import LongTailRequest
 
 
 @pytest.fixture(autouse=True)

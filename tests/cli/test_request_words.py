@@ -9,8 +9,8 @@ import pytest
 
 from energyalign.cli.main import build_parser
 from energyalign.experiments.engine.request import RunRequest
-from energyalign.experiments.incremental.request import IncrementalRequest
-from energyalign.experiments.longtail.request import LongTailRequest
+from energyalign.experiments.incremental.config import IncrementalRequest
+from energyalign.experiments.longtail.config import LongTailRequest
 
 KINDS: tuple[type[RunRequest], ...] = (LongTailRequest, IncrementalRequest)
 

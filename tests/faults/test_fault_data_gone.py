@@ -39,7 +39,7 @@ def test_a_data_root_that_is_gone_before_the_start(photographs: Path, tmp_path: 
     "moment",
     [
         ("energyalign.experiments.train.loop:seed_torch", 2),
-        ("energyalign.experiments.engine.evidence:balanced_evidence", 1),
+        ("energyalign.experiments.engine.outputs:balanced_evidence", 1),
     ],
     ids=["training", "evidence"],
 )

@@ -23,7 +23,7 @@ def sent(where: str, at: int = 1) -> dict[str, Any]:
 
 
 MOMENTS = {
-    "reading the data": [sent("energyalign.experiments.longtail.data:open_source")],
+    "reading the data": [sent("energyalign.experiments.longtail.experiment:open_source")],
     "in a batch": [sent("energyalign.experiments.train.loop:seed_torch", 4)],
     "twice in a batch": [
         sent("energyalign.experiments.train.loop:seed_torch", 4),
@@ -32,16 +32,16 @@ MOMENTS = {
     "as a checkpoint is saved": [sent("energyalign.experiments.train.loop:save_checkpoint")],
     "as the last one is saved": [sent("energyalign.experiments.train.loop:save_checkpoint", 2)],
     "in a batch of the second stage": [sent("energyalign.experiments.train.loop:seed_torch", 13)],
-    "in evidence": [sent("energyalign.experiments.engine.evidence:balanced_evidence")],
+    "in evidence": [sent("energyalign.experiments.engine.outputs:balanced_evidence")],
     "as a row is stored": [sent("energyalign.experiments.engine.experiment:store_row", 2)],
     "and again while it says how to go on": [
-        sent("energyalign.experiments.engine.evidence:balanced_evidence"),
+        sent("energyalign.experiments.engine.outputs:balanced_evidence"),
         sent("energyalign.cli.process:command_line"),
     ],
 }
 IN_STEPS = {
     "in a batch of the second step": [sent("energyalign.experiments.train.loop:seed_torch", 14)],
-    "in evidence": [sent("energyalign.experiments.engine.evidence:balanced_evidence")],
+    "in evidence": [sent("energyalign.experiments.engine.outputs:balanced_evidence")],
     "as exemplars are chosen": [sent("energyalign.experiments.incremental.experiment:finish_step")],
     "as a step is saved": [sent("energyalign.experiments.incremental.experiment:save_step", 2)],
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lightning_fabric import Fabric
 
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.experiment import LongTailExperiment

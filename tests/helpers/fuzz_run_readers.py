@@ -17,15 +17,13 @@ from torch import nn
 from energyalign.experiments.data.cut import given_counts
 from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.engine.stored import find_runs, measured_runs
-from energyalign.experiments.incremental.config import IncrementalConfig
-from energyalign.experiments.incremental.finished_step import _checksum, load_step, save_step
+from energyalign.experiments.incremental.config import IncrementalConfig, config_of
 from energyalign.experiments.incremental.memory import Memory
-from energyalign.experiments.incremental.methods import config_of, find_method
+from energyalign.experiments.incremental.methods import find_method
 from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
-from energyalign.experiments.incremental.record import StepRecord
-from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.incremental.step import StepRecord, _checksum, load_step, save_step
+from energyalign.experiments.longtail.config import LongTailConfig, _read_profile
 from energyalign.experiments.longtail.presets import PRESETS
-from energyalign.experiments.longtail.request import _read_profile
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.train.checkpoint import Position, newest_checkpoint, save_checkpoint
 from energyalign.experiments.train.run_directory import RunDirectory, _sha256

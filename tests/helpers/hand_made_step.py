@@ -15,8 +15,7 @@ from energyalign.experiments.data.images import MemoryImages
 from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.incremental.learners.fine_tuning import FineTuning
-from energyalign.experiments.incremental.record import StepRecord
-from energyalign.experiments.incremental.step import Step
+from energyalign.experiments.incremental.step import Step, StepRecord
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import RunDirectory

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 
-from energyalign.experiments.correctors.base import Cell
+from energyalign.experiments.correctors.base import RunSetting
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.incremental.config import IncrementalConfig
-from energyalign.experiments.incremental.experiment import IncrementalCell, IncrementalExperiment
+from energyalign.experiments.incremental.experiment import IncrementalExperiment
 from energyalign.experiments.incremental.learners import FineTuning
-from energyalign.experiments.incremental.memory_plan import MemoryPlan
+from energyalign.experiments.incremental.memory import MemoryPlan
 from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.experiments.incremental.stream import ClassStream, load_stream
 from energyalign.experiments.train.checkpoint import Position
@@ -54,9 +54,9 @@ def digits_config(
     )  # fmt: skip
 
 
-def cell(config: IncrementalConfig) -> Cell:
+def setting_of(config: IncrementalConfig) -> RunSetting:
     """What correctors may know before it is trained."""
-    return IncrementalCell(config, load_stream(config).train)
+    return RunSetting(config, load_stream(config).train)
 
 
 def run_digits(

@@ -10,7 +10,7 @@ import numpy as np
 from made_row import made_row
 
 from energyalign.experiments.data.manifest import Manifest
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.stored import StoredRun, find_runs
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.presets import PRESETS

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from energyalign.experiments.incremental.methods import config_of, find_method
+from energyalign.experiments.incremental.config import config_of
+from energyalign.experiments.incremental.methods import find_method
 from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.presets import PRESETS as LONG_TAIL

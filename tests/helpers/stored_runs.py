@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from energyalign.experiments.correctors import STANDARD
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
+from energyalign.experiments.incremental.config import config_of
 from energyalign.experiments.incremental.experiment import IncrementalExperiment
-from energyalign.experiments.incremental.methods import config_of
 from energyalign.experiments.incremental.methods import find_method as find_incremental
 from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
 from energyalign.experiments.longtail.config import LongTailConfig

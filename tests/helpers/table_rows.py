@@ -8,10 +8,10 @@ from typing import Any
 
 from made_row import made_row
 
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.row import Row
+from energyalign.experiments.incremental.config import config_of
 from energyalign.experiments.incremental.methods import METHODS as INCREMENTAL
-from energyalign.experiments.incremental.methods import config_of
 from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL_PRESETS
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.learners import LEARNERS

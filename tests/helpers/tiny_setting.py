@@ -11,9 +11,9 @@ import torch
 from energyalign.experiments.data.images import MemoryImages
 from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
 from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.experiment import Setting
 from energyalign.experiments.longtail.learners import CrossEntropy
 from energyalign.experiments.longtail.presets import PRESETS
-from energyalign.experiments.longtail.setting import Setting
 
 torch.set_num_threads(1)
 

@@ -10,14 +10,12 @@ from lightning_fabric import Fabric
 
 from energyalign.experiments.correctors.base import Corrected
 from energyalign.experiments.data.images import ImageSet
-from energyalign.experiments.engine.for_inference import for_inference
-from energyalign.experiments.engine.outputs import Floats32
+from energyalign.experiments.engine.outputs import Floats32, for_inference
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.longtail.config import LongTailConfig
-from energyalign.experiments.longtail.data import load_data
+from energyalign.experiments.longtail.experiment import Setting, load_data
 from energyalign.experiments.longtail.learners import find_learner
 from energyalign.experiments.longtail.presets import preset_for
-from energyalign.experiments.longtail.setting import Setting
 from energyalign.experiments.train.randomness import seed_torch
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import RunDirectory

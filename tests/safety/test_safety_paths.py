@@ -19,7 +19,7 @@ from energyalign.experiments.data.download import unpack
 from energyalign.experiments.data.sources.imagenet import ImageNet
 from energyalign.experiments.data.sources.lists import any_lists
 from energyalign.experiments.engine.row import Row
-from energyalign.experiments.incremental.finished_step import _checksum, load_step
+from energyalign.experiments.incremental.step import _checksum, load_step
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.files import open_shards

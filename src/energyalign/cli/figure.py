@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _draw_one(name: str, path: Path, folders: Sequence[str]) -> None:
     from energyalign.core._io.atomic import refuse_unwritable
-    from energyalign.experiments.engine.registry import look_up
+    from energyalign.experiments.engine.config import look_up
     from energyalign.report.drawing import check_suffix, save_figure
     from energyalign.report.trainings import shown
 

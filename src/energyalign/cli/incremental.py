@@ -74,6 +74,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """One run directory for each training and seed, then the tables."""
-    from energyalign.experiments.incremental.request import IncrementalRequest
+    from energyalign.experiments.incremental.config import IncrementalRequest
 
     run_request(IncrementalRequest.from_arguments(arguments), arguments)

@@ -59,6 +59,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """One run directory for each training and seed, then the tables."""
-    from energyalign.experiments.longtail.request import LongTailRequest
+    from energyalign.experiments.longtail.config import LongTailRequest
 
     run_request(LongTailRequest.from_arguments(arguments), arguments)

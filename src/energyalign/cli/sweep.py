@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def planned_runs(arguments: argparse.Namespace, table: TableEntry) -> tuple[list[PlannedRun], Path]:
     """What the options ask for, and the folder that it goes to."""
-    from energyalign.experiments.longtail.request import LongTailRequest
+    from energyalign.experiments.longtail.config import LongTailRequest
     from energyalign.experiments.sweep.plan import SHARED, cells_of, plan_sweep
 
     cells = cells_of(table.name, table.cells, arguments.cell)

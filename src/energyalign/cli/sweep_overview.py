@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.row import Settings, read_rows
-from energyalign.experiments.engine.stored import StoredRun
+from energyalign.experiments.engine.row import Settings
+from energyalign.experiments.engine.stored import StoredRun, read_rows
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.report.trainings import how_far
 

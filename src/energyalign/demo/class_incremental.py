@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from energyalign.demo.part import ALIGNED, CAVEAT, EVIDENCE, Results, Run, Section, all_rows, command_for, seeds_of
 from energyalign.experiments.correctors import STANDARD_IN_STEPS
 from energyalign.experiments.engine.row import Row
-from energyalign.experiments.incremental.config import IncrementalConfig
+from energyalign.experiments.incremental.config import IncrementalConfig, config_of
 from energyalign.experiments.incremental.experiment import IncrementalExperiment
-from energyalign.experiments.incremental.methods import config_of, find_method
+from energyalign.experiments.incremental.methods import find_method
 from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.experiments.incremental.stream import load_stream
 from energyalign.report.tables.incremental import curves_of

@@ -11,8 +11,7 @@ from energyalign.core.metrics import shot_groups
 from energyalign.demo.part import CAVEAT, EVIDENCE, Results, Run, Section, all_rows, command_for, seeds_of
 from energyalign.experiments.correctors import STANDARD
 from energyalign.experiments.longtail.config import LongTailConfig
-from energyalign.experiments.longtail.data import load_data
-from energyalign.experiments.longtail.experiment import LongTailExperiment
+from energyalign.experiments.longtail.experiment import LongTailExperiment, load_data
 from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.report.tables.own import tables_of
 

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from scipy.optimize import brentq, minimize
 
 from energyalign.experiments.correctors.bic import BiasCorrection, fit_pair
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.incremental.learners.bic import BiC
 from energyalign.experiments.incremental.step import Step
 from energyalign.experiments.nets.network import Network

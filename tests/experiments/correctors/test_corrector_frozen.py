@@ -14,7 +14,7 @@ from untrained_run import images_of_test, scores_of_test, untrained_run
 
 from energyalign.experiments.correctors.crt import ClassifierRetraining
 from energyalign.experiments.correctors.lws import LearnableWeightScaling
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.experiments.nets.corrected_heads import ScaledHead

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 from hand_made_step import hand_made_step, linear, pixels, record
-from incremental_run import cell, digits_config
+from incremental_run import digits_config, setting_of
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.correctors.il2m import IL2M
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.incremental.learners.fine_tuning import FineTuning
 
@@ -41,7 +41,7 @@ def test_the_factors_by_hand() -> None:
 
 
 def test_the_factors_of_softmax_outputs() -> None:
-    corrected = IL2M("softmax").correct(after_step(IDENTITY), EvidencePlan())
+    corrected = IL2M(softmax=True).correct(after_step(IDENTITY), EvidencePlan())
     exponentials = np.exp(np.array(FEATURES, dtype=np.float64))
     outputs = exponentials / exponentials.sum(axis=1, keepdims=True)
     now = [(outputs[2, 0] + outputs[3, 0]) / 2, outputs[4, 1]]
@@ -65,10 +65,5 @@ def test_the_original_multiplies_whatever_the_signs(own: float, factor: float, n
 
 def test_without_exemplars_it_is_refused() -> None:
     with pytest.raises(EnergyAlignError, match=r"il2m compares scores of exemplars .* give a memory"):
-        IL2M().check(cell(digits_config(FineTuning(), epochs=1, memory="none")))
-    IL2M().check(cell(digits_config(FineTuning(), epochs=1, memory="random:40")))
-
-
-def test_unknown_scores_are_refused() -> None:
-    with pytest.raises(EnergyAlignError, match="unknown scores 'sigmoid' of IL2M: choose raw or softmax"):
-        IL2M("sigmoid")
+        IL2M().check(setting_of(digits_config(FineTuning(), epochs=1, memory="none")))
+    IL2M().check(setting_of(digits_config(FineTuning(), epochs=1, memory="random:40")))

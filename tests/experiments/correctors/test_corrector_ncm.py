@@ -8,8 +8,15 @@ import numpy as np
 from sklearn.neighbors import NearestCentroid
 from untrained_run import images_of_test, scores_of_test, untrained_run
 
-from energyalign.experiments.correctors.ncm import NearestClassMean, directions
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.correctors.ncm import NearestClassMean, class_means, directions
+from energyalign.experiments.engine.config import EvidencePlan
+
+
+def test_class_means_by_hand() -> None:
+    features = np.array([[1, 2], [3, 6], [-1, 0], [5, 1]], dtype=np.float32)
+    means = class_means(features, np.array([1, 1, 0, 1]), 2)
+    assert means.tolist() == [[-1, 0], [3, 3]]
+    assert means.dtype == np.float64
 
 
 def test_directions_from_the_centre() -> None:

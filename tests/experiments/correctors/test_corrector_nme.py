@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from incremental_run import cell, digits_config
+from incremental_run import digits_config, setting_of
 from PIL import Image
 from tiny_step import tiny_images, tiny_step
 
@@ -17,7 +17,7 @@ from energyalign.experiments.correctors.nme import NearestMeanOfExemplars
 from energyalign.experiments.data.file_images import DiskFiles, FileImages
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.preparation import LargePreparation, Normalisation
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.incremental.learners import find_learner
 from energyalign.experiments.nets.corrected_heads import NearestMeans
@@ -96,5 +96,5 @@ def test_it_begins_with_the_first_step_and_feeds_nothing_back() -> None:
 def test_without_memory_it_is_refused_before_training() -> None:
     config = digits_config(find_learner("icarl"), epochs=1, memory="none")
     with pytest.raises(EnergyAlignError, match="needs exemplars"):
-        find_corrector("nme").check(cell(config))
-    find_corrector("nme").check(cell(digits_config(find_learner("icarl"), epochs=1, memory="herding:40")))
+        find_corrector("nme").check(setting_of(config))
+    find_corrector("nme").check(setting_of(digits_config(find_learner("icarl"), epochs=1, memory="herding:40")))

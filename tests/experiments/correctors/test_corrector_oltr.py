@@ -15,7 +15,7 @@ from untrained_run import untrained_run
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.correctors.oltr import Oltr
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.nets.heads import make_head
 from energyalign.experiments.nets.oltr import MetaEmbedding, OltrNetwork
 from energyalign.experiments.nets.registry import Backbone

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from energyalign.experiments.correctors.scail import ScaIL, scale_rows
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.nets.corrected_heads import EligibleHead
 
 FIRST = np.array([[1.0, -4.0, 2.0], [3.0, 0.0, -2.0]])  # profile 3.5, 2, 0.5

@@ -12,8 +12,8 @@ from torch import nn
 from untrained_run import images_of_test, scores_of_test, untrained_run
 
 from energyalign.experiments.correctors.tau_norm import TauNorm, rescaled
-from energyalign.experiments.engine.evidence import as_evidence, drawn_outputs
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
+from energyalign.experiments.engine.outputs import as_evidence, drawn_outputs
 from energyalign.experiments.nets.heads import make_head
 from energyalign.experiments.nets.network import Network
 

@@ -14,7 +14,7 @@ import torch
 from energyalign import EnergyAlignError
 from energyalign.experiments.correctors import find_corrector
 from energyalign.experiments.correctors.tde import Tde, rule_of_thumb
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.presets import preset_for

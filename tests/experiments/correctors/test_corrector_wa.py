@@ -13,7 +13,7 @@ from incremental_run import StopAt, bytes_of_steps, digits_config, run_digits
 from safetensors.torch import load_file
 
 from energyalign.experiments.correctors.wa import WeightAligning
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.incremental.learners.wa import WA
 from energyalign.experiments.incremental.step import Step

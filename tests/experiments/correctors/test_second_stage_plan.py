@@ -13,7 +13,7 @@ from untrained_run import untrained_run
 from energyalign.experiments.correctors.crt import ClassifierRetraining
 from energyalign.experiments.correctors.lws import LearnableWeightScaling
 from energyalign.experiments.correctors.oltr import Oltr
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.train import loop
 
 

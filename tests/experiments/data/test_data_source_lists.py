@@ -14,7 +14,7 @@ from energyalign.experiments.data.sources import open_source
 from energyalign.experiments.data.sources.lists import read_list
 from energyalign.experiments.data.verify import verify_images
 from energyalign.experiments.longtail.config import LongTailConfig
-from energyalign.experiments.longtail.data import load_data
+from energyalign.experiments.longtail.experiment import load_data
 from energyalign.experiments.longtail.presets import PRESETS
 
 

@@ -12,7 +12,7 @@ from two_processes import in_processes
 MEASURED = """
 from safetensors.numpy import save_file
 from untrained_run import images_of_test, untrained_run
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.correctors.tau_norm import TauNorm
 
 def work(fabric, folder):
@@ -57,10 +57,10 @@ def test_all_end_with_what_one_process_has(tmp_path: Path) -> None:
 READ = """
 from imagenet_tree import make_imagenet_tree
 from energyalign.experiments.data.sources import open_source
-from energyalign.experiments.engine.evidence import drawn_outputs
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.outputs import drawn_outputs
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.outputs import outputs
-from energyalign.experiments.engine.readable import refuse_unreadable
+from energyalign.experiments.engine.experiment import refuse_unreadable
 
 def refusal(work, *arguments):
     try:

@@ -16,8 +16,9 @@ from made_row import made_row
 from stored_runs import incremental_run, long_tail_run
 
 from energyalign import EnergyAlignError, load_rows
-from energyalign.experiments.engine.plan import EvidencePlan
-from energyalign.experiments.engine.row import Row, Rows, Settings, read_rows, store_row
+from energyalign.experiments.engine.config import EvidencePlan
+from energyalign.experiments.engine.row import Row, Settings
+from energyalign.experiments.engine.stored import ResultRows, read_rows, store_row
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.experiments.train.run_directory import RunDirectory
@@ -121,7 +122,7 @@ def test_rows_of_both_applications_as_a_data_frame(tmp_path: Path) -> None:
     incremental_run(tmp_path / "b", epochs=1)
     rows = load_rows(tmp_path)
     frame = rows.to_frame()
-    assert isinstance(rows, Rows)
+    assert isinstance(rows, ResultRows)
     assert len(frame) == len(rows) > 5
     assert set(frame["cell"]) == {"digits-lt-50", "digits-il-5"}
     of_ea = frame[frame["corrector"] == "ea"]

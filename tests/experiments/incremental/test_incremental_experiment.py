@@ -21,7 +21,7 @@ from energyalign.core.arrays import Ints
 from energyalign.core.metrics import ClassScores
 from energyalign.experiments.correctors import CORRECTORS
 from energyalign.experiments.data.images import MemoryImages
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import find_runs
 from energyalign.experiments.incremental.experiment import IncrementalExperiment

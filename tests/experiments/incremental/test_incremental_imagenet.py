@@ -14,11 +14,11 @@ from imagenet_tree import make_imagenet_tree
 
 from energyalign import EnergyAlignError
 from energyalign.cli.main import main
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.incremental.config import IncrementalConfig
 from energyalign.experiments.incremental.experiment import IncrementalExperiment
 from energyalign.experiments.incremental.learners import find_learner
-from energyalign.experiments.incremental.memory_plan import MemoryPlan
+from energyalign.experiments.incremental.memory import MemoryPlan
 from energyalign.experiments.incremental.orders import order_hash
 from energyalign.experiments.incremental.presets import PRESETS, preset_for
 from energyalign.experiments.incremental.stream import load_stream

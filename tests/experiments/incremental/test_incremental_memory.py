@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.incremental.memory import Memory, n_held_out
-from energyalign.experiments.incremental.memory_plan import MemoryPlan
+from energyalign.experiments.incremental.memory import Memory, MemoryPlan, n_held_out
 
 
 def lists(first: int, n_classes: int, per_class: int) -> tuple[np.ndarray, ...]:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.incremental.config import IncrementalConfig
+from energyalign.experiments.incremental.config import config_of as config_of_method
 from energyalign.experiments.incremental.learners import LEARNERS, find_learner
-from energyalign.experiments.incremental.memory_plan import MemoryPlan
+from energyalign.experiments.incremental.memory import MemoryPlan
 from energyalign.experiments.incremental.methods import METHODS
-from energyalign.experiments.incremental.methods import config_of as config_of_method
 from energyalign.experiments.incremental.paper import PAPER
 from energyalign.experiments.incremental.presets import PRESETS, Preset, preset_for, selection_of
 from energyalign.experiments.nets.registry import BACKBONES

@@ -14,8 +14,7 @@ from tiny_step import tiny_images
 from energyalign import EnergyAlignError
 from energyalign.experiments.incremental.learners import find_learner
 from energyalign.experiments.incremental.memory import Memory
-from energyalign.experiments.incremental.step_images import images_of_step
-from energyalign.experiments.incremental.stream import ClassStream, make_stream, step_sizes
+from energyalign.experiments.incremental.stream import ClassStream, images_of_step, make_stream, step_sizes
 
 
 def stream_of(counts: tuple[int, ...], *, order: str = "natural", subset: str = "all", n_steps: int = 2) -> ClassStream:

@@ -16,13 +16,12 @@ from torch.nn.functional import cross_entropy
 from energyalign import EnergyAlignError
 from energyalign.experiments.correctors import STANDARD, find_corrector
 from energyalign.experiments.correctors.shifts import ShiftCorrector
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.longtail.config import LongTailConfig
-from energyalign.experiments.longtail.experiment import LongTailExperiment
+from energyalign.experiments.longtail.experiment import LongTailExperiment, Setting
 from energyalign.experiments.longtail.learners import CrossEntropy
 from energyalign.experiments.longtail.presets import preset_for
-from energyalign.experiments.longtail.setting import Setting
 from energyalign.experiments.train.loop import Loss
 from energyalign.experiments.train.tensor_file import load_arrays
 from energyalign.report.tables.own import longtail_table, matrix_table

@@ -17,7 +17,7 @@ from untrained_run import scores_of_test, untrained_run
 
 from energyalign.experiments.correctors import CORRECTORS, find_corrector
 from energyalign.experiments.correctors.second_stage import epochs_of_cell
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.experiment import LongTailExperiment

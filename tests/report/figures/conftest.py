@@ -10,15 +10,14 @@ import torch
 from drawn import Stored
 
 from energyalign.experiments.correctors import STANDARD
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.stored import measured_runs
+from energyalign.experiments.incremental.config import config_of
 from energyalign.experiments.incremental.experiment import IncrementalExperiment
-from energyalign.experiments.incremental.methods import config_of
 from energyalign.experiments.incremental.methods import find_method as find_incremental
 from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
 from energyalign.experiments.longtail.config import LongTailConfig
-from energyalign.experiments.longtail.data import load_data
-from energyalign.experiments.longtail.experiment import LongTailExperiment
+from energyalign.experiments.longtail.experiment import LongTailExperiment, load_data
 from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.experiments.train.recipe import Adam
 

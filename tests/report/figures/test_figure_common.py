@@ -11,7 +11,7 @@ from drawn import Stored
 from made_up_run import made_up_run
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.figures.common import about, trainings_of

@@ -10,11 +10,11 @@ import pytest
 from made_row import made_row
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.incremental.config import IncrementalConfig
 from energyalign.experiments.incremental.learners import find_learner
-from energyalign.experiments.incremental.memory_plan import MemoryPlan
+from energyalign.experiments.incremental.memory import MemoryPlan
 from energyalign.experiments.incremental.methods import METHODS
 from energyalign.experiments.incremental.presets import PRESETS, Preset
 from energyalign.report.tables.incremental import as_in_the_paper, at_step, curves_of, label_of

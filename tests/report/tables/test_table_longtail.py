@@ -9,7 +9,7 @@ import pytest
 from made_row import made_row
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.learners import find_learner

@@ -80,7 +80,7 @@ CORRECTORS: dict[str, CorrectorEntry] = {
         "Belouadah and Popescu 2019",
     ),
     "il2m-softmax": CorrectorEntry(
-        IL2M("softmax"), IN_STEPS, "the same with softmax outputs", "Belouadah and Popescu 2019"
+        IL2M(softmax=True), IN_STEPS, "the same with softmax outputs", "Belouadah and Popescu 2019"
     ),
     "scail": CorrectorEntry(
         ScaIL(), IN_STEPS, "first weights of old classes, scaled to the new ones", "Belouadah and Popescu 2020"

@@ -5,31 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from energyalign.core.errors import EnergyAlignError
 
 if TYPE_CHECKING:
     from energyalign.core.shifts import Shifts
     from energyalign.experiments.data.images import ImageSet
-    from energyalign.experiments.engine.config import RunConfig
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.config import EvidencePlan, RunConfig
     from energyalign.experiments.engine.trained import Trained
     from energyalign.experiments.nets.network import Network
 
 Feedback: TypeAlias = Literal["none", "teacher", "student"]
 
 
-class Cell(Protocol):
-    """What is known before anything is trained."""
+class RunSetting(NamedTuple):
+    """What is known before anything is trained: the config, and all training images of the run."""
 
-    @property
-    def config(self) -> RunConfig:
-        """What will be trained."""
-
-    @property
-    def train(self) -> ImageSet:
-        """All training images of the run."""
+    config: RunConfig
+    train: ImageSet
 
 
 class Corrected(NamedTuple):
@@ -62,27 +56,16 @@ class Corrector(ABC):
     It imports torch where it uses it, so that tables can be made without.
     """
 
-    @property
-    def reads_evidence(self) -> bool:
-        """Whether another draw of evidence could change the result."""
-        return False
+    reads_evidence: ClassVar[bool] = False
+    """Whether another draw of evidence could change the result."""
+    feedback: ClassVar[Feedback] = "none"
+    """What of the next step it changes: its ``teacher``, the ``student`` that goes on, or ``none``."""
+    held_out: ClassVar[float] = 0.0
+    """Which part of the exemplars it needs to be held out from training."""
+    first_step: ClassVar[int] = 2
+    """From which step on it has something to correct: 2, for there are no old classes before."""
 
-    @property
-    def feedback(self) -> Feedback:
-        """What of the next step it changes: its ``teacher``, the ``student`` that goes on, or ``none``."""
-        return "none"
-
-    @property
-    def held_out(self) -> float:
-        """Which part of the exemplars it needs to be held out from training."""
-        return 0.0
-
-    @property
-    def first_step(self) -> int:
-        """From which step on it has something to correct: 2, for there are no old classes before."""
-        return 2
-
-    def check(self, cell: Cell) -> None:  # noqa: B027 - most have nothing to refuse
+    def check(self, setting: RunSetting) -> None:  # noqa: B027 - most have nothing to refuse
         """Refuse, before any training, what it could not correct."""
 
     @abstractmethod
@@ -90,24 +73,24 @@ class Corrector(ABC):
         """The network to predict with; the trained one stays as it is."""
 
 
-def refuse_steps(cell: Cell, name: str) -> None:
+def refuse_steps(setting: RunSetting, name: str) -> None:
     """Refuse runs whose classes come in steps."""
-    if cell.config.in_steps:
+    if setting.config.in_steps:
         raise EnergyAlignError(f"{name} is for long-tailed runs (energyalign longtail): leave it out here.")
 
 
-def refuse_one_step(cell: Cell, name: str) -> None:
+def refuse_one_step(setting: RunSetting, name: str) -> None:
     """Refuse runs whose classes come all at once."""
-    if not cell.config.in_steps:
+    if not setting.config.in_steps:
         raise EnergyAlignError(
             f"{name} sets new classes against old ones, and here all come at once: leave it out, or use it with "
             "energyalign incremental."
         )
 
 
-def refuse_no_memory(cell: Cell, why: str) -> None:
+def refuse_no_memory(setting: RunSetting, why: str) -> None:
     """Refuse runs in steps that keep no exemplars, and say what they are needed for."""
-    memory = getattr(cell.config, "memory", None)
+    memory = getattr(setting.config, "memory", None)
     if memory is not None and memory.selection == "none":
         raise EnergyAlignError(
             f"{why}, and the memory none keeps nothing of old classes: give a memory, for example --memory random, or "

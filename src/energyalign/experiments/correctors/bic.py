@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from energyalign.experiments.correctors.base import Corrected, Corrector, Feedback, refuse_one_step
+from energyalign.experiments.correctors.base import Corrected, Corrector, Feedback, RunSetting, refuse_one_step
 
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.correctors.base import Cell
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
 
@@ -45,21 +44,14 @@ class BiasCorrection(Corrector):
     Wu et al. 2019, Large Scale Incremental Learning.
     """
 
+    feedback: ClassVar[Feedback] = "teacher"
+    held_out: ClassVar[float] = 0.1
+
     decay: float = 0.1
 
-    @property
-    def feedback(self) -> Feedback:
-        """To the teacher alone."""
-        return "teacher"
-
-    @property
-    def held_out(self) -> float:
-        """A tenth of the exemplars."""
-        return 0.1
-
-    def check(self, cell: Cell) -> None:
+    def check(self, setting: RunSetting) -> None:
         """It corrects new classes against old ones."""
-        refuse_one_step(cell, "bic")
+        refuse_one_step(setting, "bic")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """The head with the pair behind it."""

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from energyalign.core.arrays import Floats
-from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_no_memory, refuse_one_step
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_no_memory, refuse_one_step
 
 if TYPE_CHECKING:
-    from energyalign.experiments.correctors.base import Cell
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
 
@@ -32,8 +30,8 @@ class IL2M(Corrector):
 
     Attributes
     ----------
-    scores : str
-        ``raw`` for logits, as the original has it, or ``softmax``.
+    softmax : bool, default False
+        Scores are softmax outputs, not logits, as the original has it.
 
     The row shares the training of all that fine-tune, and so its random memory.
 
@@ -42,16 +40,12 @@ class IL2M(Corrector):
     Belouadah and Popescu 2019, IL2M: Class Incremental Learning With Dual Memory.
     """
 
-    scores: str = "raw"
+    softmax: bool = False
 
-    def __post_init__(self) -> None:
-        if self.scores not in ("raw", "softmax"):
-            raise EnergyAlignError(f"unknown scores {self.scores!r} of IL2M: choose raw or softmax.")
-
-    def check(self, cell: Cell) -> None:
+    def check(self, setting: RunSetting) -> None:
         """Means of today take exemplars of old classes."""
-        refuse_one_step(cell, "il2m")
-        refuse_no_memory(cell, "il2m compares scores of exemplars with those of former steps")
+        refuse_one_step(setting, "il2m")
+        refuse_no_memory(setting, "il2m compares scores of exemplars with those of former steps")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """The head with factors behind it."""
@@ -59,7 +53,7 @@ class IL2M(Corrector):
 
         from energyalign.experiments.nets.corrected_heads import RectifiedHead
 
-        softmax, records, n_old = self.scores == "softmax", trained.records, trained.n_old
+        softmax, records, n_old = self.softmax, trained.records, trained.n_old
         first = [record.mean_probability if softmax else record.mean_score for record in records[:-1]]
         confidence = np.array([record.confidence_probability if softmax else record.confidence for record in records])
         divisors = self._mean_now(trained) * np.repeat(confidence[:-1], trained.sizes[:-1])
@@ -77,7 +71,7 @@ class IL2M(Corrector):
         import torch
 
         logits = torch.from_numpy(trained.train_logits[~trained.is_new]).double()
-        scores = (logits.softmax(dim=1) if self.scores == "softmax" else logits).numpy()
+        scores = (logits.softmax(dim=1) if self.softmax else logits).numpy()
         labels = trained.train.labels[~trained.is_new]
         own = scores[np.arange(len(labels)), labels]
         n_old = trained.n_old

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from energyalign.experiments.correctors.head_stage import HeadStage
+from energyalign.experiments.correctors.second_stage import HeadStage
 
 if TYPE_CHECKING:
     from energyalign.experiments.correctors.base import Corrected
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
 

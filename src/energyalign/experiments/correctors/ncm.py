@@ -1,20 +1,18 @@
-"""NCM: the nearest class mean."""
+"""NCM: the nearest class mean; and class means, for other correctors too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from energyalign.core.arrays import Floats
-from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_no_memory
-from energyalign.experiments.correctors.class_means import class_means
+from energyalign.core.arrays import Floats, Ints
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_no_memory
 
 if TYPE_CHECKING:
-    from energyalign.experiments.correctors.base import Cell
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
 
@@ -30,14 +28,11 @@ class NearestClassMean(Corrector):
     Kang et al. 2020, Decoupling Representation and Classifier for Long-Tailed Recognition.
     """
 
-    def check(self, cell: Cell) -> None:
-        """Means take images of every class."""
-        refuse_no_memory(cell, "the nearest class mean needs training images of every class seen")
+    first_step: ClassVar[int] = 1
 
-    @property
-    def first_step(self) -> int:
-        """The first: it has its own answer for one step of classes as for many."""
-        return 1
+    def check(self, setting: RunSetting) -> None:
+        """Means take images of every class."""
+        refuse_no_memory(setting, "the nearest class mean needs training images of every class seen")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """Nearest means in place of the head."""
@@ -57,3 +52,10 @@ def directions(features: npt.NDArray[Any], centre: Floats) -> Floats:
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)
     result: Floats = centred / np.where(lengths == 0.0, 1.0, lengths)
     return result
+
+
+def class_means(features: npt.NDArray[Any], labels: Ints, n_classes: int) -> Floats:
+    """Of shape (n_classes, n_features), in double precision. Every class has an image: without one it was refused."""
+    sums = np.zeros((n_classes, features.shape[1]))
+    np.add.at(sums, labels, features)
+    return sums / np.bincount(labels, minlength=n_classes)[:, None]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_no_memory, refuse_one_step
-from energyalign.experiments.correctors.class_means import class_means
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_no_memory, refuse_one_step
+from energyalign.experiments.correctors.ncm import class_means
 
 if TYPE_CHECKING:
-    from energyalign.experiments.correctors.base import Cell
     from energyalign.experiments.data.images import ImageSet
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
 
@@ -33,15 +32,12 @@ class NearestMeanOfExemplars(Corrector):
     Rebuffi et al. 2017, iCaRL: Incremental Classifier and Representation Learning.
     """
 
-    @property
-    def first_step(self) -> int:
-        """The first: it has its own answer for one step of classes as for many."""
-        return 1
+    first_step: ClassVar[int] = 1
 
-    def check(self, cell: Cell) -> None:
+    def check(self, setting: RunSetting) -> None:
         """Means take exemplars."""
-        refuse_one_step(cell, "nme")
-        refuse_no_memory(cell, "the nearest mean of exemplars needs exemplars")
+        refuse_one_step(setting, "nme")
+        refuse_no_memory(setting, "the nearest mean of exemplars needs exemplars")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """Nearest means in place of the head."""

@@ -6,8 +6,8 @@ import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_steps
-from energyalign.experiments.correctors.class_means import class_means
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_steps
+from energyalign.experiments.correctors.ncm import class_means
 from energyalign.experiments.correctors.second_stage import epochs_of_cell, train_second_stage
 from energyalign.experiments.nets.registry import BACKBONES
 from energyalign.experiments.train.randomness import seed_torch
@@ -16,9 +16,8 @@ from energyalign.experiments.train.recipe import Steps
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.correctors.base import Cell
     from energyalign.experiments.data.images import ImageSet
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
     from energyalign.experiments.nets.oltr import OltrNetwork
 
@@ -62,13 +61,13 @@ class Oltr(Corrector):
     repel: float = 0.01
     margin: float = 10.0
 
-    def check(self, cell: Cell) -> None:
+    def check(self, setting: RunSetting) -> None:
         """Attention must have a place in the backbone."""
         from energyalign.experiments.nets.oltr import add_modulated_attention
 
-        refuse_steps(cell, "oltr")
-        image = _image(cell.train, "cpu")
-        add_modulated_attention(BACKBONES[cell.config.backbone].make(image.shape[1]), image)
+        refuse_steps(setting, "oltr")
+        image = _image(setting.train, "cpu")
+        add_modulated_attention(BACKBONES[setting.config.backbone].make(image.shape[1]), image)
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """The new network, trained."""

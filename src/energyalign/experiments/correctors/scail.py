@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from energyalign.core.arrays import Floats
-from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_one_step
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_one_step
 
 if TYPE_CHECKING:
-    from energyalign.experiments.correctors.base import Cell
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
 
@@ -42,9 +41,9 @@ class ScaIL(Corrector):
 
     n_eligible: int = 10
 
-    def check(self, cell: Cell) -> None:
+    def check(self, setting: RunSetting) -> None:
         """It scales old classes to new ones."""
-        refuse_one_step(cell, "scail")
+        refuse_one_step(setting, "scail")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """The head with the first rows of old classes, scaled."""

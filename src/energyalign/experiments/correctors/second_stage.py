@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_steps
 from energyalign.experiments.data.order import class_aware
-from energyalign.experiments.train.recipe import describe
+from energyalign.experiments.train.recipe import SGD, Cosine, Recipe, describe
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from energyalign.experiments.engine.config import RunConfig
     from energyalign.experiments.engine.trained import Trained
     from energyalign.experiments.nets.network import Network
     from energyalign.experiments.train.loop import Loss
-    from energyalign.experiments.train.recipe import Recipe
 
 
 def epochs_of_cell(config: RunConfig, part: float) -> int:
@@ -25,24 +29,10 @@ def train_second_stage(
     trained: Trained, network: Network, corrector: Any, *, name: str, recipe: Recipe, parameters: Iterable[Any],
     loss: Loss,
 ) -> None:  # fmt: skip
-    """Train a network on balanced classes in a run directory of its own; interrupted, it goes on where it was.
+    """Train a network in place, on balanced classes and in a run directory `name` of its own, which can be resumed.
 
-    The classes take turns, four images a visit, as in Decoupling and OLTR.
-
-    Parameters
-    ----------
-    trained : Trained
-        The first stage, which is left as it is.
-    network : Network
-        Trained in place, and in evaluation mode afterwards.
-    corrector : dataclass
-        Its fields are part of the config of the stage.
-    name : str
-        Of the folder below that of the first stage.
-    recipe : Recipe
-    parameters : iterable
-        What is trained.
-    loss : callable
+    The classes take turns, four images a visit, as in Decoupling and OLTR. The fields of the corrector are part of the
+    config of the stage; the first stage, `trained`, is left as it is.
     """
     from energyalign.experiments.train.loop import Training
     from energyalign.experiments.train.run_directory import open_run
@@ -59,3 +49,58 @@ def train_second_stage(
         )  # fmt: skip
         training.finish()
     network.float().eval()  # whatever the precision of the training
+
+
+@dataclass(frozen=True)
+class HeadStage(Corrector):
+    """Cross-entropy with class-aware sampling on a backbone that is not trained, by a cosine from the rate to 0.
+
+    Batch size, rate and weight decay are those of the first stage; on iNaturalist they are the original's, 0.2 and
+    1e-4. As in the original, the backbone's batch statistics move with the new sampling.
+
+    Attributes
+    ----------
+    part : float
+        Of the epochs of the cell.
+    part_on_inaturalist : float
+        The same on iNaturalist.
+    max_on_inaturalist : int
+        Epochs there at most: the original has one number for 90 and 200 epochs of the first stage.
+    frozen_statistics : bool, default False
+        Keep the batch statistics of the first stage.
+    """
+
+    name: ClassVar[str] = ""
+    """Of the folder of the stage."""
+
+    part: float
+    part_on_inaturalist: float
+    max_on_inaturalist: int
+    frozen_statistics: bool = False
+
+    def check(self, setting: RunSetting) -> None:
+        """Long-tailed runs have a second stage."""
+        refuse_steps(setting, self.name)
+
+    def trained(self, trained: Trained, head: nn.Module, parameters: Iterable[Any]) -> Corrected:
+        """The network with this head, once these of its parameters are trained."""
+        from energyalign.experiments.losses.cross_entropy import cross_entropy
+        from energyalign.experiments.nets.network import FrozenBackbone
+
+        network = FrozenBackbone(
+            copy.deepcopy(trained.network.backbone), head, moving_statistics=not self.frozen_statistics
+        )
+        recipe = self.recipe(trained.config)
+        train_second_stage(
+            trained, network, self, name=f"{self.name}-frozen" if self.frozen_statistics else self.name, recipe=recipe,
+            parameters=parameters, loss=cross_entropy,
+        )  # fmt: skip
+        return Corrected(network, details={"epochs": recipe.epochs})
+
+    def recipe(self, config: RunConfig) -> Recipe:
+        """Of the second stage."""
+        if config.dataset != "inaturalist18":
+            return replace(config.recipe, epochs=epochs_of_cell(config, self.part), schedule=Cosine())
+        epochs = min(epochs_of_cell(config, self.part_on_inaturalist), self.max_on_inaturalist)
+        own = replace(config.recipe.with_weight_decay(1e-4), epochs=epochs, schedule=Cosine())
+        return replace(own, optimizer=replace(own.optimizer, lr=0.2)) if isinstance(own.optimizer, SGD) else own

@@ -13,12 +13,18 @@ from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
 from energyalign.core.estimators import look_up_estimator
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
-from energyalign.experiments.correctors.base import Corrected, Corrector, Feedback, refuse_no_memory, refuse_steps
+from energyalign.experiments.correctors.base import (
+    Corrected,
+    Corrector,
+    Feedback,
+    RunSetting,
+    refuse_no_memory,
+    refuse_steps,
+)
 
 if TYPE_CHECKING:
     from energyalign.core.shifts import Shifts
-    from energyalign.experiments.correctors.base import Cell
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
 
@@ -56,22 +62,22 @@ class ShiftCorrector(Corrector):
     feeds_back: bool = False
 
     @property
-    def reads_evidence(self) -> bool:
+    def reads_evidence(self) -> bool:  # type: ignore[override]
         """As its estimator does."""
         return _reads_evidence(self.estimator)
 
     @property
-    def feedback(self) -> Feedback:
+    def feedback(self) -> Feedback:  # type: ignore[override]
         """To the teacher alone: the student goes on from the weights as trained."""
         return "teacher" if self.feeds_back else "none"
 
-    def check(self, cell: Cell) -> None:
+    def check(self, setting: RunSetting) -> None:
         """Evidence takes images of every class, and clusters as many different counts."""
-        refuse_no_memory(cell, f"{self.estimator} shifts need training images of every class seen")
+        refuse_no_memory(setting, f"{self.estimator} shifts need training images of every class seen")
         if not isinstance(self.clusters, int):
             return
-        refuse_steps(cell, f"ea-M{self.clusters}")
-        distinct = len(np.unique(np.bincount(cell.train.labels)))
+        refuse_steps(setting, f"ea-M{self.clusters}")
+        distinct = len(np.unique(np.bincount(setting.train.labels)))
         if self.clusters > distinct:
             raise EnergyAlignError(
                 f"{self.clusters} clusters: the classes have only {distinct} different training counts. Ask for fewer."

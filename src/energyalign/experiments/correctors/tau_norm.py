@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from energyalign.core.arrays import Ints
-from energyalign.experiments.correctors.base import Corrected, Corrector, refuse_no_memory
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_no_memory
 
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.correctors.base import Cell
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
 
@@ -41,22 +40,19 @@ class TauNorm(Corrector):
     Kang et al. 2020, Decoupling Representation and Classifier for Long-Tailed Recognition.
     """
 
+    reads_evidence: ClassVar[bool] = True  # to choose tau, where there are no validation images
+
     grid: tuple[float, ...] = tuple(k / 10 for k in range(21))
 
-    @property
-    def reads_evidence(self) -> bool:
-        """To choose tau, where there are no validation images."""
-        return True
-
-    def check(self, cell: Cell) -> None:
+    def check(self, setting: RunSetting) -> None:
         """Evidence takes images of every class."""
-        refuse_no_memory(cell, "tau-norm needs training images of every class seen")
+        refuse_no_memory(setting, "tau-norm needs training images of every class seen")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:
         """The rescaled head."""
         head, validation = trained.network.head, trained.validation
         if validation is not None:
-            features, labels, chosen_on = trained.validation_features, validation.labels, "validation"
+            features, labels, chosen_on = trained.features(validation), validation.labels, "validation"
         else:
             seen = trained.evidence_features(plan)
             labels = np.concatenate([np.asarray(of_block) for of_block in seen.labels])

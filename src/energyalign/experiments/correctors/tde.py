@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.correctors.base import Corrected, Corrector
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting
 from energyalign.experiments.nets.registry import HEADS
 
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.correctors.base import Cell
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
 PUBLISHED_ALPHAS = {
@@ -53,14 +52,11 @@ class Tde(Corrector):
     Effect.
     """
 
-    @property
-    def first_step(self) -> int:
-        """The first: it does not depend on old classes."""
-        return 1
+    first_step: ClassVar[int] = 1
 
-    def check(self, cell: Cell) -> None:
+    def check(self, setting: RunSetting) -> None:
         """The head must normalise: to others the length along d is no cosine, and alpha has no published value."""
-        head = cell.config.head
+        head = setting.config.head
         if not HEADS[head].is_normalised:
             able = ", ".join(name for name, entry in HEADS.items() if entry.is_normalised)
             raise EnergyAlignError(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from energyalign.experiments.correctors.base import Corrected, Corrector, Feedback, refuse_one_step
+from energyalign.experiments.correctors.base import Corrected, Corrector, Feedback, RunSetting, refuse_one_step
 from energyalign.experiments.nets.registry import HEADS
 
 if TYPE_CHECKING:
-    from energyalign.experiments.correctors.base import Cell
-    from energyalign.experiments.engine.plan import EvidencePlan
+    from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
 
@@ -35,14 +34,11 @@ class WeightAligning(Corrector):
     Zhao et al. 2020, Maintaining Discrimination and Fairness in Class Incremental Learning.
     """
 
-    @property
-    def feedback(self) -> Feedback:
-        """To the student, and with it to the teacher."""
-        return "student"
+    feedback: ClassVar[Feedback] = "student"  # and with it the teacher
 
-    def check(self, cell: Cell) -> None:
+    def check(self, setting: RunSetting) -> None:
         """It aligns new classes with old ones; tau-norm with tau = 1 does it class by class."""
-        refuse_one_step(cell, "wa")
+        refuse_one_step(setting, "wa")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """The head with rescaled rows."""

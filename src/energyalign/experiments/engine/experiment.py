@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import platform
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+import torch
+import torchvision
 from lightning_fabric import Fabric
 
+import energyalign
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.metrics import ClassScores
+from energyalign.core.shifts import Shifts
 from energyalign.experiments.correctors import find_corrector
-from energyalign.experiments.correctors.base import Cell, Corrected, Corrector
-from energyalign.experiments.data.images import ImageSet
-from energyalign.experiments.engine.config import RunConfig
-from energyalign.experiments.engine.measure import Measure, RunFacts
-from energyalign.experiments.engine.plan import EvidencePlan
-from energyalign.experiments.engine.row import Row, read_rows, store_row
+from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting
+from energyalign.experiments.data.images import ImageSet, MemoryImages
+from energyalign.experiments.data.verify import verify_images
+from energyalign.experiments.engine.config import EvidencePlan, RunConfig
+from energyalign.experiments.engine.outputs import Floats32, for_inference
+from energyalign.experiments.engine.row import Numbers, Row, Settings
+from energyalign.experiments.engine.stored import logits_file, predictions_file, read_rows, step_folder, store_row
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import RunDirectory, open_run
+from energyalign.experiments.train.tensor_file import load_arrays, save_arrays
+from energyalign.pytorch.ranks import failing_together, own_part
 
 Config = TypeVar("Config", bound=RunConfig)
+
+
+class RunFacts(NamedTuple):
+    """What rows say of their run besides its config; see `Row`. The manifest is a hash of the record of its images."""
+
+    manifest: str
+    memory: str | None = None
+    fed_back: str | None = None
+    order: tuple[int, ...] | None = None
 
 
 class Experiment(ABC, Generic[Config]):
@@ -49,8 +70,8 @@ class Experiment(ABC, Generic[Config]):
 
     @property
     @abstractmethod
-    def cell(self) -> Cell:
-        """What correctors may know before anything is trained."""
+    def train(self) -> ImageSet:
+        """All training images of the run."""
 
     @property
     @abstractmethod
@@ -86,7 +107,7 @@ class Experiment(ABC, Generic[Config]):
                     f"{name} needs images that were held out from training, and this run holds out none: give it a "
                     "run of its own."
                 )
-            corrector.check(self.cell)
+            corrector.check(RunSetting(self.config, self.train))
         return chosen
 
     def corrected(self, trained: Trained, corrector: Corrector, plan: EvidencePlan) -> Corrected:
@@ -120,14 +141,135 @@ class Experiment(ABC, Generic[Config]):
             for name, corrector in correctors.items():
                 if plan is not plans[0] and not corrector.reads_evidence:
                     continue  # it would only repeat itself
-                known = measure.known(name, plan if corrector.reads_evidence else None, stored)
-                row = self.fabric.broadcast(known)  # all measure, or none does
+                read = plan if corrector.reads_evidence else None
+                row = self.fabric.broadcast(measure.known(name, read, stored))  # all measure, or none does
                 if row is None:
-                    read = plan if corrector.reads_evidence else None
                     row = measure.row(name, read, self.corrected(trained, corrector, plan))
                     store_row(trained.run, row)  # at once: the next corrector may train for hours
                 rows.append(row)
         if self.config.in_steps:
-            told = ", ".join(f"{row.corrector} {100 * row.overall:.1f}" for row in rows)
-            self.reporter.note(f"After step {trained.number}, accuracy on {trained.n_seen} classes in %: {told}.")
+            accuracies = ", ".join(f"{row.corrector} {100 * row.overall:.1f}" for row in rows)
+            self.reporter.note(f"After step {trained.number}, accuracy on {trained.n_seen} classes in %: {accuracies}.")
         return rows
+
+
+class Measure:
+    """A trained network on test images: nothing else in an experiment sees them.
+
+    It passes over them once, whatever the number of heads, and not at all if there is none to measure.
+    """
+
+    def __init__(self, trained: Trained, test: ImageSet, facts: RunFacts) -> None:
+        self._trained, self._test, self._facts = trained, test, facts
+        self._folder = step_folder(trained.run.path, trained.number, in_steps=trained.config.in_steps)
+
+    def known(self, name: str, plan: EvidencePlan | None, stored: Sequence[Row]) -> Row | None:
+        """The row of an earlier process, if it is of this very network and all its files are there."""
+        trained = self._trained
+        key = (trained.number, name, plan)
+        row = next((row for row in stored if (row.step, row.corrector, row.evidence) == key), None)
+        if row is None or (row.network_sha256, row.versions) != (trained.network_sha256, versions()):
+            return None
+        files = (logits_file(self._folder), predictions_file(self._folder, name, plan))
+        return row if all(map(self._is_whole, files)) else None
+
+    def row(self, name: str, plan: EvidencePlan | None, corrected: Corrected) -> Row:
+        """The result of a corrector; its predictions go to a file."""
+        said = self._scores(corrected)
+        if self._trained.run.writes:
+            path = predictions_file(self._folder, name, plan)
+            path.parent.mkdir(exist_ok=True)
+            save_arrays(path, {"predictions": said.argmax(axis=1).astype(np.uint16)})
+        return self._row(name, plan, corrected, said)
+
+    def _scores(self, corrected: Corrected) -> Floats32:
+        features, network = self._features, corrected.network
+        if network.backbone is not self._trained.network.backbone:
+            return self._trained.features(self._test, for_inference(network))
+        return self._trained.scores(network.head, features)
+
+    @cached_property
+    def _features(self) -> Floats32:
+        """Of the test images; the logits of the network as trained go to a file on the way."""
+        trained = self._trained
+        features = trained.features(self._test)
+        if trained.run.writes:
+            logits = trained.scores(trained.network.head, features)
+            save_arrays(logits_file(self._folder), {"logits": logits, "labels": self._test.labels})
+        return features
+
+    def _is_whole(self, path: Path) -> bool:
+        """Whether the file is there and can be read; a damaged one is reported, and will be written again."""
+        if not path.exists():
+            return False
+        try:
+            load_arrays(path)
+        except EnergyAlignError as error:
+            self._trained.reporter.note(f"Measuring step {self._trained.number} again: {error}")
+            return False
+        return True
+
+    def _row(self, name: str, plan: EvidencePlan | None, corrected: Corrected, said: Floats32) -> Row:
+        trained, shifts, settings = self._trained, corrected.shifts, Settings(self._trained.config.to_json())
+        counted = ClassScores(trained.n_seen).update(said, self._test.labels)
+        # Classes that have no training images left are in none of the groups.
+        by_count = counted.groups(trained.counts) if trained.counts.all() else {}
+        return Row(
+            cell=settings.name, learner=trained.config.learner.name, corrector=name, evidence=plan, seed=settings.seed,
+            step=trained.number, n_steps=settings.n_steps, n_old=trained.n_old, n_new=trained.n_new,
+            overall=counted.accuracy, top5=counted.top_k_accuracy, many=_or_none(by_count.get("many")),
+            medium=_or_none(by_count.get("medium")), few=_or_none(by_count.get("few")),
+            old=_or_none(_pooled(counted, slice(trained.n_old))),
+            new=_pooled(counted, slice(trained.n_old, trained.n_seen)),
+            groups=tuple(_pooled(counted, group) for group in trained.groups), per_class=_listed(counted.per_class),
+            counts=tuple(trained.counts.tolist()), details=dict(corrected.details),
+            concerns=(*(() if shifts is None else shifts.concerns), *corrected.concerns),
+            network_sha256=trained.network_sha256, config=settings, versions=versions(), **_columns(shifts),
+            **self._facts._asdict(),
+        )  # fmt: skip
+
+
+def refuse_unreadable(*sets: ImageSet) -> None:
+    """An error that names an image that cannot be read, before hours are spent; ranks share the files."""
+    with failing_together():
+        for images in sets:
+            if not isinstance(images, MemoryImages):  # they have been read
+                verify_images(images.subset(own_part(range(len(images)))))
+
+
+def versions() -> Mapping[str, str]:
+    """Of everything that numbers may depend on."""
+    return {
+        "energyalign": energyalign.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch": torch.__version__,
+        "torchvision": torchvision.__version__,
+    }
+
+
+def _columns(shifts: Shifts | None) -> dict[str, Any]:
+    """What a row says of the shifts; nothing for a corrector that does more than to add a number per class."""
+    arrays = {"shifts": "values", "standard_errors": "standard_errors", "energies_before": "energies",
+              "energies_after": "aligned_energies", "effective_samples": "effective_samples"}  # fmt: skip
+    if shifts is None:
+        return dict.fromkeys([*arrays, "estimator", "clusters", "n_clusters"])
+    values = {column: getattr(shifts, name) for column, name in arrays.items()}
+    listed = {column: None if value is None else _listed(value) for column, value in values.items()}
+    clusters = {"clusters": shifts.clusters.name, "n_clusters": shifts.clusters.n_clusters}
+    return listed | clusters | {"estimator": shifts.estimator}
+
+
+def _listed(values: npt.NDArray[np.float64]) -> Numbers:
+    """JSON has no NaN: what was not measured is missing."""
+    return tuple(map(_or_none, values.tolist()))
+
+
+def _or_none(value: float | None) -> float | None:
+    return None if value is None or np.isnan(value) else value
+
+
+def _pooled(scores: ClassScores, classes: slice) -> float:
+    """Share of the test images of these classes that were predicted right, all in one pool; NaN if there are none."""
+    total = int(scores.total[classes].sum())
+    return float(scores.right[classes].sum() / total) if total else float("nan")

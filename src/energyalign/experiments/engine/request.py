@@ -7,12 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.config import RunConfig
-from energyalign.experiments.engine.plan import EvidencePlan
-from energyalign.experiments.engine.preset import Preset
+from energyalign.experiments.engine.config import EvidencePlan, Preset, RunConfig
 from energyalign.experiments.train.recipe import Adam, Recipe
 from energyalign.experiments.train.run_directory import RunDirectory
 
@@ -20,8 +18,8 @@ if TYPE_CHECKING:
     from energyalign.experiments.engine.experiment import Experiment
 
 _WITHOUT_MOMENTUM = {"imagenet-lt": 200}  # epochs in the paper's ablation, which has 90 with momentum
-
 _OPTIONS = {"source": "--from"}  # what a field is called on the command line, if not after itself
+_Preset = TypeVar("_Preset", bound=Preset)
 
 
 class Planned(NamedTuple):
@@ -61,10 +59,15 @@ class RunRequest(ABC):
 
     command: ClassVar[str]
     """The subcommand of `energyalign`."""
+    config_class: ClassVar[Any]
     training_options: ClassVar[tuple[str, ...]] = (
         "quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "batch_size", "precision", "compile",
     )  # fmt: skip
     """Options that make another training. The head has a folder of its own, since methods bring theirs."""
+    config_options: ClassVar[tuple[str, ...]] = ("scale", "learned_scale", "precision", "compile")
+    """Options that are fields of the config, under the same name; the config has their defaults."""
+    refused_with_source: ClassVar[tuple[str, ...]] = ()
+    """Options that --from refuses besides those that make another training."""
 
     dataset: str
     method: tuple[str, ...] = ()
@@ -114,10 +117,6 @@ class RunRequest(ABC):
         """The cell, changed as the options say."""
 
     @abstractmethod
-    def load(self) -> Any:
-        """The data of the cell, read once for all its runs."""
-
-    @abstractmethod
     def plan(self, data: Any = None) -> list[Planned]:
         """Each training once, whatever the number of rows that share it.
 
@@ -125,16 +124,50 @@ class RunRequest(ABC):
         """
 
     @abstractmethod
-    def finished(self) -> Planned:
-        """The run of --from and what to measure of it; refused if it is not finished, or if training is asked for."""
+    def load_for(self, config: Any) -> Any:
+        """The data of a config."""
+
+    def load(self) -> Any:
+        """The data of the cell, read once for all its runs."""
+        return self.load_for(self.plan()[0].config)
 
     @abstractmethod
     def experiment(self, config: Any, data: Any, **others: Any) -> Experiment[Any]:
         """The experiment of one config; `others` as for `Experiment`."""
 
     @abstractmethod
-    def load_for(self, config: Any) -> Any:
-        """The data of a finished run."""
+    def is_finished(self, run: RunDirectory, config: Any) -> bool:
+        """Whether the run has been trained to its end."""
+
+    @abstractmethod
+    def behind(self, run: RunDirectory, config: Any) -> Sequence[str]:
+        """The correctors to measure behind a finished run; methods that need another training are refused."""
+
+    def names_data_of(self, config: RunConfig) -> bool:
+        """Whether the data set of the request is that of a finished run."""
+        return self.dataset in (config.dataset, config.name)
+
+    def finished(self) -> Planned:
+        """The run of --from and what to measure of it; refused if it is not finished, or if training is asked for."""
+        run = RunDirectory(Path(self.source or ""))
+        stored = run.read_json("config.json")
+        if stored is None:
+            raise EnergyAlignError(
+                f"{run.path} is no run directory, for there is no config.json in it: give the folder of a seed, such "
+                f"as {run.path}/seed-0."
+            )
+        config: RunConfig = self.config_class.from_json(stored)
+        if not self.names_data_of(config):
+            raise EnergyAlignError(f"{run.path} is a run on {config.dataset}, not on {self.dataset}.")
+        if not self.is_finished(run, config):
+            raise EnergyAlignError(f"the run in {run.path} is not finished: run the command that began it first.")
+        names = (*self.training_options, "head", "out", *self.refused_with_source)
+        asked = [name for name in names if getattr(self, name)] + (["seed"] if self.seed != (0,) else [])
+        if asked:
+            options = ", ".join("--" + name.replace("_", "-") for name in asked)
+            hint = "; only --corrector can be new" if "method" in self.refused_with_source else ""
+            raise EnergyAlignError(f"the training of {run.path} is done: leave out {options}{hint}.")
+        return Planned(config, tuple(dict.fromkeys(self.behind(run, config))), str(run.path))
 
     def words(self, names: Sequence[str]) -> list[str]:
         """Those of these options that were given, as words of a command line."""
@@ -171,10 +204,10 @@ class RunRequest(ABC):
             )
         return out
 
-    def changed(self, preset: Preset) -> dict[str, Any]:
-        """The fields of a preset that the options change, whatever its application."""
-        recipe = self._recipe(preset)
-        return {"recipe": recipe, "backbone": self.backbone or preset.backbone}
+    def change(self, preset: _Preset) -> _Preset:
+        """A preset as the options change it that both applications have."""
+        preset = preset.quick() if self.quick else preset
+        return replace(preset, recipe=self._recipe(preset), backbone=self.backbone or preset.backbone)
 
     def _recipe(self, preset: Preset) -> Recipe:
         recipe = preset.recipe if self.epochs is None else preset.recipe.lasting(self.epochs)
@@ -191,22 +224,3 @@ class RunRequest(ABC):
         """Those of these options that were given."""
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}
-
-    def stored_config(self) -> tuple[RunDirectory, dict[str, Any]]:
-        """The run of --from, and its config.json."""
-        run = RunDirectory(Path(self.source or ""))
-        stored = run.read_json("config.json")
-        if stored is None:
-            raise EnergyAlignError(
-                f"{run.path} is no run directory, for there is no config.json in it: give the folder of a seed, such "
-                f"as {run.path}/seed-0."
-            )
-        return run, stored
-
-    def refuse_training(self, folder: Path, *names: str, instead: str = "") -> None:
-        """With --from, refuse options that would make another training, and say what can be asked for instead."""
-        asked = [name for name in (*self.training_options, "head", "out", *names) if getattr(self, name)]
-        asked += ["seed"] if self.seed != (0,) else []
-        if asked:
-            options = ", ".join("--" + name.replace("_", "-") for name in asked)
-            raise EnergyAlignError(f"the training of {folder} is done: leave out {options}{instead}.")

@@ -8,22 +8,18 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.train.recipe import describe
 
-if TYPE_CHECKING:
-    import pandas  # type: ignore[import-untyped]
-
-    from energyalign.experiments.train.run_directory import RunDirectory
-
+ACCURACIES = ("overall", "top5", "many", "medium", "few", "old", "new")
+"""The fields of a row that are accuracies."""
 Numbers = tuple[float | None, ...]
 _FILE_NAME_PART = re.compile(r"[\w.:+ -]+")
-_MAX_WHOLE = 2**63
 
 
 @dataclass(frozen=True)
@@ -34,67 +30,51 @@ class Settings:
     ----------
     values : mapping
         All of it, as it is in the file.
+    in_steps : bool
+        Whether classes come in steps; of a long tail otherwise.
+    name : str
+        Of the cell.
+    epochs : int
+        Of the training, or of each step.
+    optimizer : mapping
+        Its settings, with its kind.
+    n_steps : int
+        How often classes come; 1 for a long tail.
+    held_out : float
+        Which part of the exemplars is held out from training; 0 for a long tail.
     """
 
     values: Mapping[str, Any]
+    in_steps: bool = field(init=False, repr=False, compare=False)
+    name: str = field(init=False, repr=False, compare=False)
+    head: str = field(init=False, repr=False, compare=False)
+    backbone: str = field(init=False, repr=False, compare=False)
+    seed: int = field(init=False, repr=False, compare=False)
+    epochs: int = field(init=False, repr=False, compare=False)
+    optimizer: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+    n_steps: int = field(init=False, repr=False, compare=False)
+    held_out: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (("kind", str), ("name", str), ("head", str), ("backbone", str), ("recipe", dict)):
-            if not isinstance(self.values.get(name), kind):
-                raise ValueError(f"config.{name} must be {_NAMES[kind]}, got {_shown(self.values.get(name))}")
-        recipe = self.values["recipe"]
-        _whole(recipe.get("epochs"), "config.recipe.epochs")
-        if not isinstance(recipe.get("optimizer"), dict) or not isinstance(recipe["optimizer"].get("kind"), str):
-            raise ValueError(f"config.recipe.optimizer must have a kind, got {_shown(recipe.get('optimizer'))}")
-        _whole(self.values.get("seed"), "config.seed")
-        if self.in_steps:
-            _whole(self.values.get("n_steps"), "config.n_steps")
-            _number(self.values.get("held_out"), "config.held_out")
+        def read(path: str, hint: type) -> Any:
+            value: Any = self.values
+            for name in path.split("."):
+                value = value.get(name) if isinstance(value, dict) else None
+            return _parse(value, hint, f"config.{path}")
 
-    @property
-    def in_steps(self) -> bool:
-        """Whether classes come in steps; of a long tail otherwise."""
-        return bool(self.values["kind"] == "IncrementalConfig")
-
-    @property
-    def name(self) -> str:
-        """Of the cell."""
-        return str(self.values["name"])
-
-    @property
-    def head(self) -> str:
-        """Of the network."""
-        return str(self.values["head"])
-
-    @property
-    def backbone(self) -> str:
-        """Of the network."""
-        return str(self.values["backbone"])
-
-    @property
-    def seed(self) -> int:
-        """Of the training."""
-        return int(self.values["seed"])
-
-    @property
-    def epochs(self) -> int:
-        """Of the training, or of each step."""
-        return int(self.values["recipe"]["epochs"])
-
-    @property
-    def optimizer(self) -> Mapping[str, Any]:
-        """Its settings, with its kind."""
-        return typing.cast(Mapping[str, Any], self.values["recipe"]["optimizer"])
-
-    @property
-    def n_steps(self) -> int:
-        """How often classes come; 1 for a long tail."""
-        return int(self.values["n_steps"]) if self.in_steps else 1
-
-    @property
-    def held_out(self) -> float:
-        """Which part of the exemplars is held out from training; 0 for a long tail."""
-        return float(self.values["held_out"]) if self.in_steps else 0.0
+        in_steps = read("kind", str) == "IncrementalConfig"
+        self.__dict__.update(
+            in_steps=in_steps,
+            name=read("name", str),
+            head=read("head", str),
+            backbone=read("backbone", str),
+            seed=read("seed", int),
+            epochs=read("recipe.epochs", int),
+            optimizer=read("recipe.optimizer", dict),
+            n_steps=read("n_steps", int) if in_steps else 1,
+            held_out=read("held_out", float) if in_steps else 0.0,
+        )
+        read("recipe.optimizer.kind", str)
 
     @property
     def but_seed(self) -> str:
@@ -183,7 +163,7 @@ class Row:
 
     def __post_init__(self) -> None:
         if not _FILE_NAME_PART.fullmatch(self.corrector):
-            raise ValueError(f"corrector must be a name, got {_shown(self.corrector)}")
+            raise ValueError(f"corrector must be a name, got {self.corrector!r:.60}")
 
     @property
     def in_steps(self) -> bool:
@@ -205,23 +185,18 @@ class Row:
         """For a line of rows.jsonl."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-        return plain | {
-            "evidence": describe(self.evidence),
-            "config": dict(self.config.values),
-            "details": dict(self.details),
-            "versions": dict(self.versions),
-        }
+        return plain | {"evidence": describe(self.evidence), "config": dict(self.config.values)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: object = "this row") -> Self:
         """What `to_json` gave, or an error that says which field is wrong and why; `where` names the file."""
-        missing = [item.name for item in fields(cls) if item.name not in value]
-        unknown = sorted(value.keys() - {item.name for item in fields(cls)})
+        hints = _hints()
+        problems = [f"{name} is missing" for name in hints if name not in value]
+        problems += [f"{name} is unknown" for name in sorted(value.keys() - hints.keys())]
         try:
-            if missing or unknown:
-                raise ValueError("; ".join([f"{name} is missing" for name in missing]
-                                           + [f"{name} is unknown" for name in unknown]))  # fmt: skip
-            return cls(**{name: _parsed(value[name], hint, name) for name, hint in _hints().items()})
+            if problems:
+                raise ValueError("; ".join(problems))
+            return cls(**{name: _parse(value[name], hint, name) for name, hint in hints.items()})
         except (ValueError, EnergyAlignError) as error:
             raise EnergyAlignError(
                 f"{where} is no result of this version, or was changed: {str(error).rstrip('.')}. Run the command that "
@@ -229,130 +204,34 @@ class Row:
             ) from error
 
 
-ACCURACIES = ("overall", "top5", "many", "medium", "few", "old", "new")
-"""The fields of a row that are accuracies."""
-
-
-class Rows(tuple[Row, ...]):
-    """Rows of any runs, in their order."""
-
-    __slots__ = ()
-
-    def to_frame(self) -> pandas.DataFrame:
-        """A data frame with a line for each row: what was run, its accuracies, its settings."""
-        import pandas
-
-        return pandas.DataFrame([_line(row) for row in self])
-
-
-def load_rows(*paths: str | Any) -> Rows:
-    """The rows of run directories, or of folders with some in them at any depth.
-
-    Parameters
-    ----------
-    *paths : path
-        Folders that `energyalign longtail`, `incremental`, `sweep` or `demo` wrote, or results/ of this repository.
-
-    Examples
-    --------
-    >>> frame = load_rows("runs").to_frame()  # doctest: +SKIP
-    """
-    from energyalign.experiments.engine.stored import measured_runs
-
-    return Rows(row for run in measured_runs(paths) for row in run.rows)
-
-
-def read_rows(run: RunDirectory) -> list[Row]:
-    """The rows of a run so far."""
-    path = run.path / "rows.jsonl"
-    return [Row.from_json(value, f"{path}, line {line},") for line, value in enumerate(run.read_rows(), 1)]
-
-
-def store_row(run: RunDirectory, row: Row) -> None:
-    """Put the row in the place of the one that the run may have of its key already; rows are in the order of keys."""
-    others = [other for other in read_rows(run) if other.key != row.key]
-    run.write_rows([each.to_json() for each in sorted([*others, row], key=lambda each: each.key)])
-
-
-def _line(row: Row) -> dict[str, Any]:
-    lists = ("per_class", "counts", "shifts", "standard_errors", "energies_before", "energies_after",
-             "effective_samples", "groups", "order", "details", "config", "versions", "evidence")  # fmt: skip
-    plan = row.evidence
-    line = {item.name: getattr(row, item.name) for item in fields(row) if item.name not in lists}
-    line["concerns"] = "; ".join(row.concerns)
-    line["evidence.policy"] = None if plan is None else plan.policy
-    line["evidence.per_class"] = None if plan is None else plan.per_class
-    for name in ("dataset", "head", "backbone"):
-        line[f"config.{name}"] = row.config.values.get(name)
-    return line | {"config.epochs": row.config.epochs}
-
-
-_NAMES: dict[type, str] = {str: "text", dict: "a JSON object"}
-
-
 @functools.cache
 def _hints() -> dict[str, Any]:
     """The type of each field."""
-    return {item.name: typing.get_type_hints(Row)[item.name] for item in fields(Row)}
+    return typing.get_type_hints(Row)
 
 
-def _parsed(value: Any, hint: Any, name: str) -> Any:
-    """The value as its field has it, or a ValueError that names the field."""
+def _parse(value: Any, hint: Any, name: str) -> Any:
+    """The value as a field of this type has it, or a ValueError that names the field."""
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         if value is None:
             return None
         (hint,) = (option for option in typing.get_args(hint) if option is not type(None))
     if typing.get_origin(hint) is tuple:
-        if not isinstance(value, (list, tuple)):
-            raise ValueError(f"{name} must be a list, got {_shown(value)}")
-        return tuple(_parsed(item, typing.get_args(hint)[0], f"{name}[{k}]") for k, item in enumerate(value))
-    parse: Callable[[Any, str], Any] = _PARSERS.get(hint, _object)
-    return parse(value, name)
-
-
-def _plan(value: Any, name: str) -> EvidencePlan:
-    plan = _object(value, name)
-    policy = _text(plan.get("policy"), f"{name}.policy")
-    return EvidencePlan(_whole(plan.get("per_class"), f"{name}.per_class"), policy)
-
-
-def _settings(value: Any, name: str) -> Settings:
-    return Settings(_object(value, name))
-
-
-def _object(value: Any, name: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} must be a JSON object, got {_shown(value)}")
-    return value
-
-
-def _whole(value: Any, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MAX_WHOLE:
-        raise ValueError(f"{name} must be a whole number >= 0, got {_shown(value)}")
-    return value
-
-
-def _number(value: Any, name: str) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {_shown(value)}")
-    return value
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{name} must be text, got {_shown(value)}")
-    return value
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-_PARSERS: dict[Any, Callable[[Any, str], Any]] = {
-    str: _text,
-    int: _whole,
-    float: _number,
-    EvidencePlan: _plan,
-    Settings: _settings,
-}
+        is_right, expected = isinstance(value, (list, tuple)), "a list"
+    elif hint is str:
+        is_right, expected = isinstance(value, str), "text"
+    elif hint is int:
+        is_right, expected = type(value) is int and 0 <= value < 2**63, "a whole number >= 0"
+    elif hint is float:
+        is_right, expected = type(value) in (int, float) and -math.inf < value < math.inf, "a finite number"
+    else:
+        is_right, expected = isinstance(value, dict), "a JSON object"
+    if not is_right:
+        text = repr(value)
+        raise ValueError(f"{name} must be {expected}, got {text if len(text) <= 60 else text[:57] + '...'}")
+    if typing.get_origin(hint) is tuple:
+        return tuple(_parse(item, typing.get_args(hint)[0], f"{name}[{k}]") for k, item in enumerate(value))
+    if hint is EvidencePlan:
+        policy = _parse(value.get("policy"), str, f"{name}.policy")
+        return EvidencePlan(_parse(value.get("per_class"), int, f"{name}.per_class"), policy)
+    return Settings(value) if hint is Settings else value

@@ -1,13 +1,13 @@
-"""Run directories as the report reads them: rows, stored logits, and how they were made."""
+"""Runs on disk: their rows, stored logits, and how they were made."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,28 +15,43 @@ from numpy.typing import NDArray
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.manifest import Manifest
-from energyalign.experiments.engine.plan import EvidencePlan
-from energyalign.experiments.engine.row import Row, Settings, read_rows
+from energyalign.experiments.engine.config import EvidencePlan
+from energyalign.experiments.engine.row import Row, Settings
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.experiments.train.tensor_file import load_arrays
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped]
 
 DEFAULT_EVIDENCE = EvidencePlan()
 
 
-def step_folder(run: Path, config: Settings, step: int) -> Path:
+def step_folder(run: Path, step: int, *, in_steps: bool = True) -> Path:
     """Where the files of a step are; of a long tail, which has one, in the folder of the run."""
-    return run / f"step-{step:02d}" if config.in_steps else run
+    return run / f"step-{step:02d}" if in_steps else run
 
 
-def logits_file(run: Path, config: Settings, step: int) -> Path:
-    """The logits of the test images after a step, of the network as trained, and their labels."""
-    return step_folder(run, config, step) / "test_logits.safetensors"
+def logits_file(folder: Path) -> Path:
+    """The logits of the test images after the step of a folder, of the network as trained, and their labels."""
+    return folder / "test_logits.safetensors"
 
 
-def predictions_file(run: Path, config: Settings, step: int, corrector: str, plan: EvidencePlan | None) -> Path:
+def predictions_file(folder: Path, corrector: str, plan: EvidencePlan | None) -> Path:
     """The predicted class of each test image in a row."""
     name = corrector if plan is None else f"{corrector}-{plan.policy}-{plan.per_class}"
-    return step_folder(run, config, step) / "predictions" / f"{name}.safetensors"
+    return folder / "predictions" / f"{name}.safetensors"
+
+
+def read_rows(run: RunDirectory) -> list[Row]:
+    """The rows of a run so far."""
+    path = run.path / "rows.jsonl"
+    return [Row.from_json(value, f"{path}, line {line},") for line, value in enumerate(run.read_rows(), 1)]
+
+
+def store_row(run: RunDirectory, row: Row) -> None:
+    """Put the row in the place of the one that the run may have of its key already; rows are in the order of keys."""
+    others = [other for other in read_rows(run) if other.key != row.key]
+    run.write_rows([each.to_json() for each in sorted([*others, row], key=lambda each: each.key)])
 
 
 class Outputs(NamedTuple):
@@ -107,19 +122,43 @@ class StoredRun:
 
     def outputs(self, step: int | None = None) -> Outputs:
         """The logits of the raw network for the test images after a step, by default the last one measured."""
-        path = logits_file(self.path, self.config, self.rows_at(step)[0].step)
-        arrays = load_arrays(path)
-        if not {"logits", "labels"} <= arrays.keys():
-            raise EnergyAlignError(f"{path} does not hold logits and labels. Run the command that made it again.")
+        arrays = _load(logits_file(self._folder(self.rows_at(step)[0].step)), "logits", "labels")
         return Outputs(arrays["logits"].astype(np.float32), arrays["labels"])
 
     def predictions(self, row: Row) -> Ints:
         """The predicted class of each test image in one of its rows."""
-        path = predictions_file(self.path, self.config, row.step, row.corrector, row.evidence)
-        arrays = load_arrays(path)
-        if "predictions" not in arrays:
-            raise EnergyAlignError(f"{path} does not hold predictions. Run the command that made it again.")
-        return arrays["predictions"].astype(np.int64)
+        path = predictions_file(self._folder(row.step), row.corrector, row.evidence)
+        return _load(path, "predictions")["predictions"].astype(np.int64)
+
+    def _folder(self, step: int) -> Path:
+        return step_folder(self.path, step, in_steps=self.in_steps)
+
+
+class ResultRows(tuple[Row, ...]):
+    """Rows of any runs, in their order."""
+
+    __slots__ = ()
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A data frame with a line for each row: what was run, its accuracies, its settings."""
+        import pandas
+
+        return pandas.DataFrame([_line(row) for row in self])
+
+
+def load_rows(*paths: str | Path) -> ResultRows:
+    """The rows of run directories, or of folders with some in them at any depth.
+
+    Parameters
+    ----------
+    *paths : path
+        Folders that `energyalign longtail`, `incremental`, `sweep` or `demo` wrote, or results/ of this repository.
+
+    Examples
+    --------
+    >>> frame = load_rows("runs").to_frame()  # doctest: +SKIP
+    """
+    return ResultRows(row for run in measured_runs(paths) for row in run.rows)
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
@@ -152,17 +191,34 @@ def _run_folders(path: Path) -> dict[Path, Settings]:
     for place, below, files in os.walk(path):
         config = RunDirectory(Path(place)).read_json("config.json") if "config.json" in files else None
         if config is not None and config.get("kind") in ("LongTailConfig", "IncrementalConfig"):
-            folders[Path(place)] = _settings(config, Path(place) / "config.json")
+            try:
+                folders[Path(place)] = Settings(config)
+            except ValueError as error:
+                raise EnergyAlignError(
+                    f"{Path(place) / 'config.json'} is of another version, or was changed: {error}. Run the command "
+                    "that made it again, in another folder."
+                ) from error
             below.clear()
         below.sort()
     return folders
 
 
-def _settings(config: dict[str, object], path: Path) -> Settings:
-    try:
-        return Settings(config)
-    except ValueError as error:
-        raise EnergyAlignError(
-            f"{path} is of another version, or was changed: {error}. Run the command that made it again, in another "
-            "folder."
-        ) from error
+def _load(path: Path, *names: str) -> dict[str, NDArray[Any]]:
+    """The arrays of a file, which must have these."""
+    arrays = load_arrays(path)
+    if not set(names) <= arrays.keys():
+        raise EnergyAlignError(f"{path} does not hold {' and '.join(names)}. Run the command that made it again.")
+    return arrays
+
+
+def _line(row: Row) -> dict[str, Any]:
+    lists = ("per_class", "counts", "shifts", "standard_errors", "energies_before", "energies_after",
+             "effective_samples", "groups", "order", "details", "config", "versions", "evidence")  # fmt: skip
+    plan = row.evidence
+    line = {item.name: getattr(row, item.name) for item in fields(row) if item.name not in lists}
+    line["concerns"] = "; ".join(row.concerns)
+    line["evidence.policy"] = None if plan is None else plan.policy
+    line["evidence.per_class"] = None if plan is None else plan.per_class
+    for name in ("dataset", "head", "backbone"):
+        line[f"config.{name}"] = row.config.values.get(name)
+    return line | {"config.epochs": row.config.epochs}

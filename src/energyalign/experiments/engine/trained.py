@@ -1,54 +1,115 @@
-"""A trained network with all that correctors may want to know of it, each computed once."""
+"""What a network was trained on, and the trained network with all that correctors may want to know, computed once."""
 
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 
+from energyalign.core.arrays import Bools, Ints
 from energyalign.core.evidence import Evidence
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.loader import Loader
 from energyalign.experiments.data.order import Order
-from energyalign.experiments.engine.evidence import as_evidence, drawn_outputs
-from energyalign.experiments.engine.for_inference import for_inference
-from energyalign.experiments.engine.outputs import Floats32, outputs, scores
-from energyalign.experiments.engine.plan import EvidencePlan
-from energyalign.experiments.engine.seen_classes import SeenClasses
+from energyalign.experiments.engine.config import EvidencePlan, RunConfig
+from energyalign.experiments.engine.outputs import Floats32, as_evidence, drawn_outputs, for_inference, outputs, scores
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.pytorch.store import LogitStore
 
-if TYPE_CHECKING:
-    from energyalign.experiments.engine.config import RunConfig
 
+class Ground(ABC):
+    """What a network is trained on, as learners see it: a long-tailed set, or a step of classes.
 
-class Ground(Protocol):
-    """What a network was trained on: a long-tailed set, or a step of classes."""
+    Attributes
+    ----------
+    config : RunConfig
+    train : ImageSet
+        The training images.
+    workers : int
+        Processes that read images.
+    device : torch.device
+    """
+
+    config: Any
+    train: ImageSet
+    workers: int
+    device: torch.device
 
     @property
-    def config(self) -> Any:
-        """Of the run."""
+    def in_channels(self) -> int:
+        """Of the images."""
+        return int(self.train.read(0).shape[0])
 
-    @property
-    def train(self) -> ImageSet:
-        """The training images."""
-
-    @property
-    def workers(self) -> int:
-        """Processes that read images."""
-
+    @abstractmethod
     def seed(self, *what: str | int) -> int:
-        """A seed for this purpose."""
+        """A seed for this purpose, derived from the seed of the run."""
 
-    def loader(self, *, order: Order | None = None, purpose: str = "data") -> Loader:
-        """Augmented batches of the training images."""
+    def loader(
+        self, images: ImageSet | None = None, *, order: Order | None = None, purpose: str = "data",
+        batch_size: int | None = None,
+    ) -> Loader:  # fmt: skip
+        """Augmented batches of the training images, or of others; in a new order every epoch unless one is given."""
+        return Loader(
+            self.train if images is None else images, batch_size=batch_size or self.config.recipe.batch_size,
+            seed=self.seed(purpose), order=order, workers=self.workers, device=self.device,
+        )  # fmt: skip
+
+
+class SeenClasses:
+    """The classes of a network: what follows from the sizes of the steps so far and the last training images.
+
+    A long tail has one step.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Classes of each step up to this one, in the order of the logits' columns.
+    train : ImageSet
+        The training images: long-tailed, or new images and memory.
+    """
+
+    sizes: tuple[int, ...]
+    train: ImageSet
+
+    @property
+    def n_new(self) -> int:
+        """Classes of the last step."""
+        return self.sizes[-1]
+
+    @property
+    def n_old(self) -> int:
+        """Classes of the steps before; 0 for a long tail."""
+        return sum(self.sizes[:-1])
+
+    @property
+    def n_seen(self) -> int:
+        """All classes so far: the columns of the logits."""
+        return sum(self.sizes)
+
+    @property
+    def groups(self) -> list[slice]:
+        """The classes of each step so far, as columns."""
+        ends = np.cumsum(self.sizes).tolist()
+        return [slice(end - size, end) for end, size in zip(ends, self.sizes, strict=True)]
+
+    @cached_property
+    def counts(self) -> Ints:
+        """Training images of each class, exemplars included."""
+        return np.bincount(self.train.labels, minlength=self.n_seen)
+
+    @cached_property
+    def is_new(self) -> Bools:
+        """Which of the training images are of new classes."""
+        return np.asarray(self.train.labels >= self.n_old)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -129,12 +190,6 @@ class Trained(SeenClasses):
     def train_logits(self) -> Floats32:
         """Of the network as trained, for the same images."""
         return self.scores(self.network.head, self.train_features)
-
-    @cached_property
-    def validation_features(self) -> Floats32:
-        """What the head sees of the validation images, in a data set that has them."""
-        assert self.validation is not None
-        return self.features(self.validation)
 
     def evidence(self, plan: EvidencePlan) -> Evidence:
         """Balanced evidence from the training images; the same whenever it is asked for."""

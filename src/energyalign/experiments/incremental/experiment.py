@@ -6,44 +6,36 @@ import copy
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.correctors import find_corrector
+from energyalign.experiments.correctors.base import RunSetting
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.manifest import Manifest
-from energyalign.experiments.engine.experiment import Experiment
-from energyalign.experiments.engine.for_inference import for_inference
-from energyalign.experiments.engine.measure import RunFacts
+from energyalign.experiments.engine.experiment import Experiment, RunFacts
+from energyalign.experiments.engine.outputs import for_inference
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.incremental.config import IncrementalConfig
-from energyalign.experiments.incremental.finished_step import (
+from energyalign.experiments.incremental.memory import Memory, n_held_out
+from energyalign.experiments.incremental.orders import order_hash
+from energyalign.experiments.incremental.step import (
     FinishedStep,
+    Step,
+    StepRecord,
+    finish_step,
     is_finished,
     load_step,
     refuse_gap,
     save_step,
 )
-from energyalign.experiments.incremental.finishing import finish_step
-from energyalign.experiments.incremental.memory import Memory, n_held_out
-from energyalign.experiments.incremental.orders import order_hash
-from energyalign.experiments.incremental.record import StepRecord
-from energyalign.experiments.incremental.step import Step
-from energyalign.experiments.incremental.step_images import images_of_step
-from energyalign.experiments.incremental.stream import ClassStream, load_stream
+from energyalign.experiments.incremental.stream import ClassStream, images_of_step, load_stream
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.nets.registry import check_network
 from energyalign.experiments.train.loop import other_number
 from energyalign.experiments.train.run_directory import RunDirectory
-
-
-class IncrementalCell(NamedTuple):
-    """What correctors may know before anything is trained."""
-
-    config: IncrementalConfig
-    train: ImageSet
 
 
 class IncrementalExperiment(Experiment[IncrementalConfig]):
@@ -68,9 +60,9 @@ class IncrementalExperiment(Experiment[IncrementalConfig]):
         self.stream = load_stream(config, data_root) if stream is None else stream
 
     @property
-    def cell(self) -> IncrementalCell:
-        """What correctors may know before anything is trained."""
-        return IncrementalCell(self.config, self.stream.train)
+    def train(self) -> ImageSet:
+        """Those of all steps."""
+        return self.stream.train
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -89,7 +81,7 @@ class IncrementalExperiment(Experiment[IncrementalConfig]):
         n_held_out(self.config.memory, n_classes, self.config.held_out)
         self.config.learner.check(self.config)
         check_network(self.config.backbone, self.config.head)
-        find_corrector(self.config.fed_back).check(self.cell)
+        find_corrector(self.config.fed_back).check(RunSetting(self.config, self.train))
 
     def begin(self, run: RunDirectory) -> None:
         """Say what is run, and keep the manifest."""

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from energyalign.experiments.engine.method import Method
-from energyalign.experiments.engine.registry import look_up
-from energyalign.experiments.incremental.config import IncrementalConfig
-from energyalign.experiments.incremental.learners import LEARNERS, find_learner
-from energyalign.experiments.incremental.memory_plan import MemoryPlan
-from energyalign.experiments.incremental.presets import IncrementalPreset
+from energyalign.experiments.engine.config import Method, look_up
+from energyalign.experiments.incremental.learners import LEARNERS
 
 METHODS: dict[str, Method] = {
     "fine-tuning": Method("fine-tune", "raw", "trains on, with exemplars and nothing else against forgetting", "",
@@ -34,36 +28,6 @@ METHODS: dict[str, Method] = {
     "ea-linear": Method("distill", "ea", "the same with a linear head", "Zhao et al. 2021", "linear", "random"),
     "joint": Method("joint", "raw", "all images of all classes, the upper bound", "", memory="all"),
 }  # fmt: skip
-
-
-def config_of(
-    method: Method, preset: IncrementalPreset, *, seed: int, memory: MemoryPlan | None = None,
-    fed_back: str | None = None, **others: Any,
-) -> IncrementalConfig:  # fmt: skip
-    """The training of a row in a cell.
-
-    Parameters
-    ----------
-    memory : MemoryPlan, optional
-        Instead of that of the row and the cell.
-    fed_back : str, optional
-        The corrector to feed back instead of that of the row, if it feeds back.
-    **others
-        See `IncrementalConfig.from_preset`.
-    """
-    return IncrementalConfig.from_preset(
-        preset.with_head(method.head), find_learner(method.learner), seed=seed,
-        memory=memory or MemoryPlan.parse(method.memory, preset.memory_for(0, 1)),
-        corrector=method.corrector, fed_back=fed_back, **others,
-    )  # fmt: skip
-
-
-def row_of(learner: str) -> Method:
-    """The first row of a learner; energy aligning for that of the paper, and for one that is in no table."""
-    ours = METHODS["ea"]
-    if learner == ours.learner:
-        return ours
-    return next((row for row in METHODS.values() if row.learner == learner), ours._replace(learner=learner))
 
 
 def find_method(name: str) -> Method:

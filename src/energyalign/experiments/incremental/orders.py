@@ -1,7 +1,7 @@
-"""In which order the classes of a dataset arrive.
+"""Which classes of a data set come, and in which order.
 
-"The order of seed 1993" is two orders in public code, and results under one do not compare with results under the
-other. Both are written out here, so that no version of NumPy can move them.
+"The order of seed 1993" is two orders in public code, and ImageNet100 two sets of classes; results under one do not
+compare with results under the other. They are written out here, so that no version of NumPy can move them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ ORDERS: dict[str, str] = {
     "icarl": "what iCaRL's own script draws from seed 1993, as in PODNet and DER; 100 classes only",
     "seed:N": "NumPy's permutation from a seed of your choice",
 }
+SUBSETS: dict[str, str] = {
+    "all": "every class",
+    "first100": "the first 100 classes: ImageNet100 of iCaRL and BiC",
+    "first:N": "the first N classes",
+    "seed1993": "100 of 1,000 classes drawn from seed 1993: ImageNet100 of LUCIR and PyCIL",
+}
 
 # fmt: off
 SEED1993_CIFAR100: tuple[int, ...] = (
@@ -36,10 +42,61 @@ ICARL_CIFAR100: tuple[int, ...] = (
     31, 75, 38, 63, 33, 74, 27, 22, 36, 3, 16, 21, 60, 19, 70, 90, 89, 43, 5, 42, 65, 76, 40, 30, 23, 85, 2, 95, 56,
     48, 71, 64, 98, 13, 99, 7, 34, 55, 54, 26, 35, 39,
 )
+
+# ImageNet100, in the order drawn by NumPy's RandomState(1993) from the 1,000 classes sorted by their WordNet id.
+IMAGENET100_SEED1993: tuple[int, ...] = (
+    54, 7, 894, 512, 126, 337, 988, 11, 284, 493, 133, 783, 192, 979, 622, 215, 240, 548, 238, 419, 274, 108, 928,
+    856, 494, 836, 473, 650, 85, 262, 508, 590, 390, 174, 637, 288, 658, 219, 912, 142, 852, 160, 704, 289, 123,
+    323, 600, 542, 999, 634, 391, 761, 490, 842, 127, 850, 665, 990, 597, 722, 748, 14, 77, 437, 394, 859, 279, 539,
+    75, 466, 886, 312, 303, 62, 966, 413, 959, 782, 509, 400, 471, 632, 275, 730, 105, 523, 224, 186, 478, 507, 470,
+    906, 699, 989, 324, 812, 260, 911, 446, 44,
+)
 # fmt: on
 
+_FIRST = re.compile(r"first:(-?[0-9]{1,9})")
 _SEED = re.compile(r"seed:([0-9]{1,10})")
 _SEEDS = 2**32  # as many as RandomState takes
+
+
+def subset_classes(name: str, n_classes: int) -> tuple[int, ...]:
+    """The numbers of the classes that take part, in increasing order.
+
+    The order in which they arrive is another matter: the publications apply theirs (`class_order`) to the positions in
+    this tuple, because their loaders sort the chosen classes anew.
+
+    Parameters
+    ----------
+    name : str
+        One of `SUBSETS`.
+    n_classes : int
+        How many classes the dataset has.
+
+    Examples
+    --------
+    >>> subset_classes("first:3", 10)
+    (0, 1, 2)
+    >>> subset_classes("seed1993", 1000)[:3]
+    (7, 11, 14)
+    """
+    if name == "all":
+        return tuple(range(n_classes))
+    if name == "seed1993":
+        if n_classes != 1000:
+            raise EnergyAlignError(
+                f"the subset 'seed1993' is drawn from 1,000 classes, and this dataset has {n_classes}: "
+                "choose all or first:N."
+            )
+        return tuple(sorted(IMAGENET100_SEED1993))
+    first = _FIRST.fullmatch("first:100" if name == "first100" else name)
+    if first is None:
+        raise EnergyAlignError(f"unknown subset {name!r}: choose one of {', '.join(SUBSETS)}.")
+    n_first = int(first[1])
+    if not 2 <= n_first <= n_classes:
+        raise EnergyAlignError(
+            f"the subset {name!r} asks for {n_first} classes of a dataset of {n_classes}: "
+            f"choose first:N with N between 2 and {n_classes}."
+        )
+    return tuple(range(n_first))
 
 
 def class_order(name: str, n_classes: int) -> tuple[int, ...]:

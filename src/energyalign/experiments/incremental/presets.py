@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.preset import Preset
-from energyalign.experiments.engine.registry import short_name
+from energyalign.experiments.engine.config import Preset, presets_of, short_name
 from energyalign.experiments.incremental.paper import PAPER, PaperCurve
 from energyalign.experiments.train.recipe import SGD, Cosine, Recipe, Steps
 
@@ -106,16 +105,7 @@ def preset_for(dataset: str, n_steps: int | None) -> IncrementalPreset:
     if ":" in dataset:  # a user's own images
         n_steps = _OWN_IMAGES.n_steps if n_steps is None else n_steps
         return replace(_OWN_IMAGES, name=f"{short_name(dataset)}-il-{n_steps}", dataset=dataset, n_steps=n_steps)
-    if dataset in _BY_DATASET:
-        same = [PRESETS[_BY_DATASET[dataset]]]
-    else:
-        same = [preset for preset in _CELLS if preset.dataset == dataset]
-    if not same:
-        known = sorted({preset.dataset for preset in _CELLS} | set(_BY_DATASET))
-        raise EnergyAlignError(
-            f"there is no preset for {dataset!r}: choose one of {', '.join(known)}, folder:PATH, lists:PATH or "
-            f"parquet:PATH for your own images, or a preset by name: {', '.join(PRESETS)}."
-        )
+    same = presets_of(PRESETS, dataset, _BY_DATASET)
     if n_steps is None:
         return same[0]
     nearest = min(same, key=lambda preset: abs(preset.n_steps - n_steps))

@@ -1,32 +1,47 @@
-"""What a learner sees of a step: its images, how many classes are new, and the means to train on them."""
+"""A step: what its learner sees, what is kept at its end, and the files with which the next step can begin."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+import numpy.typing as npt
+import torch
 from lightning_fabric import Fabric
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from scipy.special import logsumexp
 
-from energyalign.core.arrays import Ints
+from energyalign.core._io.atomic import atomic_write, remove_folder
+from energyalign.core.arrays import Floats, Ints
+from energyalign.core.errors import EnergyAlignError, reason_of
 from energyalign.experiments.data.images import ImageSet
-from energyalign.experiments.data.loader import Loader
-from energyalign.experiments.data.order import Order
-from energyalign.experiments.engine.seen_classes import SeenClasses
+from energyalign.experiments.engine.outputs import for_inference, outputs, scores
+from energyalign.experiments.engine.stored import step_folder
+from energyalign.experiments.engine.trained import Ground, SeenClasses
+from energyalign.experiments.incremental.memory import Memory, herded_lists, random_lists
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.train.loop import EpochBatches, Loss, Training
 from energyalign.experiments.train.randomness import derived_seed, seed_torch
 from energyalign.experiments.train.recipe import Recipe, describe
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import RunDirectory, open_run
+from energyalign.experiments.train.tensor_file import load_arrays, refuse_long_header, save_arrays
 
 if TYPE_CHECKING:
     from energyalign.experiments.incremental.config import IncrementalConfig
 
+NETWORK, RECORD, STATE = "network.safetensors", "record.safetensors", "state.json"
+_ROWS = 4096
+
 
 @dataclass(frozen=True, eq=False)
-class Step(SeenClasses):
+class Step(SeenClasses, Ground):
     """All that learners and correctors may look at in a step: its new images and the memory, nothing else.
 
     Attributes
@@ -65,14 +80,14 @@ class Step(SeenClasses):
         return self.config.recipe_of(self.number)
 
     @property
-    def in_channels(self) -> int:
-        """Of the images."""
-        return int(self.train.read(0).shape[0])
+    def device(self) -> torch.device:
+        """That of the fabric."""
+        return self.fabric.device
 
     @property
     def folder(self) -> Path:
         """Where the files of this step go."""
-        return step_folder(self.run, self.number)
+        return step_folder(self.run.path, self.number)
 
     def seed(self, *what: str | int) -> int:
         """A seed for this purpose, derived from the seed of the run and the number of the step."""
@@ -82,19 +97,9 @@ class Step(SeenClasses):
         """Seed torch's global generator for this purpose, as new weights are drawn from it."""
         seed_torch(self.config.seed, "step", self.number, *what)
 
-    def loader(
-        self, images: ImageSet | None = None, *, order: Order | None = None, purpose: str = "data",
-        batch_size: int | None = None,
-    ) -> Loader:  # fmt: skip
-        """Augmented batches of the training images, or of others; in a new order every epoch unless one is given."""
-        return Loader(
-            self.train if images is None else images, batch_size=batch_size or self.config.recipe.batch_size,
-            seed=self.seed(purpose), order=order, workers=self.workers, device=self.fabric.device,
-        )  # fmt: skip
-
     def train_network(
         self, network: Network, loss: Loss, *, stage: str = "training", recipe: Recipe | None = None,
-        batches: EpochBatches | None = None, parameters: Iterable[Any] | None = None,
+        batches: EpochBatches | None = None,
     ) -> None:  # fmt: skip
         """Train in place, in a folder of its own below that of the step; interrupted, it goes on where it was.
 
@@ -105,7 +110,7 @@ class Step(SeenClasses):
         name = f"step {self.number} of {self.config.n_steps}" + ("" if stage == "training" else f" {stage}")
         with open_run(self.folder / stage, config, self.fabric) as run:
             training = Training(
-                self.fabric, network, parameters=parameters, batches=batches or self.loader(purpose=stage), loss=loss,
+                self.fabric, network, batches=batches or self.loader(purpose=stage), loss=loss,
                 recipe=recipe, run=run, seed=self.seed(stage), reporter=self.reporter.stage(name),
                 compile=self.config.compile,
             )  # fmt: skip
@@ -113,6 +118,163 @@ class Step(SeenClasses):
         network.float().eval()
 
 
-def step_folder(run: RunDirectory, number: int) -> Path:
-    """Where the files of a step go."""
-    return run.path / f"step-{number:02d}"
+@dataclass(frozen=True, eq=False)
+class StepRecord:
+    """What correctors of later steps need of the classes that were new in a step, under the network at its end.
+
+    Attributes
+    ----------
+    weight : array of shape (n_new, n_features)
+        Their rows of the head.
+    bias : array of shape (n_new,)
+        Zero if the head has none.
+    mean_score, mean_probability : arrays of shape (n_new,)
+        Logit and softmax output of a class, averaged over its training images.
+    confidence, confidence_probability : floats
+        The largest logit and the largest softmax output of an image, averaged over all images of these classes.
+    """
+
+    weight: Floats
+    bias: Floats
+    mean_score: Floats
+    mean_probability: Floats
+    confidence: float
+    confidence_probability: float
+
+    @classmethod
+    def of(cls, network: Network, logits: npt.NDArray[np.float32], labels: Ints, n_old: int) -> Self:
+        """From the logits of the training images of the new classes."""
+        head = network.head
+        n_new = head.out_features - n_old
+        bias = torch.zeros(head.out_features) if head.bias is None else head.bias.detach().cpu()
+        own, largest, total = (np.empty(len(labels)) for _ in range(3))
+        for first in range(0, len(labels), _ROWS):  # of 100,000 images and 1,000 classes doubles would be a gigabyte
+            rows = slice(first, first + _ROWS)
+            scores = logits[rows].astype(np.float64)
+            own[rows] = scores[np.arange(len(scores)), labels[rows]]
+            largest[rows], total[rows] = scores.max(axis=1), logsumexp(scores, axis=1)
+        number = np.bincount(labels - n_old, minlength=n_new)
+        return cls(
+            head.weight.detach().cpu().double().numpy()[n_old:],
+            bias.double().numpy()[n_old:],
+            np.bincount(labels - n_old, own, minlength=n_new) / number,
+            np.bincount(labels - n_old, np.exp(own - total), minlength=n_new) / number,
+            float(largest.mean()),
+            float(np.exp(largest - total).mean()),
+        )
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """For a file."""
+        return {item.name: np.atleast_1d(np.asarray(getattr(self, item.name))) for item in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """What `arrays` gave."""
+        numbers = ("confidence", "confidence_probability")
+        values: dict[str, Any] = {name: float(array[0]) if name in numbers else array for name, array in arrays.items()}
+        return cls(**values)
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedStep:
+    """What a later step needs to know of it, beside the network."""
+
+    memory: Memory
+    record: StepRecord
+    network_sha256: str
+    processes: int
+
+
+def finish_step(step: Step, network: Network, memory: Memory) -> tuple[Memory, StepRecord]:
+    """The memory with which the next step begins, and the record of this one."""
+    config, classes = step.config, range(step.n_old, step.n_seen)
+    places = np.flatnonzero(step.is_new)
+    images, indices, labels = step.train.subset(places), step.indices[places], step.train.labels[places]
+    backbone = for_inference(network).backbone
+    features = outputs(backbone, images, workers=step.workers, device=step.fabric.device)
+    logits = scores(network.head, features, device=step.fabric.device)
+    if config.memory.selection == "herding":
+        most = config.memory.quotas(step.counts)[step.n_old :]
+        lists = herded_lists(indices, labels, classes, features, most)
+    else:
+        lists = random_lists(indices, labels, classes, step.seed("memory"))
+    kept = memory.after(Memory(lists, step.new_held_out), config.memory, config.held_out)
+    return kept, StepRecord.of(network, logits, labels, step.n_old)
+
+
+def is_finished(run: RunDirectory, number: int) -> bool:
+    """Whether the step has been trained to its end. The state is written last."""
+    return (step_folder(run.path, number) / STATE).exists()
+
+
+def refuse_gap(run: RunDirectory, number: int, n_steps: int) -> None:
+    """An error if a later step is finished and this one is not: to train it again silently would hide the loss."""
+    later = [other for other in range(number + 1, n_steps + 1) if is_finished(run, other)]
+    if later and not is_finished(run, number):
+        folder = step_folder(run.path, number)
+        raise EnergyAlignError(
+            f"{folder / STATE} is gone, though step {later[0]} was trained after it: put it back, or {_remedy(folder)}"
+        )
+
+
+def save_step(
+    run: RunDirectory, number: int, network: Network, memory: Memory, record: StepRecord, *, processes: int = 1
+) -> FinishedStep:
+    """Write the files and drop the trainings that led there; `processes` is how many shared them."""
+    weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    content = save(weights)
+    finished = FinishedStep(memory, record, hashlib.sha256(content).hexdigest(), processes)
+    if run.writes:
+        folder = step_folder(run.path, number)
+        with atomic_write(folder / NETWORK, "wb") as stream:
+            stream.write(content)
+        save_arrays(folder / RECORD, record.arrays())
+        hashes = {NETWORK: finished.network_sha256, RECORD: _sha256(folder / RECORD)}
+        state = {"memory": memory.to_json(), "sha256": hashes, "processes": processes}
+        RunDirectory(folder).write_json(STATE, state | {"checksum": _checksum(state, run)})
+        _drop_stages(folder)
+    return finished
+
+
+def load_step(run: RunDirectory, number: int, network: Network) -> FinishedStep:
+    """Read what `save_step` wrote; the weights go into the network."""
+    folder = step_folder(run.path, number)
+    state = RunDirectory(folder).read_json(STATE) or {}
+    if state.pop("checksum", None) != _checksum(state, run):
+        raise EnergyAlignError(f"{folder / STATE} is damaged, or of a run with other settings: {_remedy(folder)}")
+    try:
+        damaged = [name for name in (NETWORK, RECORD) if _sha256(folder / name) != state["sha256"][name]]
+        if damaged:
+            raise EnergyAlignError(f"{folder / damaged[0]} is damaged")
+        refuse_long_header(folder / NETWORK)
+        network.load_state_dict(load((folder / NETWORK).read_bytes()))
+        memory = Memory.from_json(state["memory"])
+        record = StepRecord.from_arrays(load_arrays(folder / RECORD))
+        processes = int(state["processes"])
+    except (OSError, SafetensorError, RuntimeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise EnergyAlignError(
+            f"the step in {folder} cannot be read ({reason_of(error)}): {_remedy(folder)}"
+        ) from error
+    network.eval()
+    if run.writes:
+        _drop_stages(folder)  # a process may have been killed right before it did
+    return FinishedStep(memory, record, state["sha256"][NETWORK], processes)
+
+
+def _drop_stages(folder: Path) -> None:
+    """The run directories of the trainings of a finished step, with their checkpoints: nobody will need them."""
+    for config in folder.glob("*/config.json"):
+        remove_folder(config.parent)
+
+
+def _checksum(state: dict[str, Any], run: RunDirectory) -> str:
+    """Of which exemplars there are and which files, and of the settings of the run."""
+    return hashlib.sha256((json.dumps(state, sort_keys=True) + run.config_sha256).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _remedy(folder: Path) -> str:
+    return f"remove {folder} and all later steps beside it, and the run will train them again."

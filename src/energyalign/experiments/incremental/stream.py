@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from energyalign.experiments.data.cut import cut_long_tail
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.data.sources import open_source
-from energyalign.experiments.engine.readable import refuse_unreadable
-from energyalign.experiments.incremental.orders import class_order
-from energyalign.experiments.incremental.subsets import subset_classes
+from energyalign.experiments.engine.experiment import refuse_unreadable
+from energyalign.experiments.incremental.memory import Memory, n_held_out, random_lists
+from energyalign.experiments.incremental.orders import class_order, subset_classes
+from energyalign.experiments.train.randomness import derived_seed
 
 if TYPE_CHECKING:
     from energyalign.experiments.incremental.config import IncrementalConfig
@@ -99,8 +100,7 @@ def make_stream(train: ImageSet, test: ImageSet, *, subset: str, order: str, n_s
     train, test : ImageSet
         Of all classes of the data set.
     subset, order : str
-        See `subsets.py` and `orders.py`. The order is one of the classes of
-        the subset, which are numbered anew.
+        See `orders.py`. The order is one of the classes of the subset, which are numbered anew.
     n_steps : int
     """
     classes = np.array(subset_classes(subset, train.n_classes))
@@ -122,6 +122,50 @@ def load_stream(config: IncrementalConfig, data_root: str | Path | None = None) 
     source = open_source(config.dataset, data_root)
     train, test = source.load("train"), source.load("test")
     return make_stream(train, test, subset=config.subset, order=config.order, n_steps=config.n_steps)
+
+
+class StepImages(NamedTuple):
+    """Which training images of the stream a step may look at, by index.
+
+    Attributes
+    ----------
+    indices : array
+        To train on: new images, then exemplars.
+    new_held_out : tuple of arrays
+        Of each new class; empty arrays if nothing is held out.
+    """
+
+    indices: Ints
+    new_held_out: tuple[Ints, ...]
+
+    def all_held_out(self, memory: Memory) -> Ints:
+        """Of old and new classes, as many of each."""
+        return np.concatenate([memory.held_out_indices, *self.new_held_out])
+
+
+def images_of_step(stream: ClassStream, number: int, memory: Memory, config: IncrementalConfig) -> StepImages:
+    """What a step may look at, given what the memory has kept of the classes before."""
+    new = stream.new_indices(number)
+    classes = range(stream.n_seen(number - 1), stream.n_seen(number))
+    # As many as of each old class. The first step has none, but its classes will be the old ones of the second.
+    n_old = classes.start or classes.stop
+    n_held = n_held_out(config.memory, n_old, config.held_out)
+    labels = stream.train.labels[new]
+    seed = derived_seed(config.seed, "step", number, "held out")
+    held_out = tuple(of_class[:n_held] for of_class in random_lists(new, labels, classes, seed))
+    _refuse_small(stream, classes, labels, n_held)
+    kept = new[~np.isin(new, np.concatenate(held_out))]
+    return StepImages(np.concatenate([kept, memory.indices]), held_out)
+
+
+def _refuse_small(stream: ClassStream, classes: range, labels: Ints, n_held: int) -> None:
+    counts = np.bincount(labels, minlength=classes.stop)[classes.start :]
+    if counts.min() <= n_held:
+        name = stream.train.class_names[classes.start + int(counts.argmin())]
+        raise EnergyAlignError(
+            f"class {name} has {counts.min()} training images, of which {n_held} are to be held out: add images of it, "
+            "or choose a smaller memory."
+        )
 
 
 def _arranged(images: _Images, arrival: Ints) -> _Images:

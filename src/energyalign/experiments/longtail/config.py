@@ -1,17 +1,25 @@
-"""What fixes a long-tailed training run."""
+"""Long-tailed runs: what fixes a training, and what a user asks for."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from energyalign.core._io.strict_json import read_json_file
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.correctors import STANDARD
 from energyalign.experiments.engine.config import RunConfig
-from energyalign.experiments.longtail.learners import LEARNERS, CrossEntropy
-from energyalign.experiments.longtail.presets import LongTailPreset
-from energyalign.experiments.nets.registry import DEFAULT_SCALE
+from energyalign.experiments.engine.request import Planned, RunRequest
+from energyalign.experiments.longtail.learners import LEARNERS, CrossEntropy, find_learner
+from energyalign.experiments.longtail.methods import METHODS, find_method
+from energyalign.experiments.longtail.presets import LongTailPreset, preset_for
+
+if TYPE_CHECKING:
+    from energyalign.experiments.longtail.experiment import LongTailData, LongTailExperiment
+    from energyalign.experiments.train.run_directory import RunDirectory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,24 +49,121 @@ class LongTailConfig(RunConfig):
     @classmethod
     def from_preset(
         cls, preset: LongTailPreset, learner: CrossEntropy | None = None, *, seed: int,
-        profile: str | Mapping[str, int] = "exponential", split_seed: int = 0, scale: float = DEFAULT_SCALE,
-        learned_scale: bool = False, precision: str = "32-true", compile: bool = False,
+        profile: str | Mapping[str, int] = "exponential", split_seed: int = 0, **options: Any,
     ) -> LongTailConfig:  # fmt: skip
-        """The cell with this seed, as the learner changes it; plain cross-entropy unless another one is given."""
+        """The cell with this seed, as the learner changes it; plain cross-entropy unless another one is given.
+
+        `options` are further fields, such as `scale` or `precision`.
+        """
         learner = learner or CrossEntropy()
         if preset.imbalance is None:
             if profile != "exponential" and isinstance(profile, str):
                 raise EnergyAlignError(f"{preset.name} is taken as it comes: a profile needs an imbalance too.")
             profile = "natural" if isinstance(profile, str) else profile
-        return cls(
-            name=preset.name, learner=learner, dataset=preset.dataset, profile=profile, imbalance=preset.imbalance,
-            split_seed=split_seed, backbone=learner.backbone(preset.backbone), head=learner.head or preset.head,
-            scale=learner.scale or scale,
-            learned_scale=learned_scale and learner.scale is None, recipe=learner.recipe(preset), seed=seed,
-            precision=precision, compile=compile,
-        )  # fmt: skip
+        if learner.scale is not None:
+            options |= {"scale": learner.scale, "learned_scale": False}
+        return cls.of_cell(
+            preset, learner, profile=profile, imbalance=preset.imbalance, split_seed=split_seed, seed=seed, **options
+        )
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> LongTailConfig:
         """What `to_json` wrote."""
-        return cls.restore(value, {type(learner) for learner in LEARNERS.values()})
+        return cls.restore(value, LEARNERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongTailRequest(RunRequest):
+    """Long-tailed runs.
+
+    Attributes
+    ----------
+    imbalance : float or None
+        Largest class over smallest.
+    profile : str or None
+        How counts fall, or a JSON file from class names to counts.
+    clusters : tuple of int
+        Also energy aligning with so many Jenks clusters.
+    """
+
+    command: ClassVar[str] = "longtail"
+    config_class: ClassVar[type[LongTailConfig]] = LongTailConfig
+    training_options: ClassVar[tuple[str, ...]] = (*RunRequest.training_options, "profile", "split_seed")
+    config_options: ClassVar[tuple[str, ...]] = (*RunRequest.config_options, "split_seed")
+    refused_with_source: ClassVar[tuple[str, ...]] = ("imbalance",)
+
+    imbalance: float | None = None
+    profile: str | None = None
+    split_seed: int | None = None
+    clusters: tuple[int, ...] = ()
+
+    @cached_property
+    def preset(self) -> LongTailPreset:
+        """The cell, changed as the options say."""
+        return self.change(preset_for(self.dataset, self.imbalance))
+
+    def load_for(self, config: LongTailConfig) -> LongTailData:
+        """Read the source and cut it."""
+        from energyalign.experiments.longtail.experiment import load_data
+
+        return load_data(config, self.data_root)
+
+    def experiment(self, config: LongTailConfig, data: LongTailData, **others: Any) -> LongTailExperiment:
+        """The experiment of one config."""
+        from energyalign.experiments.longtail.experiment import LongTailExperiment
+
+        return LongTailExperiment(config, data=data, **others)
+
+    def plan(self, data: Any = None) -> list[Planned]:  # noqa: ARG002 - nothing depends on the size of the data
+        """A training for each learner and head."""
+        given = self.given(*self.config_options)
+        if self.profile is not None:
+            given["profile"] = _read_profile(self.profile)
+        planned = []
+        for (learner, head), correctors in self._groups(self.preset.head, CrossEntropy()).items():
+            config = LongTailConfig.from_preset(self.preset.with_head(head), learner, seed=self.seed[0], **given)
+            own = learner.head is not None or head == self.preset.head
+            planned.append(Planned(config, correctors, learner.name if own else f"{learner.name}-{head}"))
+        return planned
+
+    def is_finished(self, run: RunDirectory, config: LongTailConfig) -> bool:
+        """Whether there is a checkpoint of the last epoch."""
+        from energyalign.experiments.train.checkpoint import newest_checkpoint
+
+        checkpoint, _ = newest_checkpoint(run.checkpoints, run.config_sha256)
+        return checkpoint is not None and checkpoint.position.epoch > config.recipe.epochs
+
+    def behind(self, run: RunDirectory, config: LongTailConfig) -> Sequence[str]:
+        """Those of methods of the same learner, and those asked for by name."""
+        groups = self._groups(config.head, config.learner)
+        for learner, _ in groups:
+            if learner != config.learner:
+                raise EnergyAlignError(
+                    f"{run.path} was trained by {config.learner.name}; {learner.name} needs a training of its own: "
+                    "leave out --from, or that method."
+                )
+        return [corrector for correctors in groups.values() for corrector in correctors]
+
+    def _groups(self, cell_head: str, default: CrossEntropy) -> dict[tuple[CrossEntropy, str], tuple[str, ...]]:
+        """The correctors of each learner and head; `default` is the learner of a request without methods."""
+        extra = [*self.corrector, *(f"ea-M{m}" for m in self.clusters)]
+        groups: dict[tuple[CrossEntropy, str], list[str]] = {}
+        for method in map(find_method, METHODS if "all" in self.method else self.method):
+            head = self.head or method.head or cell_head
+            groups.setdefault((find_learner(method.learner), head), []).append(method.corrector)
+        if not groups:
+            groups[default, self.head or cell_head] = [] if self.corrector else list(STANDARD)
+        return {key: tuple(dict.fromkeys([*correctors, *extra])) for key, correctors in groups.items()}
+
+
+def _read_profile(name: str) -> str | Mapping[str, int]:
+    """The profile of that name, or the counts of a JSON file."""
+    if not name.endswith(".json"):
+        return name
+    try:
+        counts = read_json_file(name)
+    except (OSError, ValueError) as error:
+        raise EnergyAlignError(f"cannot read the counts of {name}: {error}.") from error
+    if not isinstance(counts, dict):
+        raise EnergyAlignError(f"{name} must hold a JSON object from class names to numbers of training images.")
+    return counts

@@ -3,26 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
+from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.data.cut import cut_long_tail
+from energyalign.experiments.data.file_images import FileImages
 from energyalign.experiments.data.images import ImageSet
-from energyalign.experiments.engine.experiment import Experiment
-from energyalign.experiments.engine.measure import RunFacts
-from energyalign.experiments.engine.readable import refuse_unreadable
-from energyalign.experiments.engine.trained import Trained
+from energyalign.experiments.data.manifest import Manifest
+from energyalign.experiments.data.sources import open_source
+from energyalign.experiments.engine.experiment import Experiment, RunFacts, refuse_unreadable
+from energyalign.experiments.engine.trained import Ground, Trained
 from energyalign.experiments.longtail.config import LongTailConfig
-from energyalign.experiments.longtail.data import LongTailData, load_data
-from energyalign.experiments.longtail.setting import Setting
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.train.checkpoint import weights_sha256
 from energyalign.experiments.train.loop import Training
-from energyalign.experiments.train.randomness import seed_torch
+from energyalign.experiments.train.randomness import derived_seed, seed_torch
 from energyalign.experiments.train.run_directory import RunDirectory
+
+
+class LongTailData(NamedTuple):
+    """What a run trains and tests on, and the record of it.
+
+    Attributes
+    ----------
+    validation : ImageSet or None
+        For correctors that choose a hyper-parameter; None if there are none.
+    """
+
+    train: ImageSet
+    test: ImageSet
+    manifest: Manifest
+    validation: ImageSet | None = None
+
+    @property
+    def counts(self) -> Ints:
+        """Training images per class."""
+        return np.asarray(self.manifest.counts)
+
+
+def load_data(config: LongTailConfig, data_root: str | Path | None = None) -> LongTailData:
+    """Read the source and cut it as the config says."""
+    source = open_source(config.dataset, data_root)
+    train, test = source.load("train"), source.load("test")
+    manifest = cut_long_tail(
+        train, dataset=config.dataset, profile=config.profile,
+        imbalance=1.0 if config.imbalance is None else config.imbalance,
+        seed=config.split_seed, test=test,
+    )  # fmt: skip
+    has_validation = "val" in source.splits and all(path.exists() for path in source.files("val"))
+    validation = source.load("val") if has_validation else None
+    return LongTailData(manifest.select(train), test, manifest, validation)
+
+
+@dataclass(frozen=True, eq=False)
+class Setting(Ground):
+    """What a learner sees of a run: all that losses, samplers and networks may depend on.
+
+    Attributes
+    ----------
+    counts : torch.Tensor
+        Training images per class, float32, on the device.
+    workers : int
+        Processes that read images.
+    """
+
+    config: LongTailConfig
+    train: ImageSet
+    counts: torch.Tensor
+    workers: int
+    device: torch.device
+
+    @property
+    def n_epochs(self) -> int:
+        """Of the training."""
+        return self.config.recipe.epochs
+
+    @property
+    def has_photographs(self) -> bool:
+        """Whether the images are files of any size, as those of ImageNet-LT and iNaturalist are."""
+        return isinstance(self.train, FileImages)
+
+    def seed(self, *what: str | int) -> int:
+        """A seed for this purpose, derived from the seed of the run."""
+        return derived_seed(self.config.seed, *what)
 
 
 class LongTailExperiment(Experiment[LongTailConfig]):
@@ -46,11 +116,16 @@ class LongTailExperiment(Experiment[LongTailConfig]):
         super().__init__(config, **others)
         self.data = load_data(config, data_root) if data is None else data
 
+    @property
+    def train(self) -> ImageSet:
+        """Long-tailed."""
+        return self.data.train
+
     @cached_property
-    def cell(self) -> Setting:
-        """What learners and correctors see of the run."""
+    def setting(self) -> Setting:
+        """What learners see of the run."""
         counts = torch.tensor(self.data.counts, dtype=torch.float32, device=self.fabric.device)
-        return Setting(self.config, self.data.train, counts, self.workers, self.fabric.device)
+        return Setting(self.config, self.train, counts, self.workers, self.fabric.device)
 
     @property
     def facts(self) -> RunFacts:
@@ -59,7 +134,7 @@ class LongTailExperiment(Experiment[LongTailConfig]):
 
     def check_protocol(self) -> None:
         """The network can be made."""
-        self.config.learner.network(self.cell)
+        self.config.learner.network(self.setting)
 
     def begin(self, run: RunDirectory) -> None:
         """Say what is run, and keep the manifest."""
@@ -76,10 +151,10 @@ class LongTailExperiment(Experiment[LongTailConfig]):
     def steps(self, run: RunDirectory) -> Iterator[Trained]:
         """The one step: all classes at once."""
         seed_torch(self.config.seed, "network")
-        network = self.config.learner.network(self.cell)
+        network = self.config.learner.network(self.setting)
         self._train(network, run)
         yield Trained(
-            network=network, ground=self.cell, evidence_seed=self.config.seed, run=run, fabric=self.fabric,
+            network=network, ground=self.setting, evidence_seed=self.config.seed, run=run, fabric=self.fabric,
             reporter=self.reporter, network_sha256=weights_sha256(network), sizes=(self.data.train.n_classes,),
             validation=self.data.validation,
         )  # fmt: skip
@@ -96,8 +171,8 @@ class LongTailExperiment(Experiment[LongTailConfig]):
             )
         learner = self.config.learner
         training = Training(
-            self.fabric, network, parameters=learner.parameters(network), batches=learner.batches(self.cell),
-            loss=learner.loss(self.cell), recipe=self.config.recipe, run=run, seed=self.config.seed,
+            self.fabric, network, parameters=learner.parameters(network), batches=learner.batches(self.setting),
+            loss=learner.loss(self.setting), recipe=self.config.recipe, run=run, seed=self.config.seed,
             reporter=self.reporter, compile=self.config.compile,
         )  # fmt: skip
         training.finish()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from energyalign.experiments.engine.method import Method
-from energyalign.experiments.engine.registry import look_up
+from energyalign.experiments.engine.config import Method, look_up
 from energyalign.experiments.longtail.learners import LEARNERS
 
 METHODS: dict[str, Method] = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.preset import Preset
-from energyalign.experiments.engine.registry import short_name
+from energyalign.experiments.engine.config import Preset, presets_of, short_name
 from energyalign.experiments.longtail.paper import PAPER, PaperNumbers
 from energyalign.experiments.train.recipe import SGD, Cosine, Recipe, Steps, WarmUp
 
@@ -83,12 +82,7 @@ def preset_for(dataset: str, imbalance: float | None) -> LongTailPreset:
         return PRESETS[dataset]
     if ":" in dataset:  # a user's own images
         return replace(_OWN_IMAGES, name=short_name(dataset), dataset=dataset, imbalance=imbalance)
-    same = [preset for preset in _CELLS if preset.dataset == dataset]
-    if not same:
-        raise EnergyAlignError(
-            f"there is no preset for {dataset!r}: choose one of {', '.join(sorted({p.dataset for p in _CELLS}))}, "
-            f"folder:PATH, lists:PATH or parquet:PATH for your own images, or a preset by name: {', '.join(PRESETS)}."
-        )
+    same = presets_of(PRESETS, dataset)
     exact = [preset for preset in same if imbalance is None or preset.imbalance == imbalance]
     if exact:
         return exact[0]

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.config import RunConfig
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan, RunConfig
 from energyalign.experiments.engine.request import Planned, RunRequest
-from energyalign.experiments.engine.row import read_rows
+from energyalign.experiments.engine.stored import read_rows
+from energyalign.experiments.incremental.config import IncrementalRequest
 from energyalign.experiments.incremental.methods import METHODS as INCREMENTAL_METHODS
 from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
-from energyalign.experiments.incremental.request import IncrementalRequest
+from energyalign.experiments.longtail.config import LongTailRequest
 from energyalign.experiments.longtail.methods import METHODS as LONG_TAIL_METHODS
 from energyalign.experiments.longtail.presets import PRESETS as LONG_TAIL
-from energyalign.experiments.longtail.request import LongTailRequest
 from energyalign.experiments.nets.registry import check_network
 from energyalign.experiments.train.run_directory import RunDirectory
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.registry import look_up
+from energyalign.experiments.engine.config import look_up
 from energyalign.experiments.engine.row import Row
 from energyalign.report.tables.beside import PaperLayout
 from energyalign.report.tables.incremental import INCREMENTAL

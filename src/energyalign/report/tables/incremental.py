@@ -7,10 +7,11 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from energyalign.experiments.engine.method import Method
+from energyalign.experiments.engine.config import Method
 from energyalign.experiments.engine.row import Row
+from energyalign.experiments.incremental.config import config_of
 from energyalign.experiments.incremental.learners import LEARNERS
-from energyalign.experiments.incremental.methods import METHODS, config_of, head_of
+from energyalign.experiments.incremental.methods import METHODS, head_of
 from energyalign.experiments.incremental.metrics import average, forgetting
 from energyalign.experiments.incremental.paper import PAPER, PaperCurve
 from energyalign.experiments.incremental.presets import PRESETS

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from energyalign.experiments.engine.registry import look_up
+from energyalign.experiments.engine.config import look_up
 
 PAPER, OURS, DIFFERENCE = "paper", "ours", "difference"
 MARK = "†"

@@ -14,8 +14,8 @@ from tiny_setting import TinyBatch, says
 from tiny_step import tiny_step
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.incremental.herding import herding_order
 from energyalign.experiments.incremental.learners.eeil import EEIL, balanced_places, in_turns, stages
+from energyalign.experiments.incremental.memory import herding_order
 from energyalign.experiments.incremental.step import Step
 from energyalign.experiments.nets.network import Network, make_network
 from energyalign.experiments.train.recipe import SGD, Recipe, Steps

@@ -13,9 +13,9 @@ from energyalign.experiments.data.images import MemoryImages
 from energyalign.experiments.data.loader import Pair
 from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
 from energyalign.experiments.longtail.config import LongTailConfig
+from energyalign.experiments.longtail.experiment import Setting
 from energyalign.experiments.longtail.learners.bbn import Bbn
 from energyalign.experiments.longtail.presets import PRESETS
-from energyalign.experiments.longtail.setting import Setting
 from energyalign.experiments.nets.backbones import SmallCnn
 from energyalign.experiments.nets.bbn import BbnNetwork, TwoBranches
 from energyalign.experiments.nets.registry import BACKBONES

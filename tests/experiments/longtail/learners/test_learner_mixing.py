@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from energyalign.experiments.data.file_images import DiskFiles, FileImages
 from energyalign.experiments.data.preparation import LargePreparation, Normalisation
+from energyalign.experiments.longtail.experiment import Setting
 from energyalign.experiments.longtail.learners import CrossEntropy, find_learner
-from energyalign.experiments.longtail.setting import Setting
 from energyalign.experiments.losses import mixup as mixing
 from energyalign.experiments.losses.mixup import Mixture
 

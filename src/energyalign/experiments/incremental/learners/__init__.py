@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from energyalign.experiments.engine.registry import look_up
+from energyalign.experiments.engine.config import look_up
 from energyalign.experiments.incremental.learners.bic import BiC
 from energyalign.experiments.incremental.learners.distill import Distill
 from energyalign.experiments.incremental.learners.eeil import EEIL

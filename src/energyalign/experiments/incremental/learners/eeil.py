@@ -11,7 +11,7 @@ from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.order import ORDER, Order, generator
 from energyalign.experiments.incremental.learners.fine_tuning import FineTuning
-from energyalign.experiments.incremental.selection import herded_lists
+from energyalign.experiments.incremental.memory import herded_lists
 from energyalign.experiments.train.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class EEIL(FineTuning):
         if teacher is None:
             self._train(step, network, None)
             return
-        from energyalign.experiments.engine.for_inference import for_inference
+        from energyalign.experiments.engine.outputs import for_inference
 
         first, second = stages(step.recipe)
         self._train(step, network, teacher, recipe=first)

@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from energyalign.experiments.engine.learner import Learner
+from energyalign.experiments.engine.config import Learner
 
 if TYPE_CHECKING:
     import torch

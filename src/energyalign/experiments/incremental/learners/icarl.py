@@ -11,7 +11,7 @@ from energyalign.experiments.train.recipe import SGD, Recipe, Steps
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.engine.preset import Preset
+    from energyalign.experiments.engine.config import Preset
     from energyalign.experiments.incremental.step import Step
     from energyalign.experiments.train.loop import Loss
 

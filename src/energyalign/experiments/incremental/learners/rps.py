@@ -12,13 +12,13 @@ from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.metrics import ClassScores
 from energyalign.experiments.incremental.learners.fine_tuning import FineTuning
-from energyalign.experiments.incremental.selection import random_lists
+from energyalign.experiments.incremental.memory import random_lists
 from energyalign.experiments.train.recipe import Adam, Recipe, Steps
 
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.engine.preset import Preset
+    from energyalign.experiments.engine.config import Preset
     from energyalign.experiments.incremental.step import Step
     from energyalign.experiments.nets.network import Network
     from energyalign.experiments.train.loop import Loss
@@ -163,8 +163,7 @@ class RandomPathSelection(FineTuning):
 
 def _mean_accuracy(step: Step, network: Network, places: Ints) -> float:
     """Over classes, as the test is: otherwise old ones, of which there are few images, would hardly count."""
-    from energyalign.experiments.engine.for_inference import for_inference
-    from energyalign.experiments.engine.outputs import outputs
+    from energyalign.experiments.engine.outputs import for_inference, outputs
 
     images = step.train.subset(places)
     logits = outputs(for_inference(network), images, workers=step.workers, device=step.fabric.device)

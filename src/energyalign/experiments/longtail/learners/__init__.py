@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from energyalign.experiments.engine.registry import look_up
+from energyalign.experiments.engine.config import look_up
 from energyalign.experiments.longtail.learners.bbn import Bbn
 from energyalign.experiments.longtail.learners.cb_focal import ClassBalancedFocal
 from energyalign.experiments.longtail.learners.ce_drs import DeferredResampling

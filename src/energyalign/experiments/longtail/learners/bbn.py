@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import torch
 
     from energyalign.experiments.data.loader import Pair
-    from energyalign.experiments.engine.preset import Preset
-    from energyalign.experiments.longtail.setting import Setting
+    from energyalign.experiments.engine.config import Preset
+    from energyalign.experiments.longtail.experiment import Setting
     from energyalign.experiments.nets.network import Network
     from energyalign.experiments.train.loop import EpochBatches, Loss
 

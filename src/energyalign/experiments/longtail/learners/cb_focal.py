@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from energyalign.experiments.longtail.learners.cross_entropy import CrossEntropy
-from energyalign.experiments.longtail.learners.photographs import of_photographs
 
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.engine.preset import Preset
-    from energyalign.experiments.longtail.setting import Setting
+    from energyalign.experiments.engine.config import Preset
+    from energyalign.experiments.longtail.experiment import Setting
     from energyalign.experiments.nets.network import Network
     from energyalign.experiments.train.loop import Loss
     from energyalign.experiments.train.recipe import Recipe
@@ -65,7 +64,7 @@ class ClassBalancedFocal(CrossEntropy):
         from energyalign.experiments.losses.class_balanced import class_balanced_weights
         from energyalign.experiments.losses.sigmoid_focal import sigmoid_focal_loss
 
-        large = of_photographs(setting)
+        large = setting.has_photographs
         gamma = self.photograph_gamma if large else self.gamma
         weights = class_balanced_weights(setting.counts, self.photograph_beta if large else self.beta)
 

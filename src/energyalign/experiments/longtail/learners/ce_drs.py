@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from energyalign.core.arrays import Ints
 from energyalign.experiments.data.order import class_balanced, shuffled
-from energyalign.experiments.longtail.learners.deferred import Deferred
+from energyalign.experiments.longtail.learners.ce_drw import Deferred
 
 if TYPE_CHECKING:
-    from energyalign.experiments.longtail.setting import Setting
+    from energyalign.experiments.longtail.experiment import Setting
     from energyalign.experiments.train.loop import EpochBatches
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from energyalign.experiments.engine.learner import Learner
+from energyalign.experiments.engine.config import Learner
 
 if TYPE_CHECKING:
-    from energyalign.experiments.longtail.setting import Setting
+    from energyalign.experiments.longtail.experiment import Setting
     from energyalign.experiments.nets.network import Network
     from energyalign.experiments.train.loop import EpochBatches, Loss
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from energyalign.experiments.longtail.learners.cross_entropy import CrossEntropy
 
 if TYPE_CHECKING:
-    from energyalign.experiments.longtail.setting import Setting
+    from energyalign.experiments.longtail.experiment import Setting
     from energyalign.experiments.train.loop import EpochBatches
 
 

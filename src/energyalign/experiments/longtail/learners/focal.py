@@ -10,7 +10,7 @@ from energyalign.experiments.longtail.learners.cross_entropy import CrossEntropy
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.longtail.setting import Setting
+    from energyalign.experiments.longtail.experiment import Setting
     from energyalign.experiments.train.loop import Loss
 
 

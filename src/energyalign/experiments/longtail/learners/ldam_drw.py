@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from energyalign.experiments.longtail.learners.deferred import Deferred
+from energyalign.experiments.longtail.learners.ce_drw import Deferred
 
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.longtail.setting import Setting
+    from energyalign.experiments.longtail.experiment import Setting
     from energyalign.experiments.train.loop import Loss
 
 

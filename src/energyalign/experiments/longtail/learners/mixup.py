@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from energyalign.experiments.longtail.learners.cross_entropy import CrossEntropy
-from energyalign.experiments.longtail.learners.photographs import of_photographs
 
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.longtail.setting import Setting
+    from energyalign.experiments.longtail.experiment import Setting
     from energyalign.experiments.train.loop import Loss
 
 
@@ -37,7 +36,7 @@ class Mixup(CrossEntropy):
         """Cross-entropy on mixed images, with the labels of both."""
         from energyalign.experiments.losses.mixup import draw_mixture, mixed_cross_entropy
 
-        alpha = self.photograph_alpha if of_photographs(setting) else self.alpha
+        alpha = self.photograph_alpha if setting.has_photographs else self.alpha
 
         def loss(model: torch.nn.Module, batch: Any, _epoch: int) -> torch.Tensor:
             mixture = draw_mixture(len(batch.labels), alpha, batch.labels.device)

@@ -9,7 +9,7 @@ from energyalign.experiments.longtail.learners.cross_entropy import CrossEntropy
 from energyalign.experiments.train.recipe import Recipe, Steps
 
 if TYPE_CHECKING:
-    from energyalign.experiments.engine.preset import Preset
+    from energyalign.experiments.engine.config import Preset
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from energyalign.experiments.engine.for_inference import for_inference
+from energyalign.experiments.engine.outputs import for_inference
 from energyalign.experiments.nets.heads import make_head
 from energyalign.experiments.nets.network import Network, make_network
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.incremental.subsets import IMAGENET100_SEED1993, SUBSETS, subset_classes
+from energyalign.experiments.incremental.orders import IMAGENET100_SEED1993, SUBSETS, subset_classes
 
 
 def test_the_drawn_subset_is_numpys_choice_and_its_permutation() -> None:

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from energyalign.core.arrays import Floats
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.incremental.herding import herding_order
+from energyalign.experiments.incremental.memory import herding_order
 
 # Few distinct values, so that equal and zero rows are common.
 SMALL = hnp.arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 4)), elements=st.integers(-3, 3).map(float))

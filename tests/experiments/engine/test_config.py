@@ -1,11 +1,11 @@
-"""Short names for folders, and look-ups."""
+"""Look-ups, and short names for folders."""
 
 from __future__ import annotations
 
 import pytest
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.engine.registry import look_up, short_name
+from energyalign.experiments.engine.config import look_up, short_name
 
 
 @pytest.mark.parametrize(

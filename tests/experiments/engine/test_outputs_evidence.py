@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.engine.evidence import as_evidence, drawn_outputs
-from energyalign.experiments.engine.plan import EvidencePlan
+from energyalign.experiments.engine.config import EvidencePlan
+from energyalign.experiments.engine.outputs import as_evidence, drawn_outputs
 from energyalign.experiments.longtail.config import LongTailConfig
-from energyalign.experiments.longtail.data import LongTailData, load_data
+from energyalign.experiments.longtail.experiment import LongTailData, load_data
 from energyalign.experiments.longtail.presets import PRESETS
 
 
