@@ -107,14 +107,14 @@ def add_hook(plan: dict[str, Any]) -> None:
 
 def learn_faster(factor: float) -> None:
     """Whatever recipe the options ask for."""
-    place = importlib.import_module("energyalign.cli.longtail_plan")
-    real = place.changed_recipe
+    request = importlib.import_module("energyalign.experiments.engine.request").RunRequest
+    real = request._recipe
 
     def changed(*arguments: Any) -> Any:
         recipe = real(*arguments)
         return replace(recipe, optimizer=replace(recipe.optimizer, lr=recipe.optimizer.lr * factor))
 
-    place.changed_recipe = changed  # type: ignore[attr-defined]
+    request._recipe = changed
 
 
 def turn_back(plan: dict[str, Any]) -> None:
