@@ -114,15 +114,14 @@ def print_selection(console: Console, selection: Selection) -> None:
             "→" if i == selection.chosen else "",
             candidate.estimator,
             candidate.sharing,
+            f"{candidate.strength:.2f}",
             "" if candidate.score is None else _percent(candidate.score),
-            "" if candidate.behind is None else f"{candidate.behind:.1f}",
             "" if candidate.largest_error is None else f"{candidate.largest_error:.2f}",
-            "" if candidate.slope is None else f"{candidate.slope:.2f}",
             candidate.problem or "",
         ]
         for i, candidate in enumerate(selection.candidates)
     ]
-    columns = ["", "estimator", "sharing", "cross-fitted %", "behind (SE)", "largest error", "slope", "problem"]
+    columns = ["", "estimator", "sharing", "strength", "cross-fitted %", "largest error", "problem"]
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     print_table(console, columns, rows, title="What was compared")

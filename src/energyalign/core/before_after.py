@@ -44,7 +44,8 @@ def before_and_after(evidence: Evidence, shifts: Shifts) -> BeforeAfter:
     folds = assign_folds(evidence, evidence.labels)
     scores = BeforeAfter(ClassScores(evidence.n_classes), ClassScores(evidence.n_classes))
     for fold in range(int(folds.max()) + 1):
-        values = estimator.estimate(evidence.subset(folds != fold), sharing).shifts + np.log(shifts.target_prior)
+        fitted = estimator.estimate(evidence.subset(folds != fold), sharing).shifts
+        values = shifts.strength * fitted + np.log(shifts.target_prior)
         scores.merge(scores_with(evidence.subset(folds == fold), values))
     return scores
 

@@ -45,6 +45,10 @@ EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
 _NUMBERS_PER_BLOCK = 1 << 18
 _ROWS_TO_LOOK_AT = 64
 _IMBALANCED = 2.0
+ONLY_ENERGIES = (
+    "only energies are left of this evidence, and this estimator needs the logits themselves: "
+    "use estimator='lse' or 'prior', or fit on logits that can be read again."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,10 +343,7 @@ def _sum_to_one(rows: Array) -> bool:
 
 
 def _refuse_reading() -> Iterable[Array]:
-    raise EnergyAlignError(
-        "only energies are left of this evidence, and this estimator needs the logits themselves: "
-        "use estimator='lse' or 'prior', or fit on logits that can be read again."
-    )
+    raise EnergyAlignError(ONLY_ENERGIES)
 
 
 def _fill(fill: Callable[[Iterable[Block]], Total], max_rows: int, stretch: Stretch) -> Total:

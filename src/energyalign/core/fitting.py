@@ -11,7 +11,7 @@ from energyalign.core._engine.threads import linear_algebra_in_one_thread
 from energyalign.core.checks import check_target_prior
 from energyalign.core.errors import UntrustedEstimateWarning
 from energyalign.core.evidence import Evidence
-from energyalign.core.selection.auto import options_for, select
+from energyalign.core.selection.auto import select
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.core.trust import concerns
@@ -52,13 +52,8 @@ def fit_shifts(
         If the estimate's own diagnostics do not support it. Nothing is replaced silently.
     """
     target = check_target_prior(target_prior, evidence.n_classes)
-    options = options_for(evidence, estimator, clusters, tau)
     with linear_algebra_in_one_thread():
-        if len(options) == 1:
-            [(chosen, sharing)] = options
-            result, selection = chosen.estimate(evidence, sharing), None
-        else:
-            result, selection = select(evidence, options, target)
+        result, selection = select(evidence, estimator, clusters, tau, target)
     doubts = tuple(concerns(evidence, result, selection))
     for doubt in doubts:
         warnings.warn(doubt, UntrustedEstimateWarning, stacklevel=2)
@@ -69,6 +64,7 @@ def fit_shifts(
         target_prior=target,
         estimator=result.estimator.name,
         tau=tau,
+        strength=result.strength,
         energies=evidence.free_energy.values,
         effective_samples=evidence.free_energy.effective_samples,
         counts=evidence.counts,

@@ -206,7 +206,7 @@ class BiasedModel:
         values, log_partition = np.empty(logits.shape), np.empty(len(logits))
         fill_posteriors(logits, self.biases[self.cluster_of], self.temperature, values, log_partition)
         if not np.all(np.isfinite(log_partition)):
-            _refuse(samples)
+            refuse_samples(samples)
         return Posteriors(values, log_partition, samples)
 
     def _log_pieces(self, blocks: Iterable[Block]) -> Iterator[LogPosteriors]:
@@ -222,7 +222,7 @@ class BiasedModel:
         shifted = (logits + like(self.biases[self.cluster_of], logits)[None, :]) / self.temperature
         peak = xp.max(shifted, axis=1, keepdims=True)
         if not np.all(np.isfinite(to_numpy(peak))):
-            _refuse(samples)
+            refuse_samples(samples)
         return shifted - peak, peak
 
     def _clustered(self, posterior: Array) -> Array:
@@ -246,6 +246,7 @@ def products_of(rows: Array, weights: Floats) -> Floats:
     return to_numpy(scaled.T @ scaled)  # a product with itself: half the work of another
 
 
-def _refuse(samples: Block) -> NoReturn:
+def refuse_samples(samples: Block) -> NoReturn:
+    """Say what is wrong with samples whose log-partition is not finite."""
     refuse_bad_value(samples.logits, samples.samples)
     raise EnergyAlignError("a sample has -inf for every class: a row of logits needs at least one class in play.")

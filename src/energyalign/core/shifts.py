@@ -46,6 +46,8 @@ class Shifts:
         Name of the estimator.
     tau : float
         Scale of ``prior``.
+    strength : float
+        What the estimator's shifts were multiplied by: 0 is the raw model, 1 the estimate.
     energies : array of shape (n_classes,) or None
         Negative free energies of the raw model on the evidence.
     effective_samples : array of shape (n_classes,) or None
@@ -69,6 +71,7 @@ class Shifts:
     target_prior: Floats
     estimator: str
     tau: float = 1.0
+    strength: float = 1.0
     energies: Floats | None = None
     effective_samples: Floats | None = None
     counts: Floats | None = None

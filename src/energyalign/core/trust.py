@@ -8,50 +8,30 @@ from __future__ import annotations
 import numpy as np
 
 from energyalign.core.errors import some_of
-from energyalign.core.estimators import Estimate, look_up_estimator
+from energyalign.core.estimators import Estimate
 from energyalign.core.evidence import Evidence
 from energyalign.core.selection.record import Selection
 
 # In logits: a class that sharing moves further than this has a bias that its count does not explain. Seen on a network
 # that had given up a class: its own shift was +12.6, its neighbour's 0, and their pool at 6.3 ruined both.
 MAX_STRAIN = 3.0
-_MAX_SLOPE_AGAINST = 0.5
 
 
 def concerns(evidence: Evidence, estimate: Estimate, selection: Selection | None = None) -> list[str]:
     """List every reason to doubt `estimate` and how it was chosen, worst first; empty if there is none."""
     found = [
         *estimate.estimator.doubts(estimate, evidence),
-        _against_counts(estimate, selection),
-        _strained_sharing(evidence, estimate, selection),
+        _strained_sharing(evidence, estimate),
         _unseen_classes(evidence, estimate),
         _not_logits(evidence, estimate),
-        _blind_choice(selection),
+        _no_gain(selection),
     ]
     return [concern for concern in found if concern]
 
 
-def _against_counts(estimate: Estimate, selection: Selection | None) -> str | None:
-    """Balanced training leaves a slope of 0; a clearly negative one tells of counts in another order."""
-    if selection is None or (estimate.clusters.name == "per-class" and not estimate.estimator.reads_counts):
-        return None  # not compared, or the counts had no part in it
-    slopes = [
-        candidate.slope
-        for candidate in selection.candidates
-        if candidate.sharing == "per-class" and look_up_estimator(candidate.estimator).bounded
-    ]
-    against = [slope for slope in slopes if slope is not None and slope < -_MAX_SLOPE_AGAINST]
-    if not against:
-        return None
-    return (
-        f"the energies run against the training counts (slope {against[0]:.1f} on their logarithm; theory says 1): "
-        "are the counts in the order of the classes in the logits?"
-    )
-
-
-def _strained_sharing(evidence: Evidence, estimate: Estimate, selection: Selection | None) -> str | None:
+def _strained_sharing(evidence: Evidence, estimate: Estimate) -> str | None:
     strained = np.flatnonzero(estimate.strain > MAX_STRAIN)
-    if len(strained) == 0 or selection is not None:  # what auto chose, it chose knowing the strain
+    if len(strained) == 0:
         return None
     order = strained[np.argsort(-estimate.strain[strained])]
     return (
@@ -78,10 +58,12 @@ def _not_logits(evidence: Evidence, estimate: Estimate) -> str | None:
     return estimate.estimator.applies(evidence)
 
 
-def _blind_choice(selection: Selection | None) -> str | None:
-    if selection is None or not selection.doubtful:
+def _no_gain(selection: Selection | None) -> str | None:
+    if selection is None or selection.gain is None or selection.gain_error is None:
+        return None
+    if selection.gain >= selection.gain_error:
         return None
     return (
-        f"auto had little to go by: {selection.reason} Give labelled samples that the model was not trained on "
-        "(evidence='held-out'), or choose the estimator yourself."
+        f"the evidence does not show that aligning helps: {selection.reason} Give more labelled samples, or keep the "
+        "raw model."
     )

@@ -36,6 +36,7 @@ def dump(shifts: Shifts) -> str:
         "version": VERSION,
         "estimator": shifts.estimator,
         "tau": shifts.tau,
+        "strength": shifts.strength,
         "sharing": shifts.clusters.name,
         "anchor_cluster": shifts.clusters.anchor,
         "evidence": {"kind": shifts.evidence_kind, "samples": shifts.n_samples},
@@ -98,6 +99,7 @@ def _build(data: dict[str, Any]) -> Shifts:
         ),
         estimator=str(data["estimator"]),
         tau=_number(data["tau"]),
+        strength=_number(data["strength"]),
         class_names=tuple(str(name) for name in names) if named else None,
         evidence_kind=str(data["evidence"]["kind"]),
         n_samples=_number(data["evidence"]["samples"]),
@@ -124,7 +126,8 @@ def _selection(data: dict[str, Any] | None) -> Selection | None:
     chosen = _whole(data["chosen"])
     if not 0 <= chosen < len(candidates):
         raise EnergyAlignError(f"the chosen candidate {chosen} is not one of the {len(candidates)} recorded.")
-    return Selection(candidates, chosen, str(data["reason"]), _flag(data["doubtful"]))
+    gain, error = (None if data[key] is None else _number(data[key]) for key in ("gain", "gain_error"))
+    return Selection(candidates, chosen, str(data["reason"]), gain, error)
 
 
 def _candidate(row: dict[str, Any]) -> Candidate:
@@ -139,12 +142,6 @@ def _texts(values: object) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise EnergyAlignError(f"expected a list of sentences, got {values!r}.")
     return tuple(values)
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise EnergyAlignError(f"expected true or false, got {value!r}.")
-    return value
 
 
 def _number(value: object) -> float:

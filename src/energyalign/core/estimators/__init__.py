@@ -9,12 +9,14 @@ from energyalign.core.estimators.lse import Lse
 from energyalign.core.estimators.marginal import Marginal
 from energyalign.core.estimators.none import NoCorrection
 from energyalign.core.estimators.prior import Prior
+from energyalign.core.estimators.shrunk import Shrunk
 
 __all__ = ["ESTIMATORS", "Energies", "Estimate", "Estimator", "look_up_estimator", "make_estimator"]
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "lse": Lse,
     "marginal": Marginal,
+    "shrunk": Shrunk,
     "prior": Prior,
     "none": NoCorrection,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -42,7 +42,7 @@ class Estimate:
     """Balanced shifts per class by one estimator with one sharing; the target prior is not in them yet.
 
     `strain` is how far monotone sharing moved each class from its own measured energy, where that is more than chance
-    explains; 0 elsewhere.
+    explains; 0 elsewhere. `strength` is what the estimator's shifts were multiplied by.
     """
 
     estimator: Estimator
@@ -50,6 +50,13 @@ class Estimate:
     shifts: Floats
     standard_errors: Floats
     strain: Floats
+    strength: float = 1.0
+
+    def scaled(self, strength: float) -> Self:
+        """Return the estimate with its shifts multiplied by `strength`."""
+        return replace(
+            self, shifts=strength * self.shifts, standard_errors=strength * self.standard_errors, strength=strength
+        )
 
 
 class Estimator(ABC):
@@ -70,9 +77,6 @@ class Estimator(ABC):
         Whether the energies are measured on the evidence. If not, nothing need be drawn for it.
     reads_counts : bool
         Whether the energies depend on the training counts. What reads neither is the raw model.
-    bounded : bool
-        Whether no single sample can carry a class. `auto` prefers such an estimator, and only its energies are
-        believed where they run against the training counts.
     """
 
     name: ClassVar[str]
@@ -80,7 +84,6 @@ class Estimator(ABC):
     reference: ClassVar[str] = ""
     reads_evidence: ClassVar[bool] = True
     reads_counts: ClassVar[bool] = False
-    bounded: ClassVar[bool] = False
 
     @classmethod
     def make(cls, *, tau: float) -> Self:  # noqa: ARG003
@@ -92,27 +95,17 @@ class Estimator(ABC):
         """Compute the energies of the clusters, or raise an `EnergyAlignError` with the remedy."""
 
     def applies(self, evidence: Evidence) -> str | None:  # noqa: ARG002
-        """Return None, or the reason why `auto` leaves it out for this evidence.
-
-        Who asks for the estimator by name gets its result if there is one, and the reason as a warning.
-        """
+        """Return None, or the reason why it does not suit this evidence: the user's warning."""
         return None
 
-    def sharings(self, evidence: Evidence, *, brief: bool) -> list[Sharing]:  # noqa: ARG002
-        """List what to try for ``clusters="auto"``, preferred first; `brief` if other estimators are compared too."""
+    def sharings(self, evidence: Evidence) -> list[Sharing]:
+        """List what to try for ``clusters="auto"``, preferred first."""
         # What is not measured has no noise that sharing could reduce.
         return sharings_to_try(evidence) if self.reads_evidence else [share_per_class(evidence)]
 
     def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:  # noqa: ARG002
-        """List what speaks against its result: sentences that name the classes and the remedy, worst first.
-
-        Where candidates cannot be scored fairly, `auto` takes the first estimator that has no doubts.
-        """
+        """List what speaks against its result: sentences that name the classes and the remedy, worst first."""
         return []
-
-    def smallest_effective_samples(self, evidence: Evidence) -> float | None:  # noqa: ARG002
-        """Return the effective sample size of the worst class, or None if the result does not rest on it."""
-        return None
 
     def estimate(self, evidence: Evidence, sharing: Sharing) -> Estimate:
         """Estimate the energies of the classes and turn them into shifts against the anchor."""

@@ -57,10 +57,6 @@ class Lse(Estimator):
             shift_standard_errors=np.where(members > 0, shift_errors, 0.0),
         )
 
-    def smallest_effective_samples(self, evidence: Evidence) -> float:
-        """Return that of the worst class whose energy can be estimated."""
-        return float(np.min(evidence.free_energy.effective_samples[evidence.usable], initial=np.inf))
-
     def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:  # noqa: ARG002
         """Name the classes whose energy rests on a few samples."""
         effective = evidence.free_energy.effective_samples

@@ -1,7 +1,8 @@
-"""`auto`: choose an estimator and a sharing, judged on samples that a candidate was not fitted on."""
+"""`auto`: choose a sharing and a strength by scores on samples that the shifts were not fitted on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,214 +10,168 @@ import numpy as np
 from energyalign.core._engine.thinning import thin
 from energyalign.core.arrays import Floats
 from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError
-from energyalign.core.estimators import ESTIMATORS, Estimate, Estimator, make_estimator
+from energyalign.core.estimators import Estimate, Estimator, make_estimator
 from energyalign.core.evidence import Evidence
 from energyalign.core.selection.record import Candidate, Selection
-from energyalign.core.selection.scoring import N_FOLDS, cross_fitted_scores, scores_every_class
+from energyalign.core.selection.scoring import N_FOLDS, cross_fitted, scores_every_class
 from energyalign.core.sharing import Sharing, SharingChoice, jenks_to_try, make_sharing, name_of
-from energyalign.core.trust import MAX_STRAIN
 
 MAX_NUMBERS = 20_000_000  # logits that candidates are compared on; more would say the same
-CLOSE = 2.0  # standard errors of a difference within which two scores count as equal
-# Theory says that energies follow the log counts with slope 1. A slope far from it, on training samples that the
-# model may have memorised, tells of that and not of a model without bias.
-TRUSTED_SLOPES = (0.8, 1.25)
-# Accuracy that the counts may cost on training samples. A model trained with plain cross-entropy loses next to nothing
-# there (0.03 at the most on digits-LT with four heads, docs/results.md); one that was balanced in training loses more.
-HARMFUL = 0.05
-MEMORISED = 0.7  # class-averaged accuracy of the raw model from which its training samples may be memorised
-
-Option = tuple[Estimator, Sharing]
+IN_ORDER = ("shrunk", "marginal", "lse", "prior")  # what `auto` takes: the first that applies
+STRENGTHS = np.linspace(0.0, 1.5, 16)
 
 
-def options_for(evidence: Evidence, estimator: str, clusters: SharingChoice, tau: float) -> list[Option]:
-    """List what to compare for a choice of estimator and clusters, either of which may be ``auto``.
+def select(
+    evidence: Evidence, estimator: str, clusters: SharingChoice, tau: float, target: Floats
+) -> tuple[Estimate, Selection | None]:
+    """Estimate the shifts; either choice may be ``auto``.
 
-    In order of preference: measured energies before assumed ones, bounded before unbounded, shared before
-    alone. The raw model comes last and is taken only if it is clearly better.
+    `auto` takes the first of `IN_ORDER` that applies to the evidence. With labels of samples that the model was not
+    trained on it then scales the shifts as `_with_strength` says. Between sharings of one estimator the best
+    cross-fitted score decides, or their order where scores would mislead.
     """
-    if estimator == "auto":
-        made = sorted((make_estimator(name, tau=tau) for name in ESTIMATORS), key=_rank)
-        estimators = [candidate for candidate in made if candidate.applies(evidence) is None]
+    fair = evidence.kind != "training" and scores_every_class(evidence)
+    if estimator != "auto":
+        return _with_sharing(evidence, make_estimator(estimator, tau=tau), clusters, target, fair=fair)
+    estimate, selection = _first_that_applies(evidence, clusters, target, fair=fair)
+    return _with_strength(evidence, estimate, target) if fair else (estimate, selection)
+
+
+def _first_that_applies(
+    evidence: Evidence, clusters: SharingChoice, target: Floats, *, fair: bool
+) -> tuple[Estimate, Selection]:
+    tried: list[Candidate] = []
+    for name in IN_ORDER:
+        estimator = make_estimator(name)
+        problem = estimator.applies(evidence)
+        if problem is None:
+            try:
+                estimate, selection = _with_sharing(evidence, estimator, clusters, target, fair=fair)
+            except (BadValueError, CannotGoOn):
+                raise  # nothing that the estimator is to blame for
+            except EnergyAlignError as error:
+                problem = str(error)
+            else:
+                own = [Candidate(name, name_of(estimate.clusters), largest_error=_largest_error(evidence, estimate))]
+                chosen = 0
+                if selection is not None:
+                    own, chosen = list(selection.candidates), selection.chosen
+                return estimate, Selection((*tried, *own), len(tried) + chosen, _why(evidence, estimate, fair=fair))
+        tried.append(Candidate(name, "", problem=problem))
+    raise EnergyAlignError(f"no estimator can use this evidence. The first said: {tried[0].problem}")
+
+
+def _why(evidence: Evidence, estimate: Estimate, *, fair: bool) -> str:
+    if fair:
+        why = "the labels can be scored"
+    elif evidence.labels is None:
+        why = "without labels nothing can be scored"
+    elif evidence.kind == "training":
+        why = "accuracy on training data flatters"
     else:
-        estimators = [make_estimator(estimator, tau=tau)]
-    return [
-        (candidate, sharing)
-        for candidate in estimators
-        for sharing in _sharings_for(candidate, clusters, evidence, brief=estimator == "auto")
-    ]
+        why = "some class has too few samples to be scored"
+    return f"{why}; {estimate.estimator.name} is the first estimator that applies."
 
 
-def _rank(estimator: Estimator) -> tuple[bool, bool, bool]:
-    """Sort what is preferred first; equals keep the order of the registry."""
-    return not estimator.reads_evidence, _is_raw(estimator), not estimator.bounded
+def _with_sharing(
+    evidence: Evidence, estimator: Estimator, clusters: SharingChoice, target: Floats, *, fair: bool
+) -> tuple[Estimate, Selection | None]:
+    """The estimate with the sharing that was asked for, or with the best of several."""
+    sharings = _sharings_for(estimator, clusters, evidence)
+    if len(sharings) == 1:
+        return estimator.estimate(evidence, sharings[0]), None
+    # Numbers of Jenks clusters are compared on training evidence too, as in the paper.
+    only_jenks = all(name_of(sharing).startswith("jenks") for sharing in sharings)
+    if not (fair or (only_jenks and scores_every_class(evidence))):
+        estimate = estimator.estimate(evidence, sharings[0])
+        candidate = Candidate(estimator.name, name_of(sharings[0]), largest_error=_largest_error(evidence, estimate))
+        return estimate, Selection((candidate,), 0, "the preferred way of sharing: the evidence cannot be scored.")
+    sample = _thin(evidence)
+    candidates, standing = _try_each(sample, estimator, sharings)
+    if not standing:
+        raise EnergyAlignError(f"estimator {estimator.name!r} cannot use this evidence: {candidates[0].problem}")
+    fitted = cross_fitted(sample, lambda part: _shifts_of(part, estimator, [sharings[i] for i in standing]), target)
+    scores = [fitted.score(right) for right in fitted.right_by_option()]
+    for i, score in zip(standing, scores, strict=True):
+        candidates[i] = replace(candidates[i], score=score)
+    chosen = standing[int(np.argmax(scores))]
+    reason = f"best cross-fitted accuracy, {max(scores):.4f}."
+    return estimator.estimate(evidence, sharings[chosen]), Selection(tuple(candidates), chosen, reason)
 
 
-def _is_raw(estimator: Estimator) -> bool:
-    """Whether it leaves the model as it is: it looks at nothing that could correct it."""
-    return not (estimator.reads_evidence or estimator.reads_counts)
-
-
-def _trusts_counts(estimator: Estimator) -> bool:
-    """Whether it takes the training counts for the energies and measures nothing."""
-    return estimator.reads_counts and not estimator.reads_evidence
-
-
-def _sharings_for(estimator: Estimator, clusters: SharingChoice, evidence: Evidence, *, brief: bool) -> list[Sharing]:
+def _sharings_for(estimator: Estimator, clusters: SharingChoice, evidence: Evidence) -> list[Sharing]:
     if isinstance(clusters, str) and clusters == "jenks":
         return jenks_to_try(evidence)
     if isinstance(clusters, str) and clusters == "auto":
-        return estimator.sharings(evidence, brief=brief)
+        return estimator.sharings(evidence)
     return [make_sharing(clusters, evidence)]
 
 
-def select(evidence: Evidence, options: list[Option], target: Floats) -> tuple[Estimate, Selection]:
-    """Estimate every option on the whole evidence, score it, and choose.
+def _try_each(
+    evidence: Evidence, estimator: Estimator, sharings: Sequence[Sharing]
+) -> tuple[list[Candidate], list[int]]:
+    """A candidate for each sharing, and which of them have an estimate."""
+    candidates, standing = [], []
+    for i, sharing in enumerate(sharings):
+        candidate = Candidate(estimator.name, name_of(sharing))
+        try:
+            result = estimator.estimate(evidence, sharing)
+        except (BadValueError, CannotGoOn):
+            raise  # nothing that the sharing is to blame for
+        except EnergyAlignError as error:
+            candidates.append(replace(candidate, problem=str(error)))
+            continue
+        candidates.append(replace(candidate, largest_error=_largest_error(evidence, result)))
+        standing.append(i)
+    return candidates, standing
 
-    Held-out and out-of-fold evidence chooses by cross-fitted accuracy under the target prior; options
-    that are no worse than the best by more than the noise of the comparison count as equal, and the first
-    of them in the order of `options` is taken. On training data a model is right about nearly everything,
-    which would vote for no correction: there the first option whose own diagnostics hold is taken, and the
-    scores are recorded only. The same goes for evidence without labels, or with too few of a class. Among
-    numbers of Jenks clusters alone the best score always decides, as in the paper.
+
+def _shifts_of(evidence: Evidence, estimator: Estimator, sharings: Sequence[Sharing]) -> Floats:
+    """The shifts of each sharing; zeros where a part of the evidence is too little for it."""
+    shifts = np.zeros((len(sharings), evidence.n_classes))
+    for i, sharing in enumerate(sharings):
+        try:
+            shifts[i] = estimator.estimate(evidence, sharing).shifts
+        except (BadValueError, CannotGoOn):
+            raise
+        except EnergyAlignError:
+            continue
+    return shifts
+
+
+def _with_strength(evidence: Evidence, estimate: Estimate, target: Floats) -> tuple[Estimate, Selection]:
+    """Scale the shifts halfway from where the likelihood has them, 1, to where the score is best.
+
+    The likelihood is efficient if the model is calibrated up to its biases and a temperature; the score assumes nothing
+    and is noisy. Nothing tells which is nearer to the truth, so both count the same. The best strength is averaged over
+    draws of the Bayesian bootstrap: where the evidence cannot tell, it comes to rest between raw and aligned. What
+    still scores below the raw model by more than the standard error is not taken.
     """
     sample = _thin(evidence)
-    estimates: list[Estimate | None] = []
-    candidates: list[Candidate] = []
-    for estimator, sharing in options:
-        try:
-            result = estimator.estimate(sample, sharing)
-        except (BadValueError, CannotGoOn):
-            raise  # nothing that the option is to blame for
-        except EnergyAlignError as error:
-            estimates.append(None)
-            candidates.append(Candidate(estimator.name, name_of(sharing), problem=str(error)))
-            continue
-        estimates.append(result)
-        candidates.append(_measure(evidence, result, name_of(sharing)))
-    estimators = [estimator for estimator, _ in options]
-    if all(c.problem is not None for c, e in zip(candidates, estimators, strict=True) if not _is_raw(e)):
-        # Only the raw model is left: to return it would be a silent fallback.
-        raise EnergyAlignError(f"no estimator can use this evidence. The first said: {candidates[0].problem}")
-    standing = [i for i, result in enumerate(estimates) if result is not None]
-    for i, score in zip(standing, cross_fitted_scores(sample, [options[i] for i in standing], target), strict=True):
-        candidates[i] = replace(candidates[i], score=score.accuracy, behind=score.behind, problem=score.problem)
-    only_jenks = all(candidate.sharing.startswith("jenks") for candidate in candidates)
-    unfair = _why_scores_are_unfair(sample, candidates, only_jenks)
-    if unfair:
-        choice = _choose_by_diagnostics(candidates, estimates, evidence, unfair)
-    else:
-        choice = _choose_by_score(candidates, close=0.0 if only_jenks else CLOSE)
-    estimator, sharing = options[choice.chosen]
-    final = estimates[choice.chosen] if sample is evidence else estimator.estimate(evidence, sharing)
-    assert final is not None
-    return final, choice
-
-
-def _why_scores_are_unfair(evidence: Evidence, candidates: list[Candidate], only_jenks: bool) -> str | None:
-    if evidence.labels is None:
-        return "without labels nothing can be scored"
-    if evidence.kind == "training" and not only_jenks:
-        return "accuracy on training data flatters"
-    if not scores_every_class(evidence) or all(c.score is None for c in candidates):
-        return "some class has too few samples to be scored"
-    return None
-
-
-def _choose_by_score(candidates: list[Candidate], close: float) -> Selection:
-    best = max((c.score, -i) for i, c in enumerate(candidates) if c.score is not None)
-    near = [i for i, c in enumerate(candidates) if c.behind is not None and c.behind <= close]
-    chosen = near[0]
-    winner = candidates[chosen]
-    reason = f"cross-fitted accuracy {winner.score:.4f}"
-    if winner.score != best[0]:
-        reason += f", within {close:g} standard errors of the best ({best[0]:.4f}) and preferred as the more robust"
-    return Selection(tuple(candidates), chosen, reason + ".")
-
-
-def _choose_by_diagnostics(
-    candidates: list[Candidate], estimates: list[Estimate | None], evidence: Evidence, why: str
-) -> Selection:
-    """Take the first estimator that does not doubt its result, in its preferred sharing.
-
-    Only that sharing: among many numbers of clusters one would look right by chance. A candidate stands if it has an
-    estimate from the whole evidence; that a part of it was too little to be scored does not count here.
-    """
-    standing = {i: result for i, result in enumerate(estimates) if result is not None}
-    raw = _first_score(candidates, [i for i, result in standing.items() if _is_raw(result.estimator)])
-    by_counts = _first_score(candidates, [i for i, result in standing.items() if _trusts_counts(result.estimator)])
-    # Samples that a model was trained on flatter it as it is, but not by as much as this: it was balanced in training.
-    counts_harm = raw is not None and by_counts is not None and by_counts < raw - HARMFUL
-    memorised = evidence.kind == "training" and (raw is None or raw >= MEMORISED) and not counts_harm
-    if counts_harm:
-        why += ", and the training counts would cost even that"
-    # The raw model has no diagnostics that could fail: it is not a last resort here.
-    alive = [
-        i
-        for i, result in standing.items()
-        if not (_is_raw(result.estimator) or (counts_harm and _trusts_counts(result.estimator)))
-    ]
-    # Where the counts do not explain the energies, monotone sharing gives way to the next.
-    alive = [i for i in alive if (candidates[i].strain or 0.0) <= MAX_STRAIN] or alive
-    if len({candidates[i].estimator for i in alive}) == 1:
-        return Selection(tuple(candidates), alive[0], f"{why}, so the preferred way of sharing was taken.")
-    preferred = [i for i in alive if all(candidates[i].estimator != candidates[j].estimator for j in alive if j < i)]
-    for i in preferred:
-        if _is_doubtful(candidates[i], standing[i], evidence, memorised):
-            continue
-        if _trusts_counts(standing[i].estimator):
-            # It never doubts itself. What was measured does not hold; whether the counts do, nobody can see here.
-            reason = (
-                f"{why}, and no measured energies hold; the training counts were taken, which is right for a model "
-                "trained with plain cross-entropy and harmful for one that was balanced in training."
-            )
-            return Selection(tuple(candidates), i, reason, doubtful=True)
-        reason = f"{why}, so the first estimator whose own diagnostics hold was taken."
-        return Selection(tuple(candidates), i, reason)
-    reason = f"{why}, and no estimator's diagnostics hold: treat the result with care."
-    return Selection(tuple(candidates), alive[0], reason, doubtful=True)
-
-
-def _first_score(candidates: list[Candidate], among: list[int]) -> float | None:
-    return next((score for i in among if (score := candidates[i].score) is not None), None)
-
-
-def _is_doubtful(candidate: Candidate, result: Estimate, evidence: Evidence, memorised: bool) -> bool:
-    """Whether a candidate's own diagnostics speak against it, where it cannot be scored fairly.
-
-    What measures nothing has none that could.
-    """
-    if not result.estimator.reads_evidence:
-        return False
-    if memorised and candidate.slope is not None and not TRUSTED_SLOPES[0] <= candidate.slope <= TRUSTED_SLOPES[1]:
-        return True
-    return bool(result.estimator.doubts(result, evidence))
-
-
-def _measure(evidence: Evidence, result: Estimate, sharing: str) -> Candidate:
-    errors = result.standard_errors[evidence.usable]
-    return Candidate(
-        result.estimator.name,
-        sharing,
-        largest_error=_finite(float(np.max(errors, initial=0.0))),
-        smallest_effective_samples=result.estimator.smallest_effective_samples(evidence),
-        slope=None if _is_raw(result.estimator) else _slope(evidence, result.shifts),
-        strain=float(np.max(result.strain)) if sharing == "monotone" else None,
+    sharing: Sharing = "monotone" if estimate.clusters.name == "monotone" else estimate.clusters
+    fitted = cross_fitted(sample, lambda part: _shifts_of(part, estimate.estimator, [sharing]), target)
+    strength = 0.5 * (1.0 + fitted.expected_best(fitted.right(STRENGTHS), STRENGTHS))
+    raw, full, scaled = fitted.right(np.array([0.0, 1.0, strength]))
+    gain, error = fitted.gain(scaled, raw)
+    name, shared = estimate.estimator.name, name_of(sharing)
+    largest = _largest_error(evidence, estimate)
+    candidates = (
+        Candidate("none", "per-class", 0.0, fitted.score(raw)),
+        Candidate(name, shared, 1.0, fitted.score(full), largest),
+        Candidate(name, shared, strength, fitted.score(scaled), None if largest is None else strength * largest),
     )
+    if gain < -error:
+        reason = f"aligning costs {-gain:.4f} +- {error:.4f} of cross-fitted accuracy: the raw model was kept."
+        return make_estimator("none").estimate(evidence, sharing), Selection(candidates, 0, reason, 0.0, 0.0)
+    before, after = fitted.score(raw), fitted.score(scaled)
+    reason = (
+        f"cross-fitted accuracy {before:.4f} -> {after:.4f} ({gain:+.4f} +- {error:.4f}) at strength {strength:.2f}."
+    )
+    return estimate.scaled(strength), Selection(candidates, 2, reason, gain, error)
 
 
-def _slope(evidence: Evidence, shifts: Floats) -> float | None:
-    """Least-squares slope of the estimated energies, -shift, on log counts."""
-    if evidence.counts is None:
-        return None
-    log_counts = np.log(evidence.counts[evidence.usable])
-    centred = log_counts - log_counts.mean()
-    if not np.any(centred):
-        return None
-    return float(-(centred @ shifts[evidence.usable]) / (centred @ centred))
-
-
-def _finite(value: float) -> float | None:
+def _largest_error(evidence: Evidence, result: Estimate) -> float | None:
+    value = float(np.max(result.standard_errors[evidence.usable], initial=0.0))
     return value if np.isfinite(value) else None
 
 

@@ -11,29 +11,21 @@ class Candidate:
 
     Attributes
     ----------
+    strength : float
+        What the shifts are multiplied by: 0 is the raw model, 1 the estimate.
     score : float or None
         Cross-fitted accuracy under the target prior: fitted on some samples, scored on others.
-    behind : float or None
-        How far the score is behind the best one, in standard errors of that difference.
     largest_error : float or None
         Largest standard error of a shift.
-    slope : float or None
-        Of the estimated energies on the logarithm of the training counts. Theory says 1 for a model
-        trained with cross-entropy to the end.
-    strain : float or None
-        How far monotone sharing moves a class from its own measured energy, where chance does not explain it.
     problem : str or None
         Why the candidate is out.
     """
 
     estimator: str
     sharing: str
+    strength: float = 1.0
     score: float | None = None
-    behind: float | None = None
     largest_error: float | None = None
-    smallest_effective_samples: float | None = None
-    slope: float | None = None
-    strain: float | None = None
     problem: str | None = None
 
 
@@ -41,10 +33,15 @@ class Candidate:
 class Selection:
     """The candidates, the index of the chosen one, and the reason in a sentence.
 
-    `doubtful` where nothing could be scored fairly and no estimator's own diagnostics hold either.
+    Attributes
+    ----------
+    gain, gain_error : float or None
+        Cross-fitted score of the chosen candidate less that of the raw model, and the standard error of this
+        difference; None where the evidence cannot score.
     """
 
     candidates: tuple[Candidate, ...]
     chosen: int
     reason: str
-    doubtful: bool = False
+    gain: float | None = None
+    gain_error: float | None = None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Self
 
@@ -13,61 +12,89 @@ import numpy.typing as npt
 from energyalign.core._engine.parts import Block
 from energyalign.core._engine.thinning import rank_in_class
 from energyalign.core.arrays import Bools, Floats, Ints, like, namespace, to_numpy, working_precision
-from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError
-from energyalign.core.estimators import Estimator
 from energyalign.core.evidence import Evidence
-from energyalign.core.sharing import Sharing
 
 N_FOLDS = 5
-_MAX_DISTANCE = 99.0  # a difference without any noise is this many standard errors
+N_DRAWS = 200  # of the Bayesian bootstrap
+
+Fit = Callable[[Evidence], Floats]
 
 
-@dataclass(frozen=True)
-class Score:
-    """Accuracy under the target prior, or the reason why there is none.
+def cross_fitted(evidence: Evidence, fit: Fit, target: Floats) -> CrossFitted:
+    """Call `fit` on all folds but one, in turn; it returns shifts of shape (n_options, n_classes)."""
+    assert evidence.labels is not None
+    folds = assign_folds(evidence, evidence.labels)
+    shifts = [fit(evidence.subset(folds != fold)) for fold in range(int(folds.max()) + 1)]
+    return CrossFitted(evidence, folds, shifts, target)
 
-    `behind` is the distance to the best accuracy in standard errors of that difference, sample by sample.
+
+class CrossFitted:
+    """Shifts of each fold that were fitted on the others, and how they score.
+
+    Every class counts by the target prior.
     """
 
-    accuracy: float | None = None
-    behind: float | None = None
-    problem: str | None = None
+    def __init__(self, evidence: Evidence, folds: npt.NDArray[np.int32], shifts: list[Floats], target: Floats) -> None:
+        assert evidence.labels is not None
+        self._evidence, self._folds, self._shifts = evidence, folds, shifts
+        self._log_target = np.log(target)
+        self._scored = (folds >= 0) & (evidence.occurrences > 0)
+        self._labels, self._repeats = evidence.labels[self._scored], evidence.occurrences[self._scored]
+        self._seen = np.bincount(self._labels, weights=self._repeats, minlength=len(target))
+        self._target = np.where(self._seen > 0, target, 0.0)
+        self._target /= max(self._target.sum(), 1e-300)
 
+    def right(self, strengths: Floats, option: int = 0) -> Bools:
+        """Which scored samples are predicted right at each strength of an option: (n_strengths, n_samples)."""
+        values = np.asarray(strengths)[:, None]
+        return self._right([values * shifts[option] for shifts in self._shifts])
 
-def cross_fitted_scores(evidence: Evidence, options: list[tuple[Estimator, Sharing]], target: Floats) -> list[Score]:
-    """Fit each option on all folds but one, score it on that one, and compare sample by sample."""
-    if evidence.labels is None:
-        return [Score()] * len(options)
-    folds = assign_folds(evidence, evidence.labels)
-    right = np.zeros((len(options), evidence.n_samples), dtype=bool)
-    problems: dict[int, str] = {}
-    for fold in range(int(folds.max()) + 1):
-        others = evidence.subset(folds != fold)
-        shifts = np.zeros((len(options), evidence.n_classes))
-        for i, (estimator, sharing) in enumerate(options):
-            try:
-                shifts[i] = estimator.estimate(others, sharing).shifts
-            except (BadValueError, CannotGoOn):
-                raise  # nothing that the option is to blame for
-            except EnergyAlignError as error:
-                problems.setdefault(i, str(error))
-        scored = folds == fold
-        right[:, scored & (evidence.occurrences > 0)] = (
-            evidence.subset(scored).accumulate(partial(_predicted_right, shifts + np.log(target))).marks
-        )
-    scored = folds >= 0
-    standing = [i for i in range(len(options)) if i not in problems]
-    if not scored.any() or not standing:
-        return [Score(problem=problems.get(i)) for i in range(len(options))]
-    comparison = _Comparison(evidence.labels[scored], evidence.occurrences[scored], target)
-    accuracies = {i: comparison.mean(right[i, scored]) for i in standing}
-    best = right[max(standing, key=lambda i: accuracies[i]), scored]
-    return [
-        Score(accuracies[i], comparison.distance(best, right[i, scored]))
-        if i in accuracies
-        else Score(problem=problems[i])
-        for i in range(len(options))
-    ]
+    def right_by_option(self) -> Bools:
+        """The same at full strength for each option."""
+        return self._right(self._shifts)
+
+    def _right(self, shifts: list[Floats]) -> Bools:
+        right = np.zeros((len(shifts[0]), self._evidence.n_samples), dtype=bool)
+        for fold, own in enumerate(shifts):
+            chosen = self._folds == fold
+            part = self._evidence.subset(chosen).accumulate(partial(_predicted_right, own + self._log_target))
+            right[:, chosen & (self._evidence.occurrences > 0)] = part.marks
+        return right[:, self._scored]
+
+    def score(self, right: Bools) -> float:
+        """Accuracy under the target prior."""
+        return float(self._target @ self._class_means(right.astype(np.float64)))
+
+    def gain(self, right: Bools, raw: Bools) -> tuple[float, float]:
+        """Difference of two scores, and its standard error, sample by sample.
+
+        A rare class may show no disagreement in its two samples by mere luck. Its rate of disagreement is therefore
+        drawn towards the mean rate of all classes, as if two more samples had shown that.
+        """
+        difference = right.astype(np.float64) - raw
+        rates = self._class_means(difference**2)
+        rates = (self._seen * rates + 2.0 * float(self._target @ rates)) / (self._seen + 2.0)
+        error = np.sqrt(self._target**2 @ (rates / np.maximum(self._seen, 1.0)))
+        return float(self._target @ self._class_means(difference)), float(error)
+
+    def expected_best(self, right: Bools, values: Floats) -> float:
+        """The value of the best row, averaged over draws of the Bayesian bootstrap (Rubin, 1981).
+
+        In each draw the samples of a class have Dirichlet weights. Rows that tie for the best share the draw.
+        """
+        random = np.random.default_rng(0)
+        scores = np.zeros((N_DRAWS, len(right)))
+        for k in np.flatnonzero(self._seen > 0):
+            own = self._labels == k
+            weights = random.standard_gamma(self._repeats[own], size=(N_DRAWS, int(own.sum())))
+            weights /= weights.sum(axis=1, keepdims=True)
+            scores += self._target[k] * (weights @ right[:, own].T)
+        best = scores >= scores.max(axis=1, keepdims=True) - 1e-12
+        return float(np.mean((best @ values) / best.sum(axis=1)))
+
+    def _class_means(self, values: Floats) -> Floats:
+        sums = np.bincount(self._labels, weights=values * self._repeats, minlength=len(self._seen))
+        return np.divide(sums, self._seen, out=np.zeros_like(sums), where=self._seen > 0)
 
 
 def scores_every_class(evidence: Evidence) -> bool:
@@ -127,35 +154,3 @@ def _predicted_right(shifts: Floats, blocks: Iterable[Block]) -> _Right:
         predicted = [to_numpy(xp.argmax(logits + like(shift, logits)[None, :], axis=1)) for shift in shifts]
         right.add(np.stack(predicted) == block.labels)
     return right
-
-
-class _Comparison:
-    """Means over samples in which every class counts by the target prior."""
-
-    def __init__(self, labels: Ints, repeats: Floats, target: Floats) -> None:
-        self._labels, self._repeats = labels, repeats
-        self._seen = np.bincount(labels, weights=repeats, minlength=len(target))
-        self._target = np.where(self._seen > 0, target, 0.0)
-        self._target /= self._target.sum()
-
-    def mean(self, values: Bools | Ints) -> float:
-        return float(self._target @ self._class_means(values.astype(np.float64)))
-
-    def distance(self, best: Bools, other: Bools) -> float:
-        """Difference of two means in its own standard errors.
-
-        A rare class may show no disagreement in its two samples by mere luck. Its rate of disagreement is
-        therefore drawn towards the mean rate of all classes, as if two more samples had shown that.
-        """
-        difference = best.astype(np.float64) - other
-        total = float(self._target @ self._class_means(difference))
-        if total <= 0:
-            return 0.0
-        rates = self._class_means(difference**2)
-        shrunk = (self._seen * rates + 2.0 * float(self._target @ rates)) / (self._seen + 2.0)
-        noise = float(np.sqrt(self._target**2 @ np.divide(shrunk, np.maximum(self._seen, 1.0))))
-        return min(total / noise, _MAX_DISTANCE)
-
-    def _class_means(self, values: Floats) -> Floats:
-        sums = np.bincount(self._labels, weights=values * self._repeats, minlength=len(self._seen))
-        return np.divide(sums, self._seen, out=np.zeros_like(sums), where=self._seen > 0)

@@ -46,6 +46,11 @@ CORRECTORS: dict[str, CorrectorEntry] = {
         ShiftCorrector("marginal", "monotone"), BOTH,
         "energies from the mean posterior; monotone in the counts, or one shift of all new classes", "energyalign",
     ),
+    "ea-shrunk": CorrectorEntry(
+        ShiftCorrector("shrunk", "per-class", "per-class"), BOTH,
+        "empirical Bayes: the log prior of the training images, and per class as far as the evidence says so",
+        "energyalign",
+    ),
     "ea-auto": CorrectorEntry(
         ShiftCorrector("auto", "auto", "auto"), BOTH, "estimator and sharing as the evidence says", "energyalign"
     ),

@@ -112,14 +112,14 @@ def _compared(shifts: Shifts) -> tuple[Sequence[str], list[list[str]]]:
     lines = [
         [
             f"{candidate.estimator}, {candidate.sharing}" + (" (chosen)" if i == selection.chosen else ""),
+            f"{candidate.strength:.2f}",
             "" if candidate.score is None else f"{100 * candidate.score:.1f}",
             "" if candidate.largest_error is None else f"{candidate.largest_error:.2f}",
-            "" if candidate.slope is None else f"{candidate.slope:.2f}",
             candidate.problem or "",
         ]
         for i, candidate in enumerate(selection.candidates)
     ]
-    return ["what auto compared", "cross-fitted, %", "largest error", "slope", "problem"], lines
+    return ["what auto compared", "strength", "cross-fitted, %", "largest error", "problem"], lines
 
 
 def _origin_section(name: str, command: str, evidence: Evidence) -> Section:

@@ -12,8 +12,7 @@ from energyalign.core.errors import some_of
 from energyalign.core.estimators.base import Energies, Estimate, Estimator, refuse_clusters_without_evidence
 from energyalign.core.estimators.marginal.balancing import balance
 from energyalign.core.estimators.marginal.standard_errors import standard_errors
-from energyalign.core.evidence import Evidence
-from energyalign.core.sharing import Sharing, name_of
+from energyalign.core.evidence import ONLY_ENERGIES, Evidence
 
 # In logits: beyond this a shift is as wrong as a factor of e in the prior.
 MAX_STANDARD_ERROR = 1.0
@@ -42,15 +41,10 @@ class Marginal(Estimator):
     name: ClassVar[str] = "marginal"
     description: ClassVar[str] = "mean posterior over the sample made equal for all classes"
     reference: ClassVar[str] = "energyalign"
-    bounded: ClassVar[bool] = True
 
-    def sharings(self, evidence: Evidence, *, brief: bool) -> list[Sharing]:
-        """Leave Jenks clusters out if others are compared too.
-
-        Each number of clusters is a problem of its own here; monotone sharing has their benefit for free.
-        """
-        tried = super().sharings(evidence, brief=brief)
-        return [sharing for sharing in tried if name_of(sharing) in ("monotone", "per-class")] if brief else tried
+    def applies(self, evidence: Evidence) -> str | None:
+        """Ask for the logits themselves."""
+        return None if evidence.accumulated is None else ONLY_ENERGIES
 
     def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
         """Solve for the biases that give every cluster its share of the mean posterior."""

@@ -1,0 +1,466 @@
+"""Empirical Bayes: shifts that follow the training counts, and leave them as far as the labels say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from energyalign.core._engine.parts import Block, Sums
+from energyalign.core._engine.thinning import thin_and_repeat
+from energyalign.core.arrays import Floats, Ints, to_numpy, working_precision
+from energyalign.core.clusters import Clusters
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.estimators.base import Energies, Estimate, Estimator
+from energyalign.core.evidence import ONLY_ENERGIES, Evidence
+from energyalign.core.mean_posterior import refuse_samples
+from energyalign.core.sharing import Sharing, share_per_class
+
+_SLOPE_VARIANCE = 1.0  # prior of tau: N(1, 1)
+_LOG_TEMPERATURE_VARIANCE = 1.0  # prior of log s: N(0, 1)
+_DEVIATION = 0.5  # prior of sigma: inverse chi-squared around this,
+_DEVIATION_WEIGHT = 2.0  # worth so many classes
+_NO_DEVIATION = 1e-6  # variance of u where it is 0
+_MAX_STEPS = 200
+_MAX_HALVINGS = 30
+_MAX_COOLING = 0.7  # largest change of log s in a step
+_TOLERANCE = 1e-8  # Newton decrement, in units of the log posterior
+_VARIANCE_TOLERANCE = 1e-3  # relative change of the variance of u in a step
+_MAX_DENSE = 1024  # clusters up to which the curvature is a matrix
+_MAX_PRODUCTS = 1 << 31  # samples times clusters² in a pass
+_MAX_NUMBERS = 1 << 23  # samples times classes in a pass
+_MIN_PER_CLASS = 16  # samples kept where the evidence is thinned
+
+
+@dataclass(frozen=True)
+class Shrunk(Estimator):
+    r"""Biases :math:`b = -\tau \log \pi + u` with :math:`\tau \sim N(1, 1)`, :math:`u_k \sim N(0, \sigma^2)`.
+
+    The labels have the case-control likelihood :math:`\mathrm{softmax}(s f + b + \log m)[y]`, where :math:`m_k` is the
+    number of samples with label :math:`k`, and :math:`s` a temperature. The variance :math:`\sigma^2` maximises the
+    evidence (Laplace's approximation, expectation maximisation) under a prior that is worth two classes. The shift is
+    :math:`b / s`. Without evidence of a class its shift is what its count says; with much evidence it is the
+    maximum-likelihood bias.
+
+    On training evidence the temperature tells how well the samples were memorised, so it is held at 1; :math:`\tau`
+    cannot be negative; and a class has no more samples than it has training images. Samples that look harder than the
+    model's own confidence (:math:`s < 1`) were not trained on as they are: there :math:`u = 0`.
+
+    See docs/theory.md for the derivation.
+    """
+
+    name: ClassVar[str] = "shrunk"
+    description: ClassVar[str] = "empirical Bayes: the log prior, and per class as far as the labels say so"
+    reference: ClassVar[str] = "energyalign"
+    reads_counts: ClassVar[bool] = True
+
+    def applies(self, evidence: Evidence) -> str | None:
+        """Refuse training evidence that is harder than what the model was trained on: its labels mislead."""
+        if evidence.accumulated is not None:
+            return ONLY_ENERGIES
+        if not fit_posterior(evidence, share_per_class(evidence)).transformed:
+            return None
+        return (
+            "this training evidence is harder than what the model was trained on (its best temperature is below 1): it "
+            "was transformed too much, or the model diverged. Use milder augmentation, or held-out samples."
+        )
+
+    def sharings(self, evidence: Evidence) -> list[Sharing]:
+        """Only per class: the variance of u decides how much the classes share."""
+        return [share_per_class(evidence)]
+
+    def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
+        """Maximise the posterior of the biases, and the evidence of the variance of u."""
+        posterior = fit_posterior(evidence, clusters)
+        shifts, covariance = posterior.shifts, posterior.covariance
+        variance = np.diag(covariance) if covariance.ndim == 2 else covariance
+        anchor = clusters.anchor
+        cross = covariance[anchor] if covariance.ndim == 2 else np.zeros(len(shifts))
+        against = np.maximum(variance + variance[anchor] - 2 * cross, 0.0)
+        against[anchor] = 0.0
+        return Energies(-shifts, np.sqrt(variance), np.sqrt(against))
+
+    def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:  # noqa: ARG002
+        """Say where the bias does not follow the counts, and where training evidence cannot show it."""
+        found = fit_posterior(evidence, share_per_class(evidence))
+        trained_on = evidence.kind == "training" and evidence.labels is not None
+        return [
+            sentence
+            for holds, sentence in (
+                (
+                    found.free_slope + 2 * found.slope_error < 0,
+                    f"the bias runs against the training counts (slope {found.free_slope:.1f} +- "
+                    f"{found.slope_error:.1f} on their logarithm; plain training has 1): are the counts in the order "
+                    "of the classes in the logits?",
+                ),
+                (
+                    trained_on and evidence.counts is not None and abs(found.free_slope) < 2 * found.slope_error,
+                    f"the model may have been balanced in training (slope {found.free_slope:.1f} +- "
+                    f"{found.slope_error:.1f} on the log counts, where plain training has 1), and training samples "
+                    "cannot show whether aligning helps it. Use held-out samples.",
+                ),
+                (
+                    trained_on and found.variance > _DEVIATION**2,
+                    f"the classes deviate from their counts by {np.sqrt(found.variance):.1f} logits, as seen on "
+                    "training samples: check the result on held-out samples.",
+                ),
+            )
+            if holds
+        ]
+
+
+class Posterior(NamedTuple):
+    """Shifts per cluster with their covariance (a matrix, or its diagonal), and the parameters behind them."""
+
+    shifts: Floats
+    covariance: Floats
+    temperature: float
+    slope: float
+    slope_error: float
+    variance: float
+    free_slope: float
+    transformed: bool = False
+
+
+def fit_posterior(evidence: Evidence, clusters: Clusters) -> Posterior:
+    """Fit the model that suits the evidence, as the docstring of `Shrunk` says; once per evidence and clusters."""
+    known = evidence.estimated
+    key = ("shrunk", clusters)
+    if key not in known:
+        known[key] = _fit(_Problem(_part(evidence, clusters), clusters), evidence)
+    result: Posterior = known[key]
+    return result
+
+
+def _fit(problem: _Problem, evidence: Evidence) -> Posterior:
+    if evidence.labels is None:
+        return problem.solve(_Free(temperature=False))
+    found = problem.solve(_Free())
+    if evidence.kind != "training":
+        return found
+    # Training makes a model's confidence right on its own samples, or less than right, and never more.
+    transformed = found.temperature < 1.0
+    free = _Free(temperature=False, deviations=not transformed)
+    found = problem.solve(free)
+    if found.slope < 0:
+        held = problem.solve(replace(free, slope=False))
+        shifts = _without_slope(held.shifts, problem.log_prior)
+        found = held._replace(shifts=shifts, free_slope=found.slope, slope_error=found.slope_error)
+    return found._replace(transformed=transformed)
+
+
+def _without_slope(shifts: Floats, direction: Floats) -> Floats:
+    """The nearest shifts that do not grow with the training counts."""
+    along = max(float(direction @ shifts), 0.0)
+    return shifts - (along / float(direction @ direction)) * direction if along else shifts
+
+
+def _part(evidence: Evidence, clusters: Clusters) -> Evidence:
+    """An even part of large evidence, each sample standing for those left out: it gives all digits that matter."""
+    joint = clusters.n_clusters if clusters.n_clusters <= _MAX_DENSE else 1
+    max_samples = min(_MAX_PRODUCTS // joint**2, _MAX_NUMBERS // evidence.n_classes)
+    return thin_and_repeat(evidence, max(1, max_samples), min_per_class=_MIN_PER_CLASS)
+
+
+@dataclass(frozen=True)
+class _Free:
+    """Which parameters are estimated; the others are s = 1, tau = 0, u = 0."""
+
+    temperature: bool = True
+    slope: bool = True
+    deviations: bool = True
+
+
+class _Point(NamedTuple):
+    """Parameters and the log-likelihood there, with its slope and curvature."""
+
+    log_temperature: float
+    biases: Floats
+    likelihood: float
+    gradient: Floats  # of log s, then of the biases
+    curvature: Floats  # (1 + clusters)², or its diagonal
+
+
+class _Problem:
+    """The posterior of temperature and biases for one evidence and one set of clusters."""
+
+    def __init__(self, evidence: Evidence, clusters: Clusters) -> None:
+        self.evidence, self.clusters = evidence, clusters
+        self.dense = clusters.n_clusters <= _MAX_DENSE
+        self.offsets = np.where(self._samples > 0, np.log(np.maximum(self._samples, 1e-300)), -np.inf)
+        members = clusters.sizes(~evidence.masked)
+        self.in_play = members > 0
+        log_counts = np.zeros(evidence.n_classes) if evidence.counts is None else np.log(evidence.counts)
+        means = clusters.sums(np.where(evidence.masked, 0.0, log_counts)) / np.maximum(members, 1.0)
+        self.log_prior = np.where(self.in_play, means - means[self.in_play].mean(), 0.0)
+
+    @cached_property
+    def _class_weights(self) -> Floats:
+        """The weight of a sample of each class: on training evidence a class has no more samples than images."""
+        evidence = self.evidence
+        if evidence.kind != "training" or evidence.counts is None or evidence.label_counts is None:
+            return np.ones(evidence.n_classes)
+        return np.minimum(1.0, evidence.counts / np.maximum(evidence.label_counts, 1e-300))
+
+    @cached_property
+    def _samples(self) -> Floats:
+        """The number of samples of each class; without labels the evidence is balanced."""
+        evidence = self.evidence
+        if evidence.label_counts is None:
+            in_play = ~evidence.masked
+            return np.where(in_play, evidence.total_weight / max(int(in_play.sum()), 1), 0.0)
+        return self._class_weights * evidence.label_counts
+
+    def solve(self, free: _Free) -> Posterior:
+        """Newton steps for the biases and the temperature, each followed by one for the variance of u."""
+        mean = -self.log_prior if free.slope else np.zeros(len(self.log_prior))
+        variance = _DEVIATION**2 if free.deviations else _NO_DEVIATION
+        point = self._at(0.0, mean)
+        for _ in range(_MAX_STEPS):
+            prior = _Prior(mean, self.log_prior if free.slope else None, variance)
+            scale = self._case_control_scale(point)
+            step, decrement = self._newton_step(point, prior, scale, free)
+            point = self._search(point, step, prior, scale)
+            new = variance
+            if free.deviations:
+                new = self._next_variance(point, prior, scale, free)
+            settled = abs(new - variance) <= _VARIANCE_TOLERANCE * variance
+            variance = new
+            if decrement <= _TOLERANCE and settled:
+                break
+        else:
+            raise EnergyAlignError(
+                f"estimator 'shrunk' did not converge in {_MAX_STEPS} steps: give more evidence, or use "
+                "estimator='prior'."
+            )
+        return self._posterior(point, mean, variance, free)
+
+    def _at(self, log_temperature: float, biases: Floats) -> _Point:
+        model = _Model(
+            np.exp(log_temperature), biases, self.clusters.indices, self.offsets, self._class_weights,
+            np.log(self.evidence.total_weight * self.evidence.n_classes), self.dense,
+        )  # fmt: skip
+        log_partition, slope, products, mass, curvature = self.evidence.accumulate(model.sums).values
+        sums = self.clusters.sums(self._samples)
+        likelihood = float(log_partition) + float(sums @ np.where(sums > 0, biases, 0.0))
+        gradient = np.concatenate([[float(slope)], sums - mass])
+        if not self.dense:
+            return _Point(log_temperature, biases, likelihood, gradient, np.concatenate([products[:1], curvature]))
+        matrix = np.empty((len(biases) + 1,) * 2)
+        matrix[0], matrix[1:, 0] = products, products[1:]
+        matrix[1:, 1:] = np.diag(mass) - curvature
+        return _Point(log_temperature, biases, likelihood, gradient, matrix)
+
+    def _case_control_scale(self, point: _Point) -> float:
+        """How much more the likelihood knows of the biases than its curvature says, averaged over the clusters.
+
+        Labels fix the number of samples of each class, so the variance of the biases is H⁻¹ - diag(1 / m), not H⁻¹.
+        """
+        if self.evidence.labels is None:
+            return 1.0
+        mass = self.clusters.sums(self._samples) - point.gradient[1:]  # m, where the slope is 0
+        seen = mass > 0
+        curvature = np.diag(point.curvature) if self.dense else point.curvature
+        explained = float(np.sum(curvature[1:][seen] / mass[seen]))
+        return float(seen.sum() / (seen.sum() - explained))
+
+    def _objective(self, point: _Point, prior: _Prior, scale: float) -> float:
+        temperature = point.log_temperature**2 / _LOG_TEMPERATURE_VARIANCE
+        away = point.biases - prior.mean
+        return scale * point.likelihood - 0.5 * (temperature + float(away @ prior.times(away)))
+
+    def _newton_step(self, point: _Point, prior: _Prior, scale: float, free: _Free) -> tuple[Floats, float]:
+        """The step of log s and the biases, and how much of the log posterior it promises."""
+        gradient = scale * point.gradient
+        gradient[0] -= point.log_temperature / _LOG_TEMPERATURE_VARIANCE
+        gradient[1:] -= prior.times(point.biases - prior.mean)
+        if not free.temperature:
+            gradient[0] = 0.0
+        step = (
+            self._inverse(point, prior, scale, free) @ gradient
+            if self.dense
+            else self._scaled(point, prior, scale, gradient)
+        )
+        step[0] = np.clip(step[0], -_MAX_COOLING, _MAX_COOLING)
+        return step, float(gradient @ step)
+
+    def _inverse(self, point: _Point, prior: _Prior, scale: float, free: _Free) -> Floats:
+        """The covariance of log s and the biases."""
+        precision = scale * point.curvature
+        precision[1:, 1:] += prior.matrix
+        precision[0, 0] += 1.0 / _LOG_TEMPERATURE_VARIANCE
+        if not free.temperature:
+            precision[0], precision[:, 0], precision[0, 0] = 0.0, 0.0, 1.0
+        inverse = np.linalg.inv(precision)
+        if not free.temperature:
+            inverse[0, 0] = 0.0
+        return np.asarray(inverse)
+
+    def _scaled(self, point: _Point, prior: _Prior, scale: float, gradient: Floats) -> Floats:
+        """The step with the diagonal of the curvature alone, for so many clusters that they hardly touch."""
+        own = scale * point.curvature + 1.0 / _LOG_TEMPERATURE_VARIANCE
+        own[1:] = scale * point.curvature[1:]
+        return np.concatenate([gradient[:1] / own[0], prior.solve_with(own[1:], gradient[1:])])
+
+    def _search(self, point: _Point, step: Floats, prior: _Prior, scale: float) -> _Point:
+        """The first of the halved steps that does not lower the posterior."""
+        now = self._objective(point, prior, scale)
+        rounding = 1e-12 * max(1.0, abs(now))
+        for _ in range(_MAX_HALVINGS):
+            trial = self._at(point.log_temperature + float(step[0]), point.biases + step[1:])
+            if self._objective(trial, prior, scale) >= now - rounding:
+                return trial
+            step = step / 2
+        return point
+
+    def _next_variance(self, point: _Point, prior: _Prior, scale: float, free: _Free) -> float:
+        """The step of expectation maximisation for the variance of u."""
+        if self.dense:
+            covariance = self._inverse(point, prior, scale, free)[1:, 1:]
+            uncertain = prior.uncertainty_of_deviations(covariance, np.diag(covariance))
+        else:
+            own = 1.0 / (scale * point.curvature[1:] + 1.0 / prior.variance)
+            uncertain = prior.uncertainty_of_deviations(None, own)
+        squares = float(np.sum(prior.deviations(point.biases) ** 2)) + uncertain
+        return (squares + _DEVIATION_WEIGHT * _DEVIATION**2) / (len(point.biases) + _DEVIATION_WEIGHT)
+
+    def _posterior(self, point: _Point, mean: Floats, variance: float, free: _Free) -> Posterior:
+        prior = _Prior(mean, self.log_prior if free.slope else None, variance)
+        scale, temperature = self._case_control_scale(point), float(np.exp(point.log_temperature))
+        shifts = point.biases / temperature
+        if self.dense:
+            joint = self._inverse(point, prior, scale, free)
+            jacobian = np.hstack([-shifts[:, None], np.eye(len(shifts)) / temperature])
+            covariance = jacobian @ joint @ jacobian.T
+            covariance[~self.in_play] = covariance[:, ~self.in_play] = 0.0
+        else:
+            joint = np.zeros((0, 0))
+            covariance = 1.0 / (scale * point.curvature[1:] + 1.0 / variance) / temperature**2
+            covariance[~self.in_play] = 0.0
+        shifts = np.where(self.in_play, shifts, shifts[self.clusters.anchor])
+        slope, error = prior.slope(point.biases), prior.slope_error(joint[1:, 1:] if self.dense else None)
+        return Posterior(shifts, covariance, temperature, slope, error, variance, slope)
+
+
+@dataclass(frozen=True, eq=False)
+class _Prior:
+    """Biases ~ N(mean, σ² I + v d dᵀ): d is the log prior, or None if the slope on it is fixed."""
+
+    mean: Floats
+    direction: Floats | None
+    variance: float
+
+    @property
+    def _share(self) -> float:
+        """The share of a deviation along d that the slope takes, divided by dᵀd."""
+        if self.direction is None:
+            return 0.0
+        return _SLOPE_VARIANCE / (self.variance + _SLOPE_VARIANCE * float(self.direction @ self.direction))
+
+    def deviations(self, biases: Floats) -> Floats:
+        """The expected u given the biases."""
+        away = biases - self.mean
+        return away if self.direction is None else away - self._share * float(self.direction @ away) * self.direction
+
+    def slope(self, biases: Floats) -> float:
+        """The expected tau given the biases."""
+        if self.direction is None:
+            return 0.0
+        return 1.0 - self._share * float(self.direction @ (biases - self.mean))
+
+    def slope_error(self, covariance: Floats | None) -> float:
+        """The standard error of tau, with the covariance of the biases if it is known."""
+        if self.direction is None or covariance is None:
+            return 0.0
+        d, share = self.direction, self._share
+        return float(np.sqrt(share**2 * (d @ covariance @ d) + share * self.variance))
+
+    def times(self, vector: Floats) -> Floats:
+        """The precision times a vector."""
+        along = 0.0 if self.direction is None else self._share * float(self.direction @ vector) * self.direction
+        return np.asarray((vector - along) / self.variance)
+
+    @property
+    def matrix(self) -> Floats:
+        """The precision."""
+        size = len(self.mean)
+        outer = 0.0 if self.direction is None else self._share * np.outer(self.direction, self.direction)
+        return np.asarray((np.eye(size) - outer) / self.variance)
+
+    def solve_with(self, diagonal: Floats, vector: Floats) -> Floats:
+        """(diagonal + precision)⁻¹ times a vector (Sherman and Morrison)."""
+        own = diagonal + 1.0 / self.variance
+        if self.direction is None:
+            return np.asarray(vector / own)
+        weight = self._share / self.variance
+        scaled = self.direction / own
+        rest = weight * float(scaled @ vector) / (1.0 - weight * float(self.direction @ scaled))
+        return np.asarray(vector / own + rest * scaled)
+
+    def uncertainty_of_deviations(self, covariance: Floats | None, diagonal: Floats) -> float:
+        """The trace of the posterior covariance of u; with a covariance of None the biases are independent."""
+        if self.direction is None:
+            return float(diagonal.sum())
+        d, share = self.direction, self._share
+        moved = d * diagonal if covariance is None else covariance @ d
+        squared = float(d @ d)
+        trace = float(diagonal.sum()) - 2 * share * float(d @ moved) + share**2 * squared * float(d @ moved)
+        return trace + squared * self.variance * share
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """All that a process needs for its part of a pass: parameters, log sample sizes, weights, and the floor."""
+
+    temperature: float
+    biases: Floats
+    cluster_of: Ints
+    offsets: Floats
+    class_weights: Floats
+    depth: float
+    dense: bool
+
+    def sums(self, blocks: Iterable[Block]) -> Sums:
+        """Sums for the likelihood without Σ m b, its slope in log s, and the curvature."""
+        size = len(self.biases)
+        sums = Sums((), (), (size + 1,), (size,), (size, size) if self.dense else (size,))
+        members = None if np.array_equal(self.cluster_of, np.arange(size)) else np.eye(size)[self.cluster_of]
+        added = self.biases[self.cluster_of] + self.offsets
+        for block in blocks:
+            logits = _floored(block, self.depth)
+            scores = self.temperature * logits + added
+            peak = scores.max(axis=1, keepdims=True)
+            posterior = np.exp(scores - peak)
+            total = posterior.sum(axis=1, keepdims=True)
+            posterior /= total
+            shares = posterior * logits
+            expected = shares.sum(axis=1)
+            weights, own = block.repeats, np.zeros(len(logits))
+            if block.labels is not None:
+                weights = weights * self.class_weights[block.labels]
+                own = logits[np.arange(len(logits)), block.labels]
+            clustered, shared = (posterior, shares) if members is None else (posterior @ members, shares @ members)
+            weighted = clustered * weights[:, None]
+            products = np.empty(size + 1)
+            products[0] = self.temperature**2 * float(weights @ ((shares * logits).sum(axis=1) - expected**2))
+            products[1:] = self.temperature * (weights @ shared - expected @ weighted)
+            sums.add(
+                float(weights @ (self.temperature * own - (peak + np.log(total))[:, 0])),
+                self.temperature * float(weights @ (own - expected)),
+                products,
+                weighted.sum(axis=0),
+                clustered.T @ weighted if self.dense else (weighted * (1.0 - clustered)).sum(axis=0),
+            )
+        return sums
+
+
+def _floored(block: Block, depth: float) -> Floats:
+    """Logits below the largest of their sample, at most `depth`: n samples cannot tell smaller posteriors apart."""
+    logits = to_numpy(working_precision(block.logits, double=True))
+    peak = logits.max(axis=1, keepdims=True)
+    if not np.all(np.isfinite(peak)):
+        refuse_samples(block)
+    return np.asarray(np.maximum(logits - peak, -depth))
