@@ -12,7 +12,6 @@ from energyalign.core._io.atomic import atomic_write
 from energyalign.core.arrays import Bools
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.metrics import shot_groups
-from energyalign.demo.part import ALIGNED
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE, StoredRun
 from energyalign.report.page.document import Section, document, list_html
@@ -27,7 +26,7 @@ from energyalign.report.page.story import (
     verdict_of,
 )
 from energyalign.report.page.view import BUDGET, Block, Correction, View
-from energyalign.report.trainings import AS_TRAINED, Training, how_far, named_in_full
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, how_far, named_in_full
 
 LIMIT = 14_500_000
 """Bytes of a page; logits get what the rest of it leaves."""
