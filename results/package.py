@@ -30,4 +30,4 @@ def packaged() -> dict[str, NDArray[np.generic]]:
 
 
 if __name__ == "__main__":
-    np.savez_compressed(FILE, **packaged())
+    np.savez_compressed(FILE, **packaged())  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import Outputs, StoredRun, logits_file, measured_runs, predictions_file
 from energyalign.experiments.engine.trained import Trained
-from energyalign.experiments.longtail.config import LongTailRequest
+from energyalign.experiments.longtail.config import LongTailConfig, LongTailRequest
 from energyalign.experiments.longtail.experiment import LongTailExperiment
 from energyalign.experiments.train.checkpoint import Position, save_checkpoint
 from energyalign.experiments.train.run_directory import RunDirectory
@@ -69,7 +69,7 @@ def load_trained(source: Path, data_root: Path | None, rows: Sequence[Row]) -> T
     request = LongTailRequest(
         dataset=dataset, source=str(source), data_root=None if data_root is None else str(data_root)
     )
-    config = request.finished().config
+    config = LongTailConfig.from_json(request.finished().config.to_json())
     experiment: LongTailExperiment = request.experiment(config, request.load_for(config))
     trained = next(experiment.steps(RunDirectory(source, writes=False)))
     for row in rows:

@@ -136,7 +136,7 @@ class StoredRun:
         """
         path = predictions_file(self._folder(row.step), row.corrector, row.evidence)
         if row.shifts is not None and not path.exists():
-            return self.outputs(row.step).shifted(row.shifts).argmax(axis=1)
+            return np.asarray(self.outputs(row.step).shifted(row.shifts).argmax(axis=1))
         return _load(path, "predictions")["predictions"].astype(np.int64)
 
     def _folder(self, step: int) -> Path:
