@@ -11,7 +11,7 @@ import numpy as np
 
 from energyalign.core._engine.parts import Block, Sums
 from energyalign.core._engine.thinning import thin_and_repeat
-from energyalign.core.arrays import Floats, Ints, to_numpy, working_precision
+from energyalign.core.arrays import Array, Floats, Ints, like, namespace, take_rows, to_numpy, working_precision
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators.base import Energies, Estimate, Estimator
@@ -97,7 +97,7 @@ class Shrunk(Estimator):
                     "of the classes in the logits?",
                 ),
                 (
-                    trained_on and evidence.counts is not None and abs(found.free_slope) < 2 * found.slope_error,
+                    trained_on and _differ(evidence.counts) and abs(found.free_slope) < 2 * found.slope_error,
                     f"the model may have been balanced in training (slope {found.free_slope:.1f} +- "
                     f"{found.slope_error:.1f} on the log counts, where plain training has 1), and training samples "
                     "cannot show whether aligning helps it. Use held-out samples.",
@@ -110,6 +110,10 @@ class Shrunk(Estimator):
             )
             if holds
         ]
+
+
+def _differ(counts: Floats | None) -> bool:
+    return counts is not None and bool(np.ptp(counts) > 0)
 
 
 class Posterior(NamedTuple):
@@ -241,7 +245,7 @@ class _Problem:
     def _at(self, log_temperature: float, biases: Floats) -> _Point:
         model = _Model(
             np.exp(log_temperature), biases, self.clusters.indices, self.offsets, self._class_weights,
-            np.log(self.evidence.total_weight * self.evidence.n_classes), self.dense,
+            np.log(self.evidence.total_weight * np.sum(~self.evidence.masked)), self.dense,
         )  # fmt: skip
         log_partition, slope, products, mass, curvature = self.evidence.accumulate(model.sums).values
         sums = self.clusters.sums(self._samples)
@@ -324,8 +328,10 @@ class _Problem:
         else:
             own = 1.0 / (scale * point.curvature[1:] + 1.0 / prior.variance)
             uncertain = prior.uncertainty_of_deviations(None, own)
+        n_in_play = int(self.in_play.sum())
+        uncertain -= (len(point.biases) - n_in_play) * prior.variance  # of what is out of play
         squares = float(np.sum(prior.deviations(point.biases) ** 2)) + uncertain
-        return (squares + _DEVIATION_WEIGHT * _DEVIATION**2) / (len(point.biases) + _DEVIATION_WEIGHT)
+        return (squares + _DEVIATION_WEIGHT * _DEVIATION**2) / (n_in_play + _DEVIATION_WEIGHT)
 
     def _posterior(self, point: _Point, mean: Floats, variance: float, free: _Free) -> Posterior:
         prior = _Prior(mean, self.log_prior if free.slope else None, variance)
@@ -431,36 +437,48 @@ class _Model:
         added = self.biases[self.cluster_of] + self.offsets
         for block in blocks:
             logits = _floored(block, self.depth)
-            scores = self.temperature * logits + added
-            peak = scores.max(axis=1, keepdims=True)
-            posterior = np.exp(scores - peak)
-            total = posterior.sum(axis=1, keepdims=True)
+            xp = namespace(logits)
+            scores = self.temperature * logits + like(added, logits)
+            peak = xp.max(scores, axis=1, keepdims=True)
+            posterior = xp.exp(scores - peak)
+            total = xp.sum(posterior, axis=1, keepdims=True)
             posterior /= total
             shares = posterior * logits
-            expected = shares.sum(axis=1)
-            weights, own = block.repeats, np.zeros(len(logits))
+            expected, squares = xp.sum(shares, axis=1), to_numpy(xp.sum(shares * logits, axis=1))
+            log_partition, means = to_numpy(peak + xp.log(total))[:, 0], to_numpy(expected)
+            weights, own = block.repeats, np.zeros(len(means))
             if block.labels is not None:
                 weights = weights * self.class_weights[block.labels]
-                own = logits[np.arange(len(logits)), block.labels]
-            clustered, shared = (posterior, shares) if members is None else (posterior @ members, shares @ members)
-            weighted = clustered * weights[:, None]
+                own = _own_logits(logits, block.labels)
+            clustered, shared = posterior, shares
+            if members is not None:
+                clustered, shared = (values @ like(members, values) for values in (posterior, shares))
+            weighted = clustered * like(weights, clustered)[:, None]
             products = np.empty(size + 1)
-            products[0] = self.temperature**2 * float(weights @ ((shares * logits).sum(axis=1) - expected**2))
-            products[1:] = self.temperature * (weights @ shared - expected @ weighted)
+            products[0] = self.temperature**2 * float(weights @ (squares - means**2))
+            products[1:] = self.temperature * to_numpy(like(weights, shared) @ shared - expected @ weighted)
             sums.add(
-                float(weights @ (self.temperature * own - (peak + np.log(total))[:, 0])),
-                self.temperature * float(weights @ (own - expected)),
+                float(weights @ (self.temperature * own - log_partition)),
+                self.temperature * float(weights @ (own - means)),
                 products,
-                weighted.sum(axis=0),
-                clustered.T @ weighted if self.dense else (weighted * (1.0 - clustered)).sum(axis=0),
+                to_numpy(xp.sum(weighted, axis=0)),
+                to_numpy(clustered.T @ weighted if self.dense else xp.sum(weighted * (1.0 - clustered), axis=0)),
             )
         return sums
 
 
-def _floored(block: Block, depth: float) -> Floats:
+def _floored(block: Block, depth: float) -> Array:
     """Logits below the largest of their sample, at most `depth`: n samples cannot tell smaller posteriors apart."""
-    logits = to_numpy(working_precision(block.logits, double=True))
-    peak = logits.max(axis=1, keepdims=True)
-    if not np.all(np.isfinite(peak)):
+    logits = working_precision(block.logits, double=True)
+    xp = namespace(logits)
+    peak = xp.max(logits, axis=1, keepdims=True)
+    if not np.all(np.isfinite(to_numpy(peak))):
         refuse_samples(block)
-    return np.asarray(np.maximum(logits - peak, -depth))
+    return xp.clip(logits - peak, -depth, None)
+
+
+def _own_logits(logits: Array, labels: Ints) -> Floats:
+    """The logit of each sample's label."""
+    n_rows, n_classes = logits.shape
+    one_column = namespace(logits).reshape(logits, (-1, 1))
+    return to_numpy(take_rows(one_column, n_classes * np.arange(n_rows) + labels))[:, 0]
