@@ -186,6 +186,7 @@ class _Point(NamedTuple):
     likelihood: float
     gradient: Floats  # of log s, then of the biases
     curvature: Floats  # (1 + clusters)², or its diagonal
+    coupling: Floats  # the curvature between log s and the biases
 
 
 class _Problem:
@@ -232,7 +233,8 @@ class _Problem:
             if free.deviations:
                 new = self._next_variance(point, prior, scale, free)
             settled = abs(new - variance) <= _VARIANCE_TOLERANCE * variance
-            variance = new
+            if not settled:  # or the biases would follow its last digits for ever
+                variance = new
             if decrement <= _TOLERANCE and settled:
                 break
         else:
@@ -252,11 +254,12 @@ class _Problem:
         likelihood = float(log_partition) + float(sums @ np.where(sums > 0, biases, 0.0))
         gradient = np.concatenate([[float(slope)], sums - mass])
         if not self.dense:
-            return _Point(log_temperature, biases, likelihood, gradient, np.concatenate([products[:1], curvature]))
+            diagonal = np.concatenate([products[:1], curvature])
+            return _Point(log_temperature, biases, likelihood, gradient, diagonal, products[1:])
         matrix = np.empty((len(biases) + 1,) * 2)
         matrix[0], matrix[1:, 0] = products, products[1:]
         matrix[1:, 1:] = np.diag(mass) - curvature
-        return _Point(log_temperature, biases, likelihood, gradient, matrix)
+        return _Point(log_temperature, biases, likelihood, gradient, matrix, products[1:])
 
     def _case_control_scale(self, point: _Point) -> float:
         """How much more the likelihood knows of the biases than its curvature says, averaged over the clusters.
@@ -286,9 +289,10 @@ class _Problem:
         step = (
             self._inverse(point, prior, scale, free) @ gradient
             if self.dense
-            else self._scaled(point, prior, scale, gradient)
+            else self._scaled(point, prior, scale, free, gradient)
         )
-        step[0] = np.clip(step[0], -_MAX_COOLING, _MAX_COOLING)
+        # The biases belong to the temperature: all of the step is shortened, or it might lead downhill.
+        step *= min(1.0, _MAX_COOLING / max(abs(float(step[0])), 1e-300))
         return step, float(gradient @ step)
 
     def _inverse(self, point: _Point, prior: _Prior, scale: float, free: _Free) -> Floats:
@@ -303,11 +307,17 @@ class _Problem:
             inverse[0, 0] = 0.0
         return np.asarray(inverse)
 
-    def _scaled(self, point: _Point, prior: _Prior, scale: float, gradient: Floats) -> Floats:
-        """The step with the diagonal of the curvature alone, for so many clusters that they hardly touch."""
-        own = scale * point.curvature + 1.0 / _LOG_TEMPERATURE_VARIANCE
-        own[1:] = scale * point.curvature[1:]
-        return np.concatenate([gradient[:1] / own[0], prior.solve_with(own[1:], gradient[1:])])
+    def _scaled(self, point: _Point, prior: _Prior, scale: float, free: _Free, gradient: Floats) -> Floats:
+        """The step where the biases have only the diagonal of their curvature: so many clusters hardly touch."""
+        own = scale * point.curvature[1:]
+        biases = prior.solve_with(own, gradient[1:])
+        if not free.temperature:
+            return np.concatenate([[0.0], biases])
+        coupling, stiffness = scale * point.coupling, 1.0 / _LOG_TEMPERATURE_VARIANCE
+        moved = prior.solve_with(own, coupling)
+        stiffness += max(scale * point.curvature[0] - float(coupling @ moved), 0.0)
+        log_temperature = (gradient[0] - float(coupling @ biases)) / stiffness
+        return np.concatenate([[log_temperature], biases - log_temperature * moved])
 
     def _search(self, point: _Point, step: Floats, prior: _Prior, scale: float) -> _Point:
         """The first of the halved steps that does not lower the posterior."""
