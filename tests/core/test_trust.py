@@ -190,7 +190,7 @@ class TestCounts:
         doubted(evidence, r"may have been balanced in training \(slope .*Use held-out samples")
 
     def test_deviations_seen_on_training_samples(self) -> None:
-        bias = np.log(self.counts) + [0, 3, -3, 3, -3]
+        bias = np.log(self.counts) + np.array([0, 3, -3, 3, -3])
         logits, labels = self.logits_and_labels(bias)
         message = r"deviate from their counts by \d\.\d logits, as seen on training samples: check"
         doubted(Evidence.from_arrays(logits, labels, counts=self.counts), message, estimator="shrunk")

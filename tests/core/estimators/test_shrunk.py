@@ -234,9 +234,7 @@ class TestInvariance:
         logits[:, [1, 4]] = -np.inf
         known, in_play = labels if labelled else None, [0, 2, 3]
         result = fit(logits, known, counts=COUNTS)
-        alone = fit(
-            logits[:, in_play], np.searchsorted(in_play, labels) if labelled else None, counts=COUNTS[in_play]
-        )
+        alone = fit(logits[:, in_play], np.searchsorted(in_play, labels) if labelled else None, counts=COUNTS[in_play])
         np.testing.assert_allclose(result.shifts[in_play], alone.shifts, atol=1e-9)
         np.testing.assert_allclose(result.standard_errors[in_play], alone.standard_errors, atol=1e-9)
         assert result.shifts[[1, 4]].tolist() == result.standard_errors[[1, 4]].tolist() == [0, 0]
@@ -506,7 +504,7 @@ class TestRefused:
     def test_what_does_not_converge(self, simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "_MAX_STEPS", 1)
         logits, labels = simulate(COUNTS, 20, seed=19)
-        with pytest.raises(EnergyAlignError, match="'shrunk' did not converge in 1 steps: .*estimator='prior'"):
+        with pytest.raises(EnergyAlignError, match=r"'shrunk' did not converge in 1 steps: .*estimator='prior'"):
             fit(logits, labels, counts=COUNTS)
 
 
