@@ -76,7 +76,8 @@ def test_everything_comes_back_exactly(shifts: Shifts) -> None:
         if mine is not None:
             assert mine.tobytes() == theirs.tobytes(), name  # to the last bit, and -0.0 too
     for name in (
-        "clusters", "estimator", "tau", "strength", "class_names", "evidence_kind", "n_samples", "selection", "concerns",
+        "clusters", "estimator", "tau", "strength", "class_names", "evidence_kind", "n_samples", "selection",
+        "concerns",
     ):  # fmt: skip
         assert getattr(shifts, name) == getattr(loaded, name)
 
