@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,27 @@ def test_every_way_of_sharing_is_fitted_again(clusters: str | int) -> None:
     evidence = Evidence.from_arrays(logits, labels, counts=[400, 50, 7, 1], kind="held-out")
     scores = before_and_after(evidence, fit_shifts(evidence, estimator="marginal", clusters=clusters))
     assert scores.after.balanced_accuracy > scores.before.balanced_accuracy + 0.1
+
+
+def test_the_strength_of_the_correction_is_that_of_every_fold() -> None:
+    logits, labels = biased_logits(50, [2.0, 0.0, -2.0])
+    evidence = Evidence.from_arrays(logits, labels, counts=[100, 10, 1], kind="held-out")
+    full = fit_shifts(evidence, estimator="prior")  # the same from any fold
+    half = replace(full, values=0.5 * full.values, strength=0.5)
+    scores = before_and_after(evidence, half)
+    assert scores.after.accuracy == pytest.approx(np.mean(half.predict(logits) == labels))
+    assert scores.after.accuracy != before_and_after(evidence, full).after.accuracy
+
+
+def test_auto_is_scored_as_it_scored_itself() -> None:
+    logits, labels = biased_logits(50, [2.0, 0.0, -2.0])
+    evidence = Evidence.from_arrays(logits, labels, counts=[100, 10, 1], kind="held-out")
+    shifts = fit_shifts(evidence)
+    assert shifts.selection is not None
+    assert shifts.strength != 1
+    scores = before_and_after(evidence, shifts)
+    gain = scores.after.balanced_accuracy - scores.before.balanced_accuracy
+    assert gain == pytest.approx(shifts.selection.gain)
 
 
 def test_labels_are_needed() -> None:

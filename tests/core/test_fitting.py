@@ -64,7 +64,7 @@ def _must_not_be_read() -> Any:
 
 
 class TestAnchor:
-    @pytest.mark.parametrize("estimator", ["lse", "marginal", "prior"])
+    @pytest.mark.parametrize("estimator", ["lse", "marginal", "shrunk", "prior"])
     @given(seed=st.integers(0, 2**32 - 1))
     def test_changes_neither_predictions_nor_probabilities(self, estimator: str, seed: int) -> None:
         evidence = Evidence.from_arrays(random_logits(seed), counts=COUNTS)
@@ -79,7 +79,7 @@ class TestAnchor:
 
     def test_is_the_rarest_class_unless_said_otherwise(self) -> None:
         evidence = Evidence.from_arrays(random_logits(0), counts=[60, 7, 200, 20])
-        for estimator in ("lse", "marginal", "prior"):
+        for estimator in ("lse", "marginal", "shrunk", "prior"):
             for clusters in ("per-class", "monotone", 3):
                 shifts = fit_shifts(evidence, estimator=estimator, clusters=clusters)
                 assert shifts.values[1] == 0
@@ -99,6 +99,7 @@ class TestWhatIsKept:
         assert shifts.counts.tolist() == COUNTS
         assert (shifts.estimator, shifts.tau, shifts.evidence_kind, shifts.n_samples) == ("prior", 0.5, "held-out", 120)
         assert shifts.class_names == ("a", "b", "c", "d")
+        assert shifts.strength == 1
         assert shifts.selection is None
         assert shifts.concerns == ()
 
@@ -127,17 +128,19 @@ class TestClassesWithoutEvidence:
 
 
 def test_torch_evidence_is_fitted_where_it_lives(guarded: Callable[[np.ndarray], Any]) -> None:
-    logits, labels = random_logits(4), np.arange(60) % 4
+    labels = np.arange(60) % 4
+    logits = random_logits(4) + 2 * np.eye(4)[labels]
     options: dict[str, Any] = {"counts": COUNTS, "kind": "held-out"}
     expected = fit_shifts(Evidence.from_arrays(logits, labels, **options))
     shifts = fit_shifts(Evidence.from_arrays(guarded(logits), torch.tensor(labels), **options))
     np.testing.assert_allclose(shifts.values, expected.values, atol=1e-9)
     assert shifts.selection.chosen == expected.selection.chosen
+    assert shifts.strength == expected.strength
 
 
 def test_logits_of_ten_thousand_are_fitted_without_a_murmur() -> None:
     logits = random_logits(5) + 1e4
-    for estimator in ("lse", "marginal", "auto"):
+    for estimator in ("lse", "marginal", "shrunk", "auto"):
         shifts = fit_shifts(Evidence.from_arrays(logits, counts=COUNTS), estimator=estimator)
         plain = fit_shifts(Evidence.from_arrays(logits - 1e4, counts=COUNTS), estimator=estimator)
         np.testing.assert_allclose(shifts.values, plain.values, atol=1e-7)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +9,14 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, logsumexp
 
+from energyalign.core.clusters import Clusters
 from energyalign.core.errors import UntrustedEstimateWarning
-from energyalign.core.estimators.lse import Lse
+from energyalign.core.estimators import make_estimator
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
+from energyalign.core.selection.record import Candidate, Selection
 from energyalign.core.shifts import Shifts
+from energyalign.core.trust import concerns
 
 NAMES = ["ant", "bee", "cat", "dog"]
 COUNTS = [300.0, 100, 30, 10]
@@ -29,7 +31,7 @@ def doubted(evidence: Evidence, message: str, **options: Any) -> Shifts:
     return shifts
 
 
-@pytest.mark.parametrize("estimator", ["lse", "marginal", "prior", "none"])
+@pytest.mark.parametrize("estimator", ["lse", "marginal", "shrunk", "prior", "none"])
 @pytest.mark.parametrize("clusters", ["per-class", "monotone", 2])
 def test_good_evidence_raises_no_doubt(simulate: Callable[..., Any], estimator: str, clusters: Any) -> None:
     logits, labels = simulate(COUNTS, 60, seed=0)
@@ -58,7 +60,7 @@ class TestThinEnergies:
 
     def test_concerns_no_other_estimator(self) -> None:
         evidence = Evidence.from_arrays(self.carried_by_one(), counts=COUNTS)
-        for estimator in ("marginal", "prior"):
+        for estimator in ("marginal", "shrunk", "prior"):
             assert fit_shifts(evidence, estimator=estimator, clusters="per-class").concerns == ()
 
     def test_weights_do_not_hide_it(self) -> None:
@@ -67,10 +69,10 @@ class TestThinEnergies:
         evidence = Evidence.from_arrays(logits, [0] * 50 + [1] * 2, counts=[50, 2])
         doubted(evidence, r"1 of 2 classes .*\(1; the smallest is 2\.0 of 52\)", estimator="lse", clusters="per-class")
 
-    def test_the_smallest_is_that_of_usable_classes(self) -> None:
+    def test_masked_classes_are_not_thin(self) -> None:
         logits = np.zeros((9, 3))
         logits[:, 1] = -np.inf
-        assert Lse().smallest_effective_samples(Evidence.from_arrays(logits)) == pytest.approx(9)
+        assert fit_shifts(Evidence.from_arrays(logits), estimator="lse", clusters="per-class").concerns == ()
 
 
 class TestLooseShifts:
@@ -106,7 +108,7 @@ class TestUnseenClasses:
         evidence = Evidence.from_arrays(logits, labels, counts=COUNTS, class_names=NAMES)
         for clusters, name in (("monotone", "monotone"), (2, "jenks-2"), ([0, 0, 1, 1], "given")):
             message = rf"class cat has no labelled evidence .*\(sharing: {name}\)\. Add samples"
-            for estimator in ("lse", "marginal"):
+            for estimator in ("lse", "marginal", "shrunk"):
                 doubted(evidence, message, estimator=estimator, clusters=clusters)
 
     def test_are_no_concern_of_the_counts(self, simulate: Callable[..., Any]) -> None:
@@ -118,7 +120,7 @@ class TestUnseenClasses:
         logits, labels = simulate(COUNTS, [60, 60, 0, 60], seed=1)
         logits[:, 2] = -np.inf
         evidence = Evidence.from_arrays(logits, labels, counts=COUNTS)
-        for estimator in ("lse", "marginal"):
+        for estimator in ("lse", "marginal", "shrunk"):
             assert fit_shifts(evidence, estimator=estimator, clusters="per-class").concerns == ()
 
 
@@ -129,10 +131,11 @@ class TestLogProbabilities:
         message = "these scores are log-probabilities: .*before softmax, or use estimator='marginal'"
         doubted(evidence, message, estimator="lse", clusters="per-class")
 
-    def test_marginal_does_not_mind(self, simulate: Callable[..., Any]) -> None:
+    @pytest.mark.parametrize(("estimator", "kind"), [("marginal", "training"), ("shrunk", "held-out")])
+    def test_others_do_not_mind(self, simulate: Callable[..., Any], estimator: str, kind: Any) -> None:
         logits, labels = simulate(COUNTS, 60, seed=2)
-        evidence = Evidence.from_arrays(log_softmax(logits, axis=1), labels, counts=COUNTS)
-        assert fit_shifts(evidence, estimator="marginal", clusters="per-class").concerns == ()
+        evidence = Evidence.from_arrays(log_softmax(logits, axis=1), labels, counts=COUNTS, kind=kind)
+        assert fit_shifts(evidence, estimator=estimator, clusters="per-class").concerns == ()
 
 
 def test_several_reasons_are_all_given() -> None:
@@ -148,23 +151,89 @@ def test_several_reasons_are_all_given() -> None:
     assert "log-probabilities" in shifts.concerns[1]
 
 
-@pytest.mark.parametrize("estimator", ["lse", "marginal"])
+@pytest.mark.parametrize("estimator", ["lse", "marginal", "shrunk"])
 def test_probabilities_given_as_logits(estimator: str) -> None:
     probabilities = np.random.default_rng(0).dirichlet(np.ones(4), size=80)
     with pytest.warns(UntrustedEstimateWarning, match="these scores are probabilities"):
         fit_shifts(Evidence.from_arrays(probabilities, np.arange(80) % 4), estimator=estimator, clusters="per-class")
 
 
-def test_counts_in_another_order_are_noticed() -> None:
-    """A silent trap: monotone sharing of energies that fall with the counts pools all of them, and corrects nothing."""
-    rng = np.random.default_rng(0)
+class TestCounts:
     counts = np.array([1000.0, 300, 100, 30, 10])
-    labels = np.repeat(np.arange(5), 40)
-    logits = 2 * np.eye(5)[labels] + rng.normal(size=(200, 5)) + np.log(counts)
-    with pytest.warns(
-        UntrustedEstimateWarning, match=r"run against the training counts .* in the order of the classes"
-    ):
-        fit_shifts(Evidence.from_arrays(logits, labels, counts=counts[::-1]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fit_shifts(Evidence.from_arrays(logits, labels, counts=counts))
+
+    def logits_and_labels(self, bias: Any, per_class: int = 40) -> tuple[np.ndarray, np.ndarray]:
+        labels = np.repeat(np.arange(5), per_class)
+        noise = np.random.default_rng(0).normal(size=(len(labels), 5))
+        return 2 * np.eye(5)[labels] + noise + np.asarray(bias), labels
+
+    @pytest.mark.parametrize("kind", ["training", "out-of-fold", "held-out"])
+    def test_in_another_order_are_noticed(self, kind: Any) -> None:
+        """A silent trap: shifts that cannot follow the bias correct nothing."""
+        logits, labels = self.logits_and_labels(np.log(self.counts))
+        turned = Evidence.from_arrays(logits, labels, counts=self.counts[::-1], kind=kind)
+        with pytest.warns(UntrustedEstimateWarning) as caught:
+            shifts = fit_shifts(turned)
+        assert tuple(str(w.message) for w in caught) == shifts.concerns
+        assert "runs against the training counts (slope -" in shifts.concerns[0]
+        assert "are the counts in the order of the classes" in shifts.concerns[0]
+        assert fit_shifts(Evidence.from_arrays(logits, labels, counts=self.counts, kind=kind)).concerns == ()
+
+    def test_that_the_bias_does_not_follow_are_no_news_on_held_out_samples(self) -> None:
+        logits, labels = self.logits_and_labels(np.zeros(5), 200)
+        evidence = Evidence.from_arrays(logits, labels, counts=self.counts, kind="held-out")
+        assert fit_shifts(evidence, estimator="shrunk").concerns == ()
+
+    def test_a_model_that_was_balanced_in_training(self) -> None:
+        """Its training samples show no bias that follows the counts, and cannot show whether aligning helps."""
+        logits, labels = self.logits_and_labels(np.zeros(5))
+        evidence = Evidence.from_arrays(logits, labels, counts=self.counts)
+        doubted(evidence, r"may have been balanced in training \(slope .*Use held-out samples")
+
+    def test_deviations_seen_on_training_samples(self) -> None:
+        bias = np.log(self.counts) + np.array([0, 3, -3, 3, -3])
+        logits, labels = self.logits_and_labels(bias)
+        message = r"deviate from their counts by \d\.\d logits, as seen on training samples: check"
+        doubted(Evidence.from_arrays(logits, labels, counts=self.counts), message, estimator="shrunk")
+        held_out = Evidence.from_arrays(logits, labels, counts=self.counts, kind="held-out")
+        assert fit_shifts(held_out, estimator="shrunk").concerns == ()
+
+    def test_equal_counts_say_nothing_of_how_the_model_was_trained(self) -> None:
+        logits, labels = self.logits_and_labels(np.zeros(5))
+        assert fit_shifts(Evidence.from_arrays(logits, labels, counts=np.full(5, 40))).concerns == ()
+
+
+class TestSharingThatStrains:
+    def test_names_the_class(self) -> None:
+        # A model that has given up its second rarest class: its logit is far below what its count explains.
+        counts = np.array([1000.0, 300, 100, 30, 10])
+        labels = np.repeat(np.arange(5), 60)
+        noise = np.random.default_rng(0).normal(size=(300, 5))
+        logits = 2.5 * np.eye(5)[labels] + noise + np.log(counts) - np.array([0, 0, 0, 12, 0])
+        evidence = Evidence.from_arrays(logits, labels, counts=counts, class_names=[*NAMES, "emu"], kind="held-out")
+        message = r"monotone sharing moves the shift of class dog.* by up to \d\.\d.*clusters='per-class'"
+        doubted(evidence, message, estimator="marginal", clusters="monotone")
+        assert fit_shifts(evidence, estimator="marginal", clusters="per-class").concerns == ()
+
+
+class TestGain:
+    """What `auto` says of its own cross-fitted gain."""
+
+    @staticmethod
+    def concerns(gain: float | None, error: float | None) -> list[str]:
+        evidence = Evidence.from_arrays(np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 4)
+        estimate = make_estimator("none").estimate(evidence, Clusters.per_class(4))
+        return concerns(evidence, estimate, Selection((Candidate("none", "per-class"),), 0, "so and so.", gain, error))
+
+    def test_less_than_its_standard_error_is_a_concern_with_the_figures(self) -> None:
+        [text] = self.concerns(0.01, 0.02)
+        assert text.startswith("the evidence does not show that aligning helps: so and so. Give more labelled samples")
+        assert len(self.concerns(-0.01, 0.02)) == 1
+
+    def test_more_is_none(self) -> None:
+        assert self.concerns(0.03, 0.02) == []
+
+    def test_the_raw_model_kept_is_none(self) -> None:
+        assert self.concerns(0.0, 0.0) == []
+
+    def test_what_cannot_be_scored_is_none(self) -> None:
+        assert self.concerns(None, None) == []

@@ -38,14 +38,14 @@ def any_shifts(draw: st.DrawFn) -> Shifts:
         Candidate,
         names,
         names,
+        strength=st.floats(0, 1.5),
         score=st.none() | st.floats(0, 1),
-        behind=st.none() | st.floats(0, 99),
         largest_error=st.none() | st.floats(0, 1e300),
-        slope=st.none() | finite,
         problem=st.none() | names,
     )
     candidates = draw(st.lists(candidate, min_size=1, max_size=3))
-    selection = Selection(tuple(candidates), draw(st.integers(0, len(candidates) - 1)), draw(names))
+    gain, error = draw(st.none() | finite), draw(st.none() | st.floats(0, 1e300))
+    selection = Selection(tuple(candidates), draw(st.integers(0, len(candidates) - 1)), draw(names), gain, error)
     assignment = draw(st.permutations(range(n)))
     return Shifts(
         values=column(finite),
@@ -54,6 +54,7 @@ def any_shifts(draw: st.DrawFn) -> Shifts:
         target_prior=weights / weights.sum(),
         estimator=draw(names),
         tau=draw(finite),
+        strength=draw(finite),
         # Not all masked: then there is no energy at all.
         energies=np.append(column(finite | st.just(-np.inf))[1:], draw(finite)) if draw(optional) else None,
         effective_samples=np.append(column(st.floats(0, 1e300))[1:], 1.0) if draw(optional) else None,
@@ -74,7 +75,10 @@ def test_everything_comes_back_exactly(shifts: Shifts) -> None:
         assert (mine is None) == (theirs is None)
         if mine is not None:
             assert mine.tobytes() == theirs.tobytes(), name  # to the last bit, and -0.0 too
-    for name in ("clusters", "estimator", "tau", "class_names", "evidence_kind", "n_samples", "selection", "concerns"):
+    for name in (
+        "clusters", "estimator", "tau", "strength", "class_names", "evidence_kind", "n_samples", "selection",
+        "concerns",
+    ):  # fmt: skip
         assert getattr(shifts, name) == getattr(loaded, name)
 
 
@@ -87,9 +91,12 @@ def example(make: Make) -> Shifts:
         effective_samples=np.array([10.0, 0.0, 3.0]),
         counts=np.array([30.0, 20, 10]),
         class_names=('say "cat"', "犬\n\t\u2028", "é\\\r"),
+        strength=0.7,
         n_samples=12.0,
         concerns=("thin",),
-        selection=Selection((Candidate("lse", "jenks-2", score=0.5), Candidate("none", "per-class")), 0, "better."),
+        selection=Selection(
+            (Candidate("lse", "jenks-2", score=0.5), Candidate("none", "per-class")), 0, "better.", 0.02, 0.01
+        ),
     )
 
 
@@ -112,7 +119,9 @@ class TestReadable:
         assert (data["schema"], data["version"]) == ("energyalign.shifts", VERSION)
         assert (data["sharing"], data["anchor_cluster"]) == ("jenks-2", 1)
         assert data["evidence"] == {"kind": "training", "samples": 12.0}
+        assert data["strength"] == 0.7
         assert data["selection"]["candidates"][0]["score"] == 0.5
+        assert (data["selection"]["gain"], data["selection"]["gain_error"]) == (0.02, 0.01)
 
     def test_a_masked_class_has_no_energy_and_an_unknown_error_no_number(self, plain_shifts: Make) -> None:
         row = json.loads(dump(example(plain_shifts)))["classes"][1]
@@ -157,6 +166,11 @@ WRONG: dict[str, tuple[Change, str]] = {
     "anchor elsewhere": (lambda d: d.update(anchor_cluster=7), "anchor cluster 7 is not one of the 2"),
     "evidence as text": (lambda d: d.update(evidence="training"), "missing or wrong entry"),
     "concerns as text": (lambda d: d.update(concerns="thin"), "expected a list of sentences, got 'thin'"),
+    "no strength": (lambda d: d.pop("strength"), "missing or wrong entry .*strength"),
+    "null strength": (lambda d: d.update(strength=None), "expected a number, got None"),
+    "no gain": (lambda d: d["selection"].pop("gain"), "missing or wrong entry .*gain"),
+    "text gain": (lambda d: d["selection"].update(gain="much"), "expected a number, got 'much'"),
+    "true error of the gain": (lambda d: d["selection"].update(gain_error=True), "expected a number, got True"),
     "selection as list": (lambda d: d.update(selection=[1]), "missing or wrong entry"),
     "chosen elsewhere": (lambda d: d["selection"].update(chosen=2), "candidate 2 is not one of the 2 recorded"),
     "candidate without name": (lambda d: d["selection"]["candidates"][0].pop("estimator"), "missing or wrong entry"),
@@ -173,7 +187,9 @@ class TestRefused:
             parse(json.dumps(data))
 
     @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
-    @pytest.mark.parametrize("place", ['"shift": 0.1', '"energy": 1.5', '"tau": 1.0', '"samples": 12.0'])
+    @pytest.mark.parametrize(
+        "place", ['"shift": 0.1', '"energy": 1.5', '"tau": 1.0', '"strength": 0.7', '"samples": 12.0', '"gain": 0.02']
+    )
     def test_what_is_no_number(self, plain_shifts: Make, place: str, number: str) -> None:
         text = dump(example(plain_shifts))
         assert text.count(place) == 1

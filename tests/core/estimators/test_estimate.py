@@ -17,7 +17,7 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.sharing import make_sharing, smooth
 
 COUNTS = np.array([400.0, 150, 60, 25, 8])
-MEASURING = ["lse", "marginal"]
+MEASURING = ["lse", "marginal", "shrunk"]
 
 
 def random_evidence(seed: int, n_classes: int = 5, per_class: int = 12) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators import make_estimator
 from energyalign.core.estimators.base import cluster_means
 from energyalign.core.evidence import Evidence
+from energyalign.core.sharing import name_of
 
 LOGITS = np.random.default_rng(0).normal(size=(12, 4))
 
@@ -45,7 +46,28 @@ def test_a_masked_anchor_is_refused(name: str) -> None:
         make_estimator(name).energies(evidence(masked=(0,)), Clusters.per_class(4))
 
 
-@pytest.mark.parametrize("name", ["lse", "marginal"])
+@pytest.mark.parametrize("name", ["lse", "marginal", "shrunk"])
 def test_masked_classes_do_not_need_labels(name: str) -> None:
     energies = make_estimator(name).energies(evidence([0, 2] * 6, masked=(1, 3)), Clusters.per_class(4))
     assert energies.values[1] == energies.values[3] == energies.values[0]
+
+
+def test_scaled_shifts_keep_what_they_were_multiplied_by() -> None:
+    estimate = make_estimator("lse").estimate(evidence([0, 1, 2, 3] * 3), Clusters.per_class(4))
+    assert estimate.strength == 1
+    half = estimate.scaled(0.5)
+    assert half.strength == 0.5
+    np.testing.assert_array_equal(half.shifts, 0.5 * estimate.shifts)
+    np.testing.assert_array_equal(half.standard_errors, 0.5 * estimate.standard_errors)
+    assert (half.estimator, half.clusters) == (estimate.estimator, estimate.clusters)
+
+
+@pytest.mark.parametrize("name", ["lse", "marginal", "shrunk"])
+def test_what_measures_is_shared_in_several_ways_only_where_counts_differ(name: str) -> None:
+    estimator = make_estimator(name)
+    assert [name_of(s) for s in estimator.sharings(evidence())] == ["per-class"]
+    equal = Evidence.from_arrays(LOGITS, counts=[5, 5, 5, 5])
+    assert [name_of(s) for s in estimator.sharings(equal)] == ["per-class"]
+    differing = [name_of(s) for s in estimator.sharings(Evidence.from_arrays(LOGITS, counts=[9, 7, 4, 1]))]
+    # The variance of u decides how much the classes of `shrunk` share.
+    assert differing == (["per-class"] if name == "shrunk" else ["monotone", "per-class", "jenks-2", "jenks-3"])

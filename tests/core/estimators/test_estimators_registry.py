@@ -29,7 +29,8 @@ def test_tau_reaches_prior() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(EnergyAlignError, match="unknown estimator 'lda': choose lse, marginal, prior, none, auto"):
+    known = "lse, marginal, shrunk, prior, none, auto"
+    with pytest.raises(EnergyAlignError, match=f"unknown estimator 'lda': choose {known}"):
         make_estimator("lda")
 
 

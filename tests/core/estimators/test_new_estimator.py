@@ -17,7 +17,8 @@ from energyalign.core.estimators import ESTIMATORS, Energies, Estimate, Estimato
 from energyalign.core.estimators.base import cluster_means
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
-from energyalign.core.selection.auto import options_for
+from energyalign.core.selection import auto as selection_module
+from energyalign.core.sharing import name_of
 from energyalign.core.shifts import Shifts
 from energyalign.experiments.correctors.shifts import ShiftCorrector
 from energyalign.sklearn.aligner import EnergyAligner
@@ -31,7 +32,6 @@ class MeanLogit(Estimator):
 
     name: ClassVar[str] = "mean-logit"
     description: ClassVar[str] = "mean logit over the sample, per class"
-    bounded: ClassVar[bool] = True
 
     def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
         """Average over the samples, then over each cluster."""
@@ -63,7 +63,6 @@ class Guess(MeanLogit):
     name: ClassVar[str] = "guess"
     reads_evidence: ClassVar[bool] = False
     reads_counts: ClassVar[bool] = True
-    bounded: ClassVar[bool] = False
 
 
 @pytest.fixture(autouse=True)
@@ -87,21 +86,30 @@ def test_by_its_name(evidence: Evidence) -> None:
     assert shifts.estimator == "mean-logit"
 
 
-def test_auto_compares_it_in_its_place(evidence: Evidence) -> None:
-    order = list(dict.fromkeys(estimator.name for estimator, _ in options_for(evidence, "auto", "auto", 1.0)))
-    assert order == ["marginal", "mean-logit", "picky", "lse", "prior", "guess", "none"]
-    selection = fit_shifts(evidence).selection
+def test_all_its_sharings_are_compared(evidence: Evidence) -> None:
+    selection = fit_shifts(evidence, estimator="mean-logit").selection
     assert selection is not None
-    tried = {candidate.sharing for candidate in selection.candidates if candidate.estimator == "mean-logit"}
-    assert {"monotone", "per-class", "jenks-2"} <= tried
-    scores = [candidate.score for candidate in selection.candidates if candidate.estimator == "mean-logit"]
-    assert all(score is not None and score > 0.5 for score in scores)
+    assert [candidate.sharing for candidate in selection.candidates] == ["monotone", "per-class", "jenks-2", "jenks-3"]
+    assert all(candidate.score is not None and candidate.score > 0.5 for candidate in selection.candidates)
 
 
-def test_it_says_itself_when_it_applies_and_what_it_doubts(evidence: Evidence) -> None:
-    assert "picky" in {estimator.name for estimator, _ in options_for(evidence, "auto", "auto", 1.0)}
+def test_auto_takes_it_where_its_order_names_it(evidence: Evidence, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fit_shifts(evidence).estimator != "mean-logit"
+    monkeypatch.setattr(selection_module, "IN_ORDER", ("mean-logit", "prior"))
+    shifts = fit_shifts(evidence)
+    assert shifts.estimator == "mean-logit"
+    assert shifts.selection is not None
+    assert [candidate.estimator for candidate in shifts.selection.candidates] == ["none", "mean-logit", "mean-logit"]
+
+
+def test_it_says_itself_when_it_applies_and_what_it_doubts(monkeypatch: pytest.MonkeyPatch) -> None:
     small = Evidence.from_arrays(np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 4, counts=COUNTS)
-    assert "picky" not in {estimator.name for estimator, _ in options_for(small, "auto", "auto", 1.0)}
+    with monkeypatch.context() as patch:
+        patch.setattr(selection_module, "IN_ORDER", ("picky", "prior"))
+        shifts = fit_shifts(small)
+    assert shifts.estimator == "prior"
+    assert shifts.selection is not None
+    assert shifts.selection.candidates[0].problem == "picky needs 100 samples."
     with pytest.warns(UntrustedEstimateWarning):
         shifts = fit_shifts(small, estimator="picky", clusters="per-class")
     assert shifts.concerns == ("picky is never content.", "picky needs 100 samples.")
@@ -110,13 +118,15 @@ def test_it_says_itself_when_it_applies_and_what_it_doubts(evidence: Evidence) -
 def test_it_says_itself_whether_evidence_is_needed(evidence: Evidence) -> None:
     read = [ShiftCorrector(name, "per-class").reads_evidence for name in ("auto", "mean-logit", "guess")]
     assert read == [True, True, False]
-    assert [sharing.name for _, sharing in options_for(evidence, "guess", "auto", 1.0)] == ["per-class"]
+    assert [name_of(sharing) for sharing in Guess().sharings(evidence)] == ["per-class"]
 
 
 def test_it_may_refuse(evidence: Evidence) -> None:
     with pytest.raises(EnergyAlignError, match="tau must be a finite number"):
         fit_shifts(evidence, estimator="mean-logit", tau=float("inf"))
-    with pytest.raises(EnergyAlignError, match="choose lse, marginal, prior, none, mean-logit, picky, guess, auto"):
+    with pytest.raises(
+        EnergyAlignError, match="choose lse, marginal, shrunk, prior, none, mean-logit, picky, guess, auto"
+    ):
         fit_shifts(evidence, estimator="mean")
 
 

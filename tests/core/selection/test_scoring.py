@@ -1,48 +1,36 @@
-"""Cross-fitted scores: every candidate judged on samples that it was not fitted on."""
+"""Cross-fitted scores: shifts judged on samples that they were not fitted on, with what is due to chance."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 
 from energyalign.core.clusters import Clusters
 from energyalign.core.estimators import make_estimator
-from energyalign.core.estimators.base import Energies, Estimator
 from energyalign.core.evidence import Evidence
-from energyalign.core.selection.scoring import (
-    N_FOLDS,
-    Score,
-    _Comparison,
-    assign_folds,
-    cross_fitted_scores,
-    scores_every_class,
-)
+from energyalign.core.selection.scoring import N_FOLDS, CrossFitted, assign_folds, cross_fitted, scores_every_class
 
 UNIFORM = np.full(4, 0.25)
-RAW = (make_estimator("none"), Clusters.per_class(4))
 
 
 def right(logits: np.ndarray, labels: np.ndarray, shifts: np.ndarray | float = 0.0) -> np.ndarray:
     return np.argmax(logits + shifts, axis=1) == labels
 
 
-@dataclass(frozen=True)
-class Overfitter(Estimator):
-    """The best of many random shifts on its evidence: as easily fooled as can be."""
+def raw_score(evidence: Evidence, target: np.ndarray) -> float:
+    fitted = cross_fitted(evidence, lambda _: np.zeros((1, len(target))), target)
+    return fitted.score(fitted.right_by_option()[0])
 
-    name: ClassVar[str] = "overfitter"
-    description: ClassVar[str] = "the best of random shifts"
 
-    def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
-        logits = np.concatenate([block.logits for block in evidence.blocks()])
-        labels = np.concatenate([block.labels for block in evidence.blocks()])
-        shifts = np.random.default_rng(0).normal(size=(300, clusters.n_clusters))
-        best = max(shifts, key=lambda shift: right(logits, labels, shift).mean())
-        return Energies(-best, np.zeros(len(best)), np.zeros(len(best)))
+def best_of_random_shifts(evidence: Evidence) -> np.ndarray:
+    """As easily fooled as can be."""
+    logits = np.concatenate([block.logits for block in evidence.blocks()])
+    labels = np.concatenate([block.labels for block in evidence.blocks()])
+    shifts = np.random.default_rng(0).normal(size=(300, evidence.n_classes))
+    return max(shifts, key=lambda shift: right(logits, labels, shift).mean())[None]
 
 
 class TestCrossFitting:
@@ -51,68 +39,84 @@ class TestCrossFitting:
         rng = np.random.default_rng(0)
         logits, labels = rng.normal(size=(40, 4)), np.arange(40) % 4
         evidence = Evidence.from_arrays(logits, labels)
-        shifts = -Overfitter().energies(evidence, Clusters.per_class(4)).values
-        assert right(logits, labels, shifts).mean() > 0.38
-        [score] = cross_fitted_scores(evidence, [(Overfitter(), Clusters.per_class(4))], UNIFORM)
-        assert score.accuracy < 0.32
+        assert right(logits, labels, best_of_random_shifts(evidence)[0]).mean() > 0.38
+        fitted = cross_fitted(evidence, best_of_random_shifts, UNIFORM)
+        assert fitted.score(fitted.right_by_option()[0]) < 0.32
 
-    @pytest.mark.parametrize("estimator", ["lse", "marginal", "prior"])
+    @pytest.mark.parametrize("estimator", ["lse", "marginal", "shrunk", "prior"])
     def test_predicts_the_accuracy_on_fresh_data(self, simulate: Callable[..., Any], estimator: str) -> None:
         counts = [300, 100, 30, 10]
         logits, labels = simulate(counts, 250, seed=1, separation=2.0)
-        evidence = Evidence.from_arrays(logits, labels, counts=counts)
-        [score] = cross_fitted_scores(evidence, [(make_estimator(estimator), Clusters.per_class(4))], UNIFORM)
-        shifts = -make_estimator(estimator).energies(evidence, Clusters.per_class(4)).values
+        evidence = Evidence.from_arrays(logits, labels, counts=counts, kind="held-out")
+
+        def fit(part: Evidence) -> np.ndarray:
+            return make_estimator(estimator).estimate(part, Clusters.per_class(4)).shifts[None]
+
+        fitted = cross_fitted(evidence, fit, UNIFORM)
         fresh_logits, fresh_labels = simulate(counts, 5000, seed=2, separation=2.0)
+        expected = right(fresh_logits, fresh_labels, fit(evidence)[0]).mean()
         # 1,000 scored samples: standard error 0.014.
-        assert score.accuracy == pytest.approx(right(fresh_logits, fresh_labels, shifts).mean(), abs=0.03)
+        assert fitted.score(fitted.right_by_option()[0]) == pytest.approx(expected, abs=0.03)
+
+    def test_every_sample_is_scored_by_the_shifts_of_the_other_folds(self) -> None:
+        rng = np.random.default_rng(3)
+        logits, labels = rng.normal(size=(60, 4)), np.arange(60) % 4
+        evidence = Evidence.from_arrays(logits, labels)
+        folds = assign_folds(evidence, labels)
+        seen: list[np.ndarray] = []
+
+        def fit(part: Evidence) -> np.ndarray:
+            assert part.keep is not None
+            seen.append(part.keep)
+            return np.random.default_rng(len(seen)).normal(size=(2, 4))
+
+        fitted = cross_fitted(evidence, fit, UNIFORM)
+        assert [keep.tolist() for keep in seen] == [(folds != fold).tolist() for fold in range(N_FOLDS)]
+        for option, marks in enumerate(fitted.right_by_option()):
+            for fold in range(N_FOLDS):
+                shifts = np.random.default_rng(fold + 1).normal(size=(2, 4))[option]
+                own = folds == fold
+                np.testing.assert_array_equal(marks[own], right(logits[own], labels[own], shifts))
+
+    def test_strengths_multiply_the_shifts_and_not_the_target(self) -> None:
+        rng = np.random.default_rng(4)
+        logits, labels = rng.normal(size=(80, 4)), np.arange(80) % 4
+        shifts, target = np.array([[0.5, -1, 0, 2.0], [1, 1, -1, 0]]), np.array([0.4, 0.3, 0.2, 0.1])
+        fitted = cross_fitted(Evidence.from_arrays(logits, labels), lambda _: shifts, target)
+        for option in range(2):
+            marks = fitted.right(np.array([0.0, 0.5, 1.5]), option)
+            for strength, found in zip([0.0, 0.5, 1.5], marks, strict=True):
+                expected = right(logits, labels, strength * shifts[option] + np.log(target))
+                np.testing.assert_array_equal(found, expected)
 
     def test_the_raw_model_by_hand(self) -> None:
         # Class 0: 3 of 4 right; class 1: 1 of 2 right. The single sample of class 2 is never scored.
         logits = np.eye(3)[[0, 0, 0, 1, 1, 0, 2]]
         labels = np.array([0, 0, 0, 0, 1, 1, 2])
-        raw = (make_estimator("none"), Clusters.per_class(3))
-        [score] = cross_fitted_scores(Evidence.from_arrays(logits, labels), [raw], np.full(3, 1 / 3))
-        assert score.accuracy == pytest.approx((3 / 4 + 1 / 2) / 2)
-        assert score.behind == 0
+        assert raw_score(Evidence.from_arrays(logits, labels), np.full(3, 1 / 3)) == pytest.approx((3 / 4 + 1 / 2) / 2)
 
     def test_classes_count_by_the_target_prior(self) -> None:
         logits = np.array([[0.0, 0.0]] * 8)
         logits[:4, 0], logits[4:, 1] = 9.0, [9.0, 9.0, -9.0, -9.0]  # class 0 all right, class 1 half
         evidence = Evidence.from_arrays(logits, [0] * 4 + [1] * 4)
-        raw = (make_estimator("none"), Clusters.per_class(2))
-        [score] = cross_fitted_scores(evidence, [raw], np.array([0.9, 0.1]))
-        assert score.accuracy == pytest.approx(0.9 * 1 + 0.1 * 0.5)
+        assert raw_score(evidence, np.array([0.9, 0.1])) == pytest.approx(0.9 * 1 + 0.1 * 0.5)
 
     def test_the_target_also_moves_the_predictions(self) -> None:
         # Undecided logits: with a target of 0.9 class 0 is predicted everywhere.
         evidence = Evidence.from_arrays(np.array([[0.0, 1.0]] * 8), [0, 1] * 4)
-        raw = (make_estimator("none"), Clusters.per_class(2))
-        [score] = cross_fitted_scores(evidence, [raw], np.array([0.9, 0.1]))
-        assert score.accuracy == pytest.approx(0.9)
+        assert raw_score(evidence, np.array([0.9, 0.1])) == pytest.approx(0.9)
 
     def test_repeats_count_in_the_score(self) -> None:
         logits = np.array([[1.0, 0], [0, 1.0], [0, 1.0], [0, 1.0]])
         evidence = Evidence.from_arrays(logits, [0, 0, 1, 1], repeats=[3, 1, 1, 1])
-        raw = (make_estimator("none"), Clusters.per_class(2))
-        [score] = cross_fitted_scores(evidence, [raw], np.array([0.5, 0.5]))
-        assert score.accuracy == pytest.approx((3 / 4 + 1) / 2)
+        assert raw_score(evidence, np.array([0.5, 0.5])) == pytest.approx((3 / 4 + 1) / 2)
 
-    def test_without_labels_there_is_no_score(self) -> None:
-        assert cross_fitted_scores(Evidence.from_arrays(np.zeros((9, 4))), [RAW, RAW], UNIFORM) == [Score(), Score()]
-
-    def test_with_one_sample_per_class_there_is_no_score(self) -> None:
-        evidence = Evidence.from_arrays(np.eye(4), np.arange(4))
-        assert cross_fitted_scores(evidence, [RAW], UNIFORM) == [Score()]
-
-    def test_a_candidate_that_fails_is_out_and_says_why(self) -> None:
-        evidence = Evidence.from_arrays(np.random.default_rng(0).normal(size=(40, 4)), np.arange(40) % 4)
-        prior = (make_estimator("prior"), Clusters.per_class(4))  # there are no counts
-        failed, raw = cross_fitted_scores(evidence, [prior, RAW], UNIFORM)
-        assert failed.accuracy is None
-        assert "needs the training counts" in failed.problem
-        assert raw.accuracy is not None
-        assert raw.problem is None
+    def test_samples_that_do_not_count_are_not_scored(self) -> None:
+        rng = np.random.default_rng(5)
+        logits, labels = rng.normal(size=(80, 4)), np.arange(80) % 4
+        keep = np.arange(80) % 3 > 0
+        part = raw_score(Evidence.from_arrays(logits, labels).subset(keep), UNIFORM)
+        assert part == pytest.approx(raw_score(Evidence.from_arrays(logits[keep], labels[keep]), UNIFORM))
 
 
 class TestFolds:
@@ -156,40 +160,117 @@ class TestFolds:
         assert np.all(folds[:20] >= 0)
 
 
-class TestComparison:
-    def test_a_difference_is_measured_in_its_own_standard_errors(self) -> None:
+def scorer(labels: np.ndarray, target: np.ndarray, repeats: np.ndarray | None = None) -> CrossFitted:
+    """Scores of samples with these labels, whatever the model: every one of them is in some fold."""
+    evidence = Evidence.from_arrays(np.zeros((len(labels), len(target))), labels, repeats=repeats)
+    folds = assign_folds(evidence, labels)
+    assert np.all(folds >= 0)
+    return CrossFitted(evidence, folds, [np.zeros((1, len(target)))] * N_FOLDS, target)
+
+
+class TestGain:
+    labels = np.repeat(np.arange(4), [90, 50, 30, 30])
+    target = np.array([0.4, 0.3, 0.2, 0.1])
+
+    def test_is_the_difference_of_two_scores(self) -> None:
         rng = np.random.default_rng(2)
-        labels = np.repeat(np.arange(4), [900, 500, 300, 300])
-        one, two = rng.random(2000) < 0.8, rng.random(2000) < 0.76
-        target = np.array([0.4, 0.3, 0.2, 0.1])
+        one, two = rng.random(200) < 0.8, rng.random(200) < 0.7
+        fitted = scorer(self.labels, self.target)
+        gain, _ = fitted.gain(one, two)
+        assert gain == pytest.approx(fitted.score(one) - fitted.score(two))
+        assert fitted.gain(two, one)[0] == pytest.approx(-gain)
+        assert fitted.gain(one, one) == (0.0, 0.0)
 
-        def difference(sample: np.ndarray) -> float:
-            return sum(
-                t * (one[s].mean() - two[s].mean()) for k, t in enumerate(target) for s in [sample[labels[sample] == k]]
-            )
+    def test_its_error_is_the_spread_over_repeated_samples(self) -> None:
+        """In each draw a sample is gained or lost, or neither, by the rates of its class."""
+        rng = np.random.default_rng(0)
+        gained, lost = np.array([0.02, 0.05, 0.10, 0.25])[self.labels], np.array([0.05, 0.05, 0.05, 0.05])[self.labels]
+        fitted = scorer(self.labels, self.target)
+        found = []
+        for _ in range(600):
+            luck = rng.random(200)
+            found.append(fitted.gain(luck < gained, (luck >= gained) & (luck < gained + lost)))
+        gains, errors = np.transpose(found)
+        expected = sum(self.target[k] * (gained - lost)[self.labels == k][0] for k in range(4))
+        assert gains.mean() == pytest.approx(expected, abs=0.003)
+        # On the safe side by what the two samples of the prior add, and by the square of the mean.
+        assert gains.std() <= errors.mean() <= 1.2 * gains.std()
 
-        groups = [np.flatnonzero(labels == k) for k in range(4)]
-        resampled = [difference(np.concatenate([rng.choice(g, len(g)) for g in groups])) for _ in range(400)]
-        expected = difference(np.arange(2000)) / np.std(resampled)
-        found = _Comparison(labels, np.ones(2000), target).distance(one, two)
-        assert found == pytest.approx(expected, rel=0.15)
+    def test_two_samples_without_a_disagreement_prove_nothing(self) -> None:
+        labels = np.repeat([0, 1], [100, 2])
+        fitted = scorer(labels, np.array([0.5, 0.5]))
+        one, two = np.zeros(102, dtype=bool), np.zeros(102, dtype=bool)
+        one[:20] = True  # a fifth of class 0 disagrees, and none of class 1
+        _, error = fitted.gain(one, two)
+        rates = np.array([(100 * 0.2 + 2 * 0.1) / 102, (0 + 2 * 0.1) / 4])  # drawn to the mean rate of 0.1
+        assert error == pytest.approx(np.sqrt(0.25 * rates[0] / 100 + 0.25 * rates[1] / 2))
+        assert error > 2 * np.sqrt(0.25 * 0.2 / 100)
 
-    def test_equal_answers_and_better_ones_are_not_behind(self) -> None:
-        comparison = _Comparison(np.array([0, 0, 1, 1]), np.ones(4), np.array([0.5, 0.5]))
-        some, all_right = np.array([True, False, True, False]), np.ones(4, dtype=bool)
-        assert comparison.distance(some, some) == 0
-        assert comparison.distance(some, all_right) == 0
-        assert comparison.distance(all_right, some) > 0
+    def test_repeats_are_samples(self) -> None:
+        labels, repeats = np.repeat([0, 1], 20), 1 + np.arange(40) % 3
+        rng = np.random.default_rng(1)
+        one, two = rng.random(40) < 0.8, rng.random(40) < 0.6
+        many = np.repeat(np.arange(40), repeats)
+        target = np.array([0.5, 0.5])
+        assert scorer(labels, target, repeats).gain(one, two) == pytest.approx(
+            scorer(labels[many], target).gain(one[many], two[many])
+        )
 
-    def test_a_clear_difference_is_far_and_a_chance_difference_is_near(self) -> None:
-        labels = np.repeat([0, 1], 200)
-        comparison = _Comparison(labels, np.ones(400), np.array([0.5, 0.5]))
-        best = np.ones(400, dtype=bool)
-        one_off, half_off = best.copy(), best.copy()
-        one_off[0] = False
-        half_off[::2] = False
-        assert comparison.distance(best, one_off) <= 1.01
-        assert comparison.distance(best, half_off) > 10
+
+class TestExpectedBest:
+    labels = np.repeat(np.arange(3), [30, 12, 5])
+    target = np.array([0.5, 0.3, 0.2])
+    values = np.array([0.0, 0.5, 1.0, 1.5])
+
+    def test_is_that_of_a_loop_over_draws(self) -> None:
+        marks = np.random.default_rng(0).random((4, 47)) < 0.6
+        rng = np.random.default_rng(1)
+        total = 0.0
+        for _ in range(4000):
+            weights = np.empty(47)
+            for k in range(3):
+                own = self.labels == k
+                weights[own] = self.target[k] * rng.dirichlet(np.ones(own.sum()))
+            scores = [float(weights @ row) for row in marks]
+            best = [value for value, score in zip(self.values, scores, strict=True) if score >= max(scores) - 1e-12]
+            total += float(np.mean(best))
+        found = scorer(self.labels, self.target).expected_best(marks, self.values)
+        # 200 draws of values with a spread of at most 0.6.
+        assert found == pytest.approx(total / 4000, abs=3 * 0.6 / np.sqrt(200))
+
+    @pytest.mark.parametrize("best", range(4))
+    def test_of_a_row_that_is_always_best_is_its_value(self, best: int) -> None:
+        marks = np.random.default_rng(2).random((4, 47)) < 0.6
+        marks[best] = True
+        marks[np.arange(4) != best, 0] = False
+        assert scorer(self.labels, self.target).expected_best(marks, self.values) == self.values[best]
+
+    def test_ties_share(self) -> None:
+        marks = np.zeros((4, 47), dtype=bool)
+        fitted = scorer(self.labels, self.target)
+        assert fitted.expected_best(marks, self.values) == pytest.approx(0.75)
+        marks[1:3] = True
+        assert fitted.expected_best(marks, self.values) == pytest.approx(0.75)
+        marks[1] = False
+        assert fitted.expected_best(marks, self.values) == pytest.approx(1.0)
+
+    def test_where_chance_decides_it_is_between(self) -> None:
+        # Raw is right about one half of a class, aligned about the other.
+        labels = np.repeat(np.arange(2), 20)
+        marks = np.array([np.arange(40) % 2 == 0, np.arange(40) % 2 == 1])
+        found = scorer(labels, np.array([0.5, 0.5])).expected_best(marks, np.array([0.0, 1.0]))
+        assert 0.3 < found < 0.7
+
+    def test_is_the_same_at_every_call(self) -> None:
+        marks = np.random.default_rng(3).random((4, 47)) < 0.6
+        fitted = scorer(self.labels, self.target)
+        assert fitted.expected_best(marks, self.values) == fitted.expected_best(marks, self.values)
+
+    def test_repeated_samples_weigh_more(self) -> None:
+        labels = np.array([0, 0, 1, 1])
+        marks = np.array([[True, False, True, True], [False, True, True, True]])
+        often = scorer(labels, np.array([0.5, 0.5]), np.array([50, 1, 1, 1])).expected_best(marks, np.array([0.0, 1.0]))
+        assert often < 0.1
 
 
 def test_scores_are_fair_only_if_every_class_in_play_is_scored() -> None:

@@ -62,7 +62,7 @@ def test_random_shards_and_cuts(pools: dict[int, Any], monkeypatch: pytest.Monke
     monkeypatch.setattr("energyalign.files.shards.MIN_ROWS", data.draw(st.integers(10, 50), "rows of a part"))
     monkeypatch.setattr("energyalign.files.shards.PART_BYTES", 1)
     monkeypatch.setattr("energyalign.files.shards.MAX_SHARDS", data.draw(st.integers(1, 4), "shards of a part"))
-    estimator = data.draw(st.sampled_from(["auto", "lse", "marginal", "prior"]), "estimator")
+    estimator = data.draw(st.sampled_from(["auto", "lse", "marginal", "shrunk", "prior"]), "estimator")
     clusters = data.draw(st.sampled_from(["auto", "per-class", "monotone", "2"]), "clusters")
     known = data.draw(st.sampled_from([labels, None]), "labels")
     with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +74,7 @@ def test_random_shards_and_cuts(pools: dict[int, Any], monkeypatch: pytest.Monke
             assert all_of(paths, known, pools[jobs], estimator, clusters) == expected
 
 
-@pytest.mark.parametrize("estimator", ["lse", "marginal"])
+@pytest.mark.parametrize("estimator", ["lse", "marginal", "shrunk"])
 def test_wide_logits_on_any_number_of_threads(
     tmp_path: Path, pools: dict[int, Any], monkeypatch: pytest.MonkeyPatch, estimator: str
 ) -> None:

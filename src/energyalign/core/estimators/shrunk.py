@@ -11,7 +11,7 @@ import numpy as np
 
 from energyalign.core._engine.parts import Block, Sums
 from energyalign.core._engine.thinning import thin_and_repeat
-from energyalign.core.arrays import Floats, Ints, to_numpy, working_precision
+from energyalign.core.arrays import Array, Floats, Ints, like, namespace, take_rows, to_numpy, working_precision
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators.base import Energies, Estimate, Estimator
@@ -98,7 +98,7 @@ class Shrunk(Estimator):
                     "of the classes in the logits?",
                 ),
                 (
-                    trained_on and evidence.counts is not None and abs(found.free_slope) < 2 * found.slope_error,
+                    trained_on and _differ(evidence.counts) and abs(found.free_slope) < 2 * found.slope_error,
                     f"the model may have been balanced in training (slope {found.free_slope:.1f} +- "
                     f"{found.slope_error:.1f} on the log counts, where plain training has 1), and training samples "
                     "cannot show whether aligning helps it. Use held-out samples.",
@@ -111,6 +111,10 @@ class Shrunk(Estimator):
             )
             if holds
         ]
+
+
+def _differ(counts: Floats | None) -> bool:
+    return counts is not None and bool(np.ptp(counts) > 0)
 
 
 class Posterior(NamedTuple):
@@ -182,6 +186,7 @@ class _Point(NamedTuple):
     likelihood: float
     gradient: Floats  # of log s, then of the biases
     curvature: Floats  # (1 + clusters)², or its diagonal
+    coupling: Floats  # the curvature between log s and the biases
 
 
 class _Problem:
@@ -228,7 +233,8 @@ class _Problem:
             if free.deviations:
                 new = self._next_variance(point, prior, scale, free)
             settled = abs(new - variance) <= _VARIANCE_TOLERANCE * variance
-            variance = new
+            if not settled:  # or the biases would follow its last digits for ever
+                variance = new
             if decrement <= _TOLERANCE and settled:
                 break
         else:
@@ -241,18 +247,19 @@ class _Problem:
     def _at(self, log_temperature: float, biases: Floats) -> _Point:
         model = _Model(
             np.exp(log_temperature), biases, self.clusters.indices, self.offsets, self._class_weights,
-            np.log(self.evidence.total_weight * self.evidence.n_classes), self.dense,
+            np.log(self.evidence.total_weight * np.sum(~self.evidence.masked)), self.dense,
         )  # fmt: skip
         log_partition, slope, products, mass, curvature = self.evidence.accumulate(model.sums).values
         sums = self.clusters.sums(self._samples)
         likelihood = float(log_partition) + float(sums @ np.where(sums > 0, biases, 0.0))
         gradient = np.concatenate([[float(slope)], sums - mass])
         if not self.dense:
-            return _Point(log_temperature, biases, likelihood, gradient, np.concatenate([products[:1], curvature]))
+            diagonal = np.concatenate([products[:1], curvature])
+            return _Point(log_temperature, biases, likelihood, gradient, diagonal, products[1:])
         matrix = np.empty((len(biases) + 1,) * 2)
         matrix[0], matrix[1:, 0] = products, products[1:]
         matrix[1:, 1:] = np.diag(mass) - curvature
-        return _Point(log_temperature, biases, likelihood, gradient, matrix)
+        return _Point(log_temperature, biases, likelihood, gradient, matrix, products[1:])
 
     def _case_control_scale(self, point: _Point) -> float:
         """How much more the likelihood knows of the biases than its curvature says, averaged over the clusters.
@@ -282,9 +289,10 @@ class _Problem:
         step = (
             self._inverse(point, prior, scale, free) @ gradient
             if self.dense
-            else self._scaled(point, prior, scale, gradient)
+            else self._scaled(point, prior, scale, free, gradient)
         )
-        step[0] = np.clip(step[0], -_MAX_COOLING, _MAX_COOLING)
+        # The biases belong to the temperature: all of the step is shortened, or it might lead downhill.
+        step *= min(1.0, _MAX_COOLING / max(abs(float(step[0])), 1e-300))
         return step, float(gradient @ step)
 
     def _inverse(self, point: _Point, prior: _Prior, scale: float, free: _Free) -> Floats:
@@ -299,11 +307,17 @@ class _Problem:
             inverse[0, 0] = 0.0
         return np.asarray(inverse)
 
-    def _scaled(self, point: _Point, prior: _Prior, scale: float, gradient: Floats) -> Floats:
-        """The step with the diagonal of the curvature alone, for so many clusters that they hardly touch."""
-        own = scale * point.curvature + 1.0 / _LOG_TEMPERATURE_VARIANCE
-        own[1:] = scale * point.curvature[1:]
-        return np.concatenate([gradient[:1] / own[0], prior.solve_with(own[1:], gradient[1:])])
+    def _scaled(self, point: _Point, prior: _Prior, scale: float, free: _Free, gradient: Floats) -> Floats:
+        """The step where the biases have only the diagonal of their curvature: so many clusters hardly touch."""
+        own = scale * point.curvature[1:]
+        biases = prior.solve_with(own, gradient[1:])
+        if not free.temperature:
+            return np.concatenate([[0.0], biases])
+        coupling, stiffness = scale * point.coupling, 1.0 / _LOG_TEMPERATURE_VARIANCE
+        moved = prior.solve_with(own, coupling)
+        stiffness += max(scale * point.curvature[0] - float(coupling @ moved), 0.0)
+        log_temperature = (gradient[0] - float(coupling @ biases)) / stiffness
+        return np.concatenate([[log_temperature], biases - log_temperature * moved])
 
     def _search(self, point: _Point, step: Floats, prior: _Prior, scale: float) -> _Point:
         """The first of the halved steps that does not lower the posterior."""
@@ -324,8 +338,10 @@ class _Problem:
         else:
             own = 1.0 / (scale * point.curvature[1:] + 1.0 / prior.variance)
             uncertain = prior.uncertainty_of_deviations(None, own)
+        n_in_play = int(self.in_play.sum())
+        uncertain -= (len(point.biases) - n_in_play) * prior.variance  # of what is out of play
         squares = float(np.sum(prior.deviations(point.biases) ** 2)) + uncertain
-        new = (squares + _DEVIATION_WEIGHT * _DEVIATION**2) / (len(point.biases) + _DEVIATION_WEIGHT)
+        new = (squares + _DEVIATION_WEIGHT * _DEVIATION**2) / (n_in_play + _DEVIATION_WEIGHT)
         return float(prior.variance * (new / prior.variance) ** _RELAXATION)
 
     def _posterior(self, point: _Point, mean: Floats, variance: float, free: _Free) -> Posterior:
@@ -432,36 +448,48 @@ class _Model:
         added = self.biases[self.cluster_of] + self.offsets
         for block in blocks:
             logits = _floored(block, self.depth)
-            scores = self.temperature * logits + added
-            peak = scores.max(axis=1, keepdims=True)
-            posterior = np.exp(scores - peak)
-            total = posterior.sum(axis=1, keepdims=True)
+            xp = namespace(logits)
+            scores = self.temperature * logits + like(added, logits)
+            peak = xp.max(scores, axis=1, keepdims=True)
+            posterior = xp.exp(scores - peak)
+            total = xp.sum(posterior, axis=1, keepdims=True)
             posterior /= total
             shares = posterior * logits
-            expected = shares.sum(axis=1)
-            weights, own = block.repeats, np.zeros(len(logits))
+            expected, squares = xp.sum(shares, axis=1), to_numpy(xp.sum(shares * logits, axis=1))
+            log_partition, means = to_numpy(peak + xp.log(total))[:, 0], to_numpy(expected)
+            weights, own = block.repeats, np.zeros(len(means))
             if block.labels is not None:
                 weights = weights * self.class_weights[block.labels]
-                own = logits[np.arange(len(logits)), block.labels]
-            clustered, shared = (posterior, shares) if members is None else (posterior @ members, shares @ members)
-            weighted = clustered * weights[:, None]
+                own = _own_logits(logits, block.labels)
+            clustered, shared = posterior, shares
+            if members is not None:
+                clustered, shared = (values @ like(members, values) for values in (posterior, shares))
+            weighted = clustered * like(weights, clustered)[:, None]
             products = np.empty(size + 1)
-            products[0] = self.temperature**2 * float(weights @ ((shares * logits).sum(axis=1) - expected**2))
-            products[1:] = self.temperature * (weights @ shared - expected @ weighted)
+            products[0] = self.temperature**2 * float(weights @ (squares - means**2))
+            products[1:] = self.temperature * to_numpy(like(weights, shared) @ shared - expected @ weighted)
             sums.add(
-                float(weights @ (self.temperature * own - (peak + np.log(total))[:, 0])),
-                self.temperature * float(weights @ (own - expected)),
+                float(weights @ (self.temperature * own - log_partition)),
+                self.temperature * float(weights @ (own - means)),
                 products,
-                weighted.sum(axis=0),
-                clustered.T @ weighted if self.dense else (weighted * (1.0 - clustered)).sum(axis=0),
+                to_numpy(xp.sum(weighted, axis=0)),
+                to_numpy(clustered.T @ weighted if self.dense else xp.sum(weighted * (1.0 - clustered), axis=0)),
             )
         return sums
 
 
-def _floored(block: Block, depth: float) -> Floats:
+def _floored(block: Block, depth: float) -> Array:
     """Logits below the largest of their sample, at most `depth`: n samples cannot tell smaller posteriors apart."""
-    logits = to_numpy(working_precision(block.logits, double=True))
-    peak = logits.max(axis=1, keepdims=True)
-    if not np.all(np.isfinite(peak)):
+    logits = working_precision(block.logits, double=True)
+    xp = namespace(logits)
+    peak = xp.max(logits, axis=1, keepdims=True)
+    if not np.all(np.isfinite(to_numpy(peak))):
         refuse_samples(block)
-    return np.asarray(np.maximum(logits - peak, -depth))
+    return xp.clip(logits - peak, -depth, None)
+
+
+def _own_logits(logits: Array, labels: Ints) -> Floats:
+    """The logit of each sample's label."""
+    n_rows, n_classes = logits.shape
+    one_column = namespace(logits).reshape(logits, (-1, 1))
+    return to_numpy(take_rows(one_column, n_classes * np.arange(n_rows) + labels))[:, 0]
