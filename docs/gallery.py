@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 ORDER = [
+    "cifar100_lt.py",
     "logits_before_and_after.py",
     "scikit_learn_digits.py",
     "effective_sample_size.py",

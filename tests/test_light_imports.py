@@ -50,6 +50,12 @@ def test_the_core_needs_no_heavy_library_to_be_there() -> None:
     assert not imported_by("-c", "from energyalign import FreeEnergy, Shifts, Clusters, fit_shifts") & HEAVY
 
 
+def test_the_packaged_logits_take_numpy_alone() -> None:
+    imported = imported_by("-c", "from energyalign.datasets import load_cifar100_lt; load_cifar100_lt()")
+    assert "numpy" in imported
+    assert not imported & HEAVY
+
+
 @pytest.mark.parametrize(
     ("code", "package"),
     [

@@ -12,11 +12,12 @@ import pytest
 
 import energyalign
 import energyalign.core
+import energyalign.datasets
 import energyalign.sklearn
 
 MODULES = sorted(
     found.name
-    for package in (energyalign.core, energyalign.sklearn)
+    for package in (energyalign.core, energyalign.datasets, energyalign.sklearn)
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
 )
 

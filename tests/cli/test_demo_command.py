@@ -38,9 +38,13 @@ def test_it_prints_lines_then_all_tables_then_the_files(run: Any, monkeypatch: p
 
     monkeypatch.setattr(demo_run, "run_demo", made)
     code, out, _ = run("demo", "--out", "here", "--seed", "7")
-    words = out.split()
     assert code == 0
+    real, _, trained = out.partition("[training]")
+    words = ["[training]", *trained.split()]
     assert words[:3] == ["[training]", "here", "7"]
+    lines = {line.split()[0]: line.split()[1:] for line in real.splitlines() if line.strip()}
+    assert lines["raw"] == ["40.9", "*69.3", "39.3", "9.6"]
+    assert {"logit-adjustment", "ea", "ea-auto"} < lines.keys()
     shown = [word for word in words if set(word) != {"─"}][3:]
     assert " ".join(shown) == (
         "First part By head method overall cosine 87.4 By [size] method overall few 12.3 It [says]. "

@@ -93,7 +93,7 @@ def test_it_prints_each_class_and_the_accuracies_before_and_after(problem, run):
 def test_auto_prints_what_it_compared(problem, run):
     _, out, _ = run("fit", "logits.npy", "--labels", "labels.npy", "--counts", "counts.json", "--evidence", "held-out")
     assert "What was compared" in out
-    for name in ("marginal", "lse", "prior", "none", "monotone", "per-class"):
+    for name in ("none", "shrunk", "per-class", "strength"):
         assert name in out
     assert "Nothing was saved" in out
 

@@ -42,6 +42,7 @@ def test_the_page_is_of_all_runs_and_files_are_named(demo):
     folder, result = demo
     page = (folder / "report.html").read_text()
     assert "energyalign demo: digits" in page
+    assert "Real logits: CIFAR-100-LT" in page
     for name in ("ce, cosine head, seed 0", "ce, linear head, seed 1", "fed back: ea, seed 1"):
         assert name in page
     assert [path.name for path in result.files] == list(WRITTEN)

@@ -24,9 +24,12 @@ def numbers_after(words, name):
     return [float(number) for number in re.search(rf"{words}.*? from ([\d.]+) to ([\d.]+) %", text).groups()]
 
 
-def test_quickstart(tmp_path, monkeypatch):
+def test_quickstart(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = run_page("quickstart.md", tmp_path)
+    first, second = capsys.readouterr().out.split()[:2]
+    assert [float(first[:-1]), float(second[:-1])] == numbers_after("takes the accuracy on", "quickstart.md")
+    assert f"    {first}\n    {second}\n" in (DOCS / "quickstart.md").read_text(encoding="utf-8")
     scores = page["before"], page["after"]
     assert numbers_after("balanced accuracy rises", "quickstart.md") == [
         round(100 * score.balanced_accuracy, 1) for score in scores

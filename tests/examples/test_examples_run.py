@@ -88,6 +88,16 @@ def image_folder(tmp_path_factory):
 
 
 @needs("matplotlib")
+def test_cifar100_lt(tmp_path):
+    first, *groups = run_example("cifar100_lt.py", cwd=tmp_path).splitlines()
+    assert first == "raw 40.9% -> aligned 45.2%"
+    raw, aligned, adjusted = map(numbers_of, groups)  # many, medium, few
+    for corrected in (aligned, adjusted):
+        assert corrected[0] < raw[0]
+        assert corrected[2] > raw[2] + 10
+
+
+@needs("matplotlib")
 def test_logits_before_and_after(tmp_path):
     printed = run_example("logits_before_and_after.py", cwd=tmp_path)
     counts = np.round(1000 * 100 ** (-np.arange(10) / 9))

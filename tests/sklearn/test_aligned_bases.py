@@ -50,6 +50,7 @@ def test_aligning_raises_balanced_accuracy(
 
 
 @pytest.mark.parametrize("base", BASES.values(), ids=BASES.keys())
+@pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
 def test_what_is_predicted_has_the_largest_probability_and_decision(
     base: Any, long_tail: tuple[np.ndarray, np.ndarray]
 ) -> None:

@@ -40,6 +40,7 @@ def test_corrected_logits_are_the_classifier_s_plus_the_shifts(long_tail: Proble
     np.testing.assert_array_equal(model.predict(X), corrected.argmax(axis=1))
 
 
+@pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
 def test_of_two_classes_the_decision_is_their_difference(blobs: Any) -> None:
     X, y = blobs([90, 10])
     model = EnergyAlignedClassifier(LogisticRegression()).fit(X, y)
@@ -61,6 +62,7 @@ def test_the_same_problem_with_names_for_labels(long_tail: Problem) -> None:
 
 
 @pytest.mark.parametrize("values", [[-1, 1], [False, True], [3, 7], ["no", "yes"]])
+@pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
 def test_two_classes_of_any_labels(values: list[Any], blobs: Any) -> None:
     X, y = blobs([90, 10])
     model = EnergyAlignedClassifier().fit(X, np.array(values)[y])

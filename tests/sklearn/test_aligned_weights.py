@@ -20,9 +20,10 @@ Problem = tuple[np.ndarray, np.ndarray]
 
 
 @pytest.mark.parametrize("evidence", ["out-of-fold", "training"])
-@pytest.mark.parametrize("estimator", ["lse", "marginal", "prior", "auto"])
+@pytest.mark.parametrize("estimator", ["lse", "marginal", "shrunk", "prior", "auto"])
 @pytest.mark.parametrize("base", [LogisticRegression(tol=1e-10, max_iter=1000), GaussianNB()], ids=["linear", "bayes"])
 @pytest.mark.filterwarnings("ignore:these scores are log-probabilities")
+@pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
 def test_a_weight_is_a_number_of_repetitions(base: Any, estimator: str, evidence: Any, blobs: Any) -> None:
     """With 0, 1, 2 and 3 among the weights, and folds that keep the copies of a sample together."""
     X, y = blobs([90, 45, 20])

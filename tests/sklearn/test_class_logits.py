@@ -87,6 +87,7 @@ def test_a_one_versus_one_svc_is_recognised_wherever_it_is(n_classes: int, wrap:
         class_logits(FrozenEstimator(fitted) if "frozen" in wrap else fitted, X, np.arange(n_classes))
 
 
+@pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
 def test_a_one_versus_one_svc_of_two_classes_needs_no_remedy(blobs: Any) -> None:
     X, y = blobs([30, 10])
     one, rest = (

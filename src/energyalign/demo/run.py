@@ -1,4 +1,4 @@
-"""The demo from start to files: both applications, every seed, the tables, the page."""
+"""The trained part of the demo from start to files: both applications, every seed, the tables, the page."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.demo.class_incremental import ClassIncremental
 from energyalign.demo.long_tail import LongTail
 from energyalign.demo.part import EVIDENCE, Part, Results, Section, all_rows
+from energyalign.demo.real_logits import real_logits
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import find_runs
+from energyalign.report.page import document
 from energyalign.report.page.write import write_page
+from energyalign.report.tables.model import as_text
 
 N_SEEDS = 3
 
@@ -48,7 +51,7 @@ def run_demo(out: str | Path, *, first_seed: int, say: Callable[[str], None]) ->
             json.dumps(row.to_json(), sort_keys=True) + "\n" for of_part in results for row in all_rows(of_part)
         )
     runs = find_runs([folder for of_part in results for folder in of_part])
-    write_page(out / "report.html", runs, title="energyalign demo: digits")
+    write_page(out / "report.html", runs, title="energyalign demo: digits", first=_on_page(real_logits()))
     return DemoResult(sections, (out / "report.html", out / "rows.jsonl"))
 
 
@@ -65,6 +68,12 @@ def measure(part: Part, out: Path, say: Callable[[str], None]) -> Results:
                 say(f"  warning, {row.corrector}{step}: {concern}")
         results[run.folder] = rows
     return results
+
+
+def _on_page(section: Section) -> document.Section:
+    """A section of the demo as one of the page."""
+    html = "".join(document.table_html(*as_text(table), table.title) for table in section.tables)
+    return document.Section(section.title, html + "".join(map(document.note_html, section.paragraphs)))
 
 
 def _accuracies(rows: Sequence[Row]) -> str:

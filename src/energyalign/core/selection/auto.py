@@ -144,8 +144,8 @@ def _with_strength(evidence: Evidence, estimate: Estimate, target: Floats) -> tu
 
     The likelihood is efficient if the model is calibrated up to its biases and a temperature; the score assumes nothing
     and is noisy. Nothing tells which is nearer to the truth, so both count the same. The best strength is averaged over
-    draws of the Bayesian bootstrap: where the evidence cannot tell, it comes to rest between raw and aligned. What
-    still scores below the raw model by more than the standard error is not taken.
+    the posterior of the scores: where the evidence cannot tell, it comes to rest between raw and aligned. What still
+    scores below the raw model by more than the standard error is not taken.
     """
     sample = _thin(evidence)
     sharing: Sharing = "monotone" if estimate.clusters.name == "monotone" else estimate.clusters

@@ -15,7 +15,8 @@ from energyalign.core.arrays import Bools, Floats, Ints, like, namespace, to_num
 from energyalign.core.evidence import Evidence
 
 N_FOLDS = 5
-N_DRAWS = 200  # of the Bayesian bootstrap
+N_DRAWS = 1000  # from the posterior of the scores
+_TIE = 1e-9
 
 Fit = Callable[[Evidence], Floats]
 
@@ -66,31 +67,44 @@ class CrossFitted:
         return float(self._target @ self._class_means(right.astype(np.float64)))
 
     def gain(self, right: Bools, raw: Bools) -> tuple[float, float]:
-        """Difference of two scores, and its standard error, sample by sample.
-
-        A rare class may show no disagreement in its two samples by mere luck. Its rate of disagreement is therefore
-        drawn towards the mean rate of all classes, as if two more samples had shown that.
-        """
-        difference = right.astype(np.float64) - raw
-        rates = self._class_means(difference**2)
-        rates = (self._seen * rates + 2.0 * float(self._target @ rates)) / (self._seen + 2.0)
-        error = np.sqrt(self._target**2 @ (rates / np.maximum(self._seen, 1.0)))
-        return float(self._target @ self._class_means(difference)), float(error)
+        """Difference of two scores, and its standard error, sample by sample."""
+        mean, covariance = self._posterior(np.stack([right, raw]))
+        weights = np.array([1.0, -1.0])
+        return float(weights @ mean), float(np.sqrt(weights @ covariance @ weights))
 
     def expected_best(self, right: Bools, values: Floats) -> float:
-        """The value of the best row, averaged over draws of the Bayesian bootstrap (Rubin, 1981).
+        """The value of the best row, averaged over the posterior of the scores.
 
-        In each draw the samples of a class have Dirichlet weights. Rows that tie for the best share the draw.
+        Rows that tie for the best share a draw.
         """
-        random = np.random.default_rng(0)
-        scores = np.zeros((N_DRAWS, len(right)))
-        for k in np.flatnonzero(self._seen > 0):
-            own = self._labels == k
-            weights = random.standard_gamma(self._repeats[own], size=(N_DRAWS, int(own.sum())))
-            weights /= weights.sum(axis=1, keepdims=True)
-            scores += self._target[k] * (weights @ right[:, own].T)
-        best = scores >= scores.max(axis=1, keepdims=True) - 1e-12
+        mean, covariance = self._posterior(right)
+        sizes, directions = np.linalg.eigh(covariance)
+        root = (directions * np.sqrt(np.maximum(sizes, 0.0))) @ directions.T
+        draws = mean + np.random.default_rng(0).standard_normal((N_DRAWS, len(mean))) @ root
+        best = draws >= draws.max(axis=1, keepdims=True) - _TIE
         return float(np.mean((best @ values) / best.sum(axis=1)))
+
+    def _posterior(self, right: Bools) -> tuple[Floats, Floats]:
+        """Mean and covariance of the scores of several rows, over the samples that might have been drawn.
+
+        Labels fix the number of samples of each class, so only the variance within classes counts. The samples of a
+        rare class may agree by mere luck: its second moments are drawn towards those of all classes, as if two more
+        samples had shown them.
+        """
+        n_classes = len(self._seen)
+        means = np.stack([self._class_means(row.astype(np.float64)) for row in right])
+        seconds = np.zeros((n_classes, len(right), len(right)))
+        for k in np.flatnonzero(self._seen > 0):
+            own = right[:, self._labels == k].astype(np.float64)
+            seconds[k] = (own * self._repeats[self._labels == k]) @ own.T / self._seen[k]
+        typical = np.tensordot(self._target, seconds, axes=1)
+        typical_mean = means @ self._target
+        size = self._seen[:, None, None]
+        seconds = (size * seconds + 2.0 * typical) / (size + 2.0)
+        drawn = (self._seen * means + 2.0 * typical_mean[:, None]) / (self._seen + 2.0)
+        within = seconds - np.einsum("ik,jk->kij", drawn, drawn)
+        covariance = np.tensordot(self._target**2 / np.maximum(self._seen, 1.0), within, axes=1)
+        return means @ self._target, covariance
 
     def _class_means(self, values: Floats) -> Floats:
         sums = np.bincount(self._labels, weights=values * self._repeats, minlength=len(self._seen))

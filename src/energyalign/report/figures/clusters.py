@@ -11,11 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 from numpy.typing import NDArray
 
-from energyalign.demo.part import ALIGNED
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, GREY, ORANGE, grid_lines, panels, summarised, title_panel
 from energyalign.report.figures.common import about, lacking, not_shown, panel_title, trainings_of
-from energyalign.report.trainings import AS_TRAINED, Training
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 _FIXED_NUMBER = re.compile(r"ea-M(\d+)")
 _LINES = {

@@ -11,9 +11,17 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.demo.part import ALIGNED
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.trainings import AS_TRAINED, Training, by_setting, labels_of, seeds_and_settings, short, shown
+from energyalign.report.trainings import (
+    ALIGNED,
+    AS_TRAINED,
+    Training,
+    by_setting,
+    labels_of,
+    seeds_and_settings,
+    short,
+    shown,
+)
 
 _MAX_NAMES = 20
 _MAX_LARGE = 12

@@ -12,7 +12,6 @@ from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
 from energyalign.core.metrics import confusion_matrix
-from energyalign.demo.part import ALIGNED
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import VERMILLION, first_of_rows, panels, title_panel
@@ -26,7 +25,7 @@ from energyalign.report.figures.common import (
     trainings_of,
     with_and_without,
 )
-from energyalign.report.trainings import AS_TRAINED, Training
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 # White where nothing is: kind to printers, and darker is more in grey too.
 _COLOURS = "Blues"

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from energyalign.core.free_energy import FreeEnergy
-from energyalign.demo.part import ALIGNED
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, PALE_BARS, deviation_over_seeds, panels, title_panel
 from energyalign.report.figures.common import (
@@ -25,7 +24,7 @@ from energyalign.report.figures.common import (
     trainings_of,
     with_and_without,
 )
-from energyalign.report.trainings import AS_TRAINED, Training, corrected_outputs
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, corrected_outputs
 
 _MODELS = {AS_TRAINED: "raw model", ALIGNED: "after energy aligning"}
 _MOST_POINTS = 50

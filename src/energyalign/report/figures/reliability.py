@@ -10,13 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from energyalign.demo.part import ALIGNED
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, GREY, INK, PALE_BARS, grid_lines, panels, title_panel
 from energyalign.report.figures.common import about, panel_title, trainings_of, with_and_without
 from energyalign.report.tables.model import Cell
-from energyalign.report.trainings import AS_TRAINED, corrected_outputs
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, corrected_outputs
 
 _BINS = 15
 _MODELS = {AS_TRAINED: ("raw model", GREY, "s"), ALIGNED: ("after energy aligning", BLUE, "o")}

@@ -12,12 +12,11 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.demo.part import ALIGNED
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, grid_lines, panels, summarised
 from energyalign.report.figures.common import about, check_one_cell, lacking, trainings_of
 from energyalign.report.tables.incremental import Curve, curves_of, label_of
-from energyalign.report.trainings import AS_TRAINED, Training, shown
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, shown
 
 _COLUMNS = {"overall": "top-1 accuracy, %", "top5": "top-5 accuracy, %"}
 _COLOURS = (ORANGE, GREEN, VERMILLION, PURPLE)

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.demo.part import ALIGNED
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.page.document import Section, commands_html, list_html, note_html, picture_html, table_html
 from energyalign.report.tables.model import Cell, as_text
 from energyalign.report.tables.own import tables_of
-from energyalign.report.trainings import AS_TRAINED, Training, by_setting
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, by_setting
 
 _CAPTIONS = {
     "longtail": "",

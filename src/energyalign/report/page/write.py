@@ -12,7 +12,6 @@ from energyalign.core._io.atomic import atomic_write
 from energyalign.core.arrays import Bools
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.metrics import shot_groups
-from energyalign.demo.part import ALIGNED
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE, StoredRun
 from energyalign.report.page.document import Section, document, list_html
@@ -27,7 +26,7 @@ from energyalign.report.page.story import (
     verdict_of,
 )
 from energyalign.report.page.view import BUDGET, Block, Correction, View
-from energyalign.report.trainings import AS_TRAINED, Training, how_far, named_in_full
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, how_far, named_in_full
 
 LIMIT = 14_500_000
 """Bytes of a page; logits get what the rest of it leaves."""
@@ -37,16 +36,17 @@ Draw = Callable[[Sequence[Training]], Pictures]
 _BLOCK = 4096
 
 
-def write_page(path: Path, runs: Sequence[StoredRun], *, title: str = "") -> None:
+def write_page(path: Path, runs: Sequence[StoredRun], *, title: str = "", first: Section | None = None) -> None:
     """Write the page of these runs."""
-    text = page_of(runs, title=title, seen_from=path.parent)
+    text = page_of(runs, title=title, seen_from=path.parent, first=first)
     with atomic_write(path) as stream:
         stream.write(text)
 
 
 def page_of(
-    runs: Sequence[StoredRun], *, title: str = "", seen_from: Path = Path(), mark: str = "", draw: Draw | None = None
-) -> str:
+    runs: Sequence[StoredRun], *, title: str = "", seen_from: Path = Path(), mark: str = "", draw: Draw | None = None,
+    first: Section | None = None,
+) -> str:  # fmt: skip
     """The page of these runs, as HTML.
 
     Runs that are not finished are listed with how far they are; those without any row are left out of the rest.
@@ -61,10 +61,12 @@ def page_of(
         Of a page that is served, and asks its server for one with another mark.
     draw : callable, optional
         Makes the pictures; `draw_pictures` if not given.
+    first : Section, optional
+        Stands before what is told of the runs.
     """
     trainings = named_in_full([run for run in runs if run.rows])
     views, without = _views(trainings)
-    sections = [unfinished_section([(run, far) for run in runs if (far := how_far(run))], seen_from)]
+    sections = [first, unfinished_section([(run, far) for run in runs if (far := how_far(run))], seen_from)]
     if trainings:
         pictures = (draw or draw_pictures)(trainings)
         sections += [results_section(trainings), figures_section(pictures), concerns_section(trainings)]

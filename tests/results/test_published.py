@@ -1,0 +1,116 @@
+"""Every number in results/, computed again from the logits that are published beside it."""
+
+from __future__ import annotations
+
+import csv
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from energyalign import Evidence, fit_shifts
+from energyalign.core.errors import UntrustedEstimateWarning
+from energyalign.core.metrics import ClassScores
+from energyalign.experiments.correctors import find_corrector
+from energyalign.experiments.correctors.shifts import ShiftCorrector
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.stored import StoredRun, measured_runs, predictions_file
+from energyalign.experiments.longtail.config import LongTailConfig, LongTailRequest
+from energyalign.experiments.train.checkpoint import newest_checkpoint
+from energyalign.experiments.train.run_directory import RunDirectory
+from energyalign.experiments.train.tensor_file import load_arrays
+
+RESULTS = Path(__file__).parents[2] / "results"
+if not RESULTS.exists():
+    pytest.skip("results/ is in the repository, not in the source distribution", allow_module_level=True)
+RUNS = measured_runs([RESULTS])
+HALF = 2.0**-8  # the most that rounding to half precision changes of a logit below 16
+EVERY_RUN = pytest.mark.parametrize("run", RUNS, ids=lambda run: run.path.relative_to(RESULTS).as_posix())
+
+
+def evidence_file(run: StoredRun, row: Row) -> Path | None:
+    """The evidence of a row, if it is published."""
+    plan = row.evidence
+    path = None if plan is None else run.path / f"evidence-{plan.policy}-{plan.per_class}.safetensors"
+    return path if path is not None and path.exists() else None
+
+
+@EVERY_RUN
+def test_every_row_follows_from_logits_and_shifts(run: StoredRun) -> None:
+    logits, labels = run.outputs()
+    for row in run.rows:
+        counts = np.array(row.counts)
+        if predictions_file(run.path, row.corrector, row.evidence).exists():
+            predictions = run.predictions(row)
+        else:
+            shifted = logits + np.array(row.shifts, dtype=np.float32)
+            predictions = shifted.argmax(axis=1)
+            np.testing.assert_array_equal(run.predictions(row), predictions)
+            assert ClassScores(len(counts)).update(shifted, labels).top_k_accuracy == row.top5
+        right = predictions == labels
+        per_class = np.bincount(labels, weights=right) / np.bincount(labels)
+        assert np.mean(right) == row.overall
+        assert per_class.tolist() == list(row.per_class)
+        for name, members in {"many": counts > 100, "few": counts < 20}.items():
+            assert per_class[members].mean() == getattr(row, name)
+        assert per_class[(counts <= 100) & (counts >= 20)].mean() == row.medium
+
+
+@EVERY_RUN
+def test_shifts_follow_from_the_published_evidence(run: StoredRun) -> None:
+    compared = set()
+    for row in run.rows:
+        path, corrector = evidence_file(run, row), find_corrector(row.corrector)
+        if path is None or not isinstance(corrector, ShiftCorrector):
+            continue
+        arrays = load_arrays(path)
+        evidence = Evidence.from_arrays(
+            arrays["logits"].astype(np.float32), arrays["labels"].astype(np.int64), counts=row.counts, kind="training"
+        )
+        assert row.estimator is not None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UntrustedEstimateWarning)  # the row has its concerns
+            # What auto chose is taken from the row: the choice is not what is checked here.
+            clusters = corrector.clusters if corrector.estimator != "auto" else row.clusters
+            shifts = fit_shifts(evidence, estimator=row.estimator, clusters=clusters)
+        np.testing.assert_allclose(shifts.values, row.shifts, atol=HALF, err_msg=str(row.key))
+        compared.add((row.corrector, path.name))
+    assert {corrector for corrector, _ in compared} >= {"ea", "ea-marginal", "ea-auto"}
+    assert {name for _, name in compared} == {path.name for path in run.path.glob("evidence-*.safetensors")}
+
+
+@EVERY_RUN
+def test_the_network_is_that_of_the_rows_and_finished(run: StoredRun) -> None:
+    request = LongTailRequest(dataset=run.config.values["dataset"], source=str(run.path))
+    config = LongTailConfig.from_json(dict(run.config.values))
+    assert request.finished().config == config
+    folder = RunDirectory(run.path)
+    checkpoint, problems = newest_checkpoint(folder.checkpoints, folder.config_sha256)
+    assert checkpoint is not None
+    assert not problems
+    assert {row.manifest for row in run.rows} == {run.manifest.sha256}
+    assert len({row.network_sha256 for row in run.rows}) == 1
+
+
+@EVERY_RUN
+def test_the_curve_ends_with_the_last_epoch(run: StoredRun) -> None:
+    with (run.path / "curve.csv").open(newline="", encoding="utf-8") as stream:
+        lines = list(csv.DictReader(stream))
+    epochs = [int(line["epoch"]) for line in lines]
+    assert epochs == list(range(epochs[0], run.config.epochs + 1))
+    assert all(0 < float(line["loss"]) < 10 and float(line["lr"]) > 0 for line in lines)
+
+
+def test_no_path_of_a_machine_is_published() -> None:
+    path_of_a_machine = re.compile(rb"(?<![\w.])(/(work|home|root|tmp|mnt|data|usr|Users)/|[A-Z]:\\\\)")
+    for file in filter(Path.is_file, RESULTS.rglob("*")):
+        assert not path_of_a_machine.search(file.read_bytes()), file
+
+
+def test_all_of_it_is_small() -> None:
+    files = [path for path in RESULTS.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= 60e6
+    for run in RUNS:
+        assert sum(path.stat().st_size for path in run.path.rglob("*") if path.is_file()) <= 12e6
