@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PEER   := .venv-avalanche
 JOBS   ?= auto
 
-.PHONY: demo test test-faults bench bench-full docs lint types clean
+.PHONY: demo test test-faults bench bench-full efficacy docs lint types clean
 
 demo: $(VENV)/.installed-experiments,report
 	$(BIN)/energyalign demo
@@ -24,6 +24,10 @@ bench: $(VENV)/.installed-test
 # What takes longer: growth, memory, and a peer that has a virtual environment of its own.
 bench-full: $(VENV)/.installed-test $(PEER)/.installed
 	$(BIN)/python -m bench --full
+
+# How good and how safe `auto` is, on data of scikit-learn and on the logits in results/: docs/efficacy.md.
+efficacy: $(VENV)/.installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.efficacy
 
 # Warnings are errors, broken references too; nothing is fetched while building, nor when the pages are read.
 docs: $(VENV)/.installed-docs

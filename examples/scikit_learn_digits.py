@@ -40,8 +40,8 @@ plain = LogisticRegression(max_iter=1000).fit(pixels[train], digits[train])
 aligned = EnergyAlignedClassifier(LogisticRegression(max_iter=1000)).fit(pixels[train], digits[train])
 
 chosen = aligned.shifts_
-print(f"estimator: {chosen.estimator}, shared: {chosen.clusters.name}")
-print(f"because of: {chosen.selection.reason}")
+print(f"estimator: {chosen.estimator}, strength: {chosen.strength:.2f}")
+print(chosen.selection.reason)
 
 # %%
 # Many, medium and few

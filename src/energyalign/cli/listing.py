@@ -44,7 +44,7 @@ def _methods() -> list[Listing]:
     from energyalign.experiments.incremental.methods import METHODS as INCREMENTAL
     from energyalign.experiments.longtail.methods import METHODS
 
-    auto = ["auto", "chooses among them and the ways of sharing, on the evidence", "energyalign"]
+    auto = ["auto", "the first of shrunk, marginal, lse, prior that applies; scaled by what pays", "energyalign"]
     return [
         Listing("estimators (energyalign fit)", ["estimator", *_TOLD], [*_told(ESTIMATORS), auto]),
         Listing("long tail (energyalign longtail --method)", ["method", *_TOLD], _told(METHODS)),

@@ -32,8 +32,9 @@ def fit_shifts(
     evidence : Evidence
         Logits on a class-balanced sample, or a labelled sample that is weighted to be balanced.
     estimator : str, default="auto"
-        How class energies are measured: a name of `energyalign.core.estimators.ESTIMATORS`, or ``auto``, which compares
-        all that apply and takes what the evidence supports.
+        How class energies are measured: a name of `energyalign.core.estimators.ESTIMATORS`, or ``auto``: the first
+        of ``shrunk``, ``marginal``, ``lse`` and ``prior`` that applies, scaled by what pays on samples that the model
+        has not seen, down to the raw model.
     clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters, default="auto"
         Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
         the number of them that scores best, as in the paper.

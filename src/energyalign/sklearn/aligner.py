@@ -25,8 +25,9 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     estimator : str, default="auto"
-        How class energies are measured: a name of `energyalign.core.estimators.ESTIMATORS`, or ``auto``, which compares
-        all that apply and takes what the evidence supports.
+        How class energies are measured: a name of `energyalign.core.estimators.ESTIMATORS`, or ``auto``: the first
+        of ``shrunk``, ``marginal``, ``lse`` and ``prior`` that applies, scaled by what pays on samples that the model
+        has not seen, down to the raw model.
     clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters, default="auto"
         Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
         the number of them that scores best, as in the paper.
@@ -34,7 +35,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         The label distribution to predict for; uniform if not given.
     evidence : {"training", "out-of-fold", "held-out"}, default="training"
         Whether the model behind the logits was trained on these very samples. `auto` needs to know: on
-        ``training`` samples a model is right about nearly everything, so accuracy there cannot choose.
+        ``training`` samples a model is right about nearly everything, so accuracy there says nothing.
     tau : float, default=1.0
         Scale of estimator ``prior``.
     classes : array of shape (n_classes,), optional
@@ -89,9 +90,9 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array of shape (n_samples, n_classes)
-            Logits (NumPy, torch, ...), or log-probabilities for ``marginal`` and ``prior``.
+            Logits (NumPy, torch, ...), or log-probabilities for all estimators but ``lse``.
         y : array of shape (n_samples,), optional
-            Labels. With them the sample is weighted to be class-balanced and `auto` can compare; without
+            Labels. With them the sample is weighted to be class-balanced and `auto` can score; without
             them it is taken to be balanced.
         counts : array of shape (n_classes,), optional
             Training samples per class. If not given, the numbers of labels stand in for them if they
@@ -127,8 +128,8 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learn from a stream of blocks of a class-balanced sample, in memory that does not grow with it.
 
-        Estimator ``marginal`` needs logits that can be read again and is refused, and ``auto`` leaves it
-        out. Labels are ignored: what the stream has seen cannot be weighted again, so it must be balanced.
+        Estimators ``shrunk`` and ``marginal`` need logits that can be read again and are refused, and ``auto``
+        leaves them out. Labels are ignored: what the stream has seen cannot be weighted again, so it must be balanced.
         `counts` may come with any block and are remembered. To weight a stream yourself, see
         `FreeEnergy.update` and `Evidence.from_free_energy`.
         """

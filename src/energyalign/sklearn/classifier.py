@@ -39,8 +39,8 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         Any scikit-learn classifier with `decision_function` or `predict_proba`, or a fitted one in a
         `sklearn.frozen.FrozenEstimator`. Logistic regression if not given.
     aligner : EnergyAligner, optional
-        How to align. With probabilities only, estimator ``auto`` leaves ``lse`` out, because softmax has
-        removed what it needs; ``marginal`` is the first choice then.
+        How to align. With probabilities only, estimator ``lse`` does not apply, because softmax has removed
+        what it needs.
     evidence : {"auto", "out-of-fold", "training", "held-out"}
         ``auto`` means ``out-of-fold``, or ``held-out`` for a frozen classifier. ``training`` scores the
         very samples that the classifier was trained on: faster, and only as good as the classifier is modest.
