@@ -143,10 +143,11 @@ def fit_posterior(evidence: Evidence, clusters: Clusters) -> Posterior:
 def _fit(problem: _Problem, evidence: Evidence) -> Posterior:
     if evidence.labels is None:
         return problem.solve(_Free(temperature=False))
+    found = problem.solve(_Free())
     if evidence.kind != "training":
-        return problem.solve(_Free())
+        return found
     # Training makes a model's confidence right on its own samples, or less than right, and never more.
-    transformed = problem.solve(_Free(deviations=False)).temperature < 1.0
+    transformed = found.temperature < 1.0
     free = _Free(temperature=False, deviations=not transformed)
     found = problem.solve(free)
     if found.slope < 0:
