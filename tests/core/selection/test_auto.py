@@ -21,7 +21,8 @@ from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError,
 from energyalign.core.estimators import Energies, make_estimator
 from energyalign.core.estimators.lse import Lse
 from energyalign.core.estimators.marginal import Marginal
-from energyalign.core.estimators.shrunk import Shrunk, fit_posterior
+from energyalign.core.estimators.shrunk import Shrunk
+from energyalign.core.estimators.shrunk.posterior import fit_posterior
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.free_energy import FreeEnergy

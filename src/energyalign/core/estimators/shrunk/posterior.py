@@ -1,27 +1,23 @@
-"""Empirical Bayes: shifts that follow the training counts, and leave them as far as the labels say so."""
+"""The most probable biases and temperature of `shrunk`: Newton steps, and expectation maximisation for sigma."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from energyalign.core._engine.parts import Block, Sums
 from energyalign.core._engine.thinning import thin_and_repeat
-from energyalign.core.arrays import Array, Floats, Ints, like, namespace, take_rows, to_numpy, working_precision
+from energyalign.core.arrays import Floats
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.estimators.base import Energies, Estimate, Estimator
-from energyalign.core.evidence import ONLY_ENERGIES, Evidence
-from energyalign.core.mean_posterior import refuse_samples
-from energyalign.core.sharing import Sharing, share_per_class
+from energyalign.core.estimators.shrunk.likelihood import LikelihoodPass
+from energyalign.core.estimators.shrunk.prior import Prior
+from energyalign.core.evidence import Evidence
 
-_SLOPE_VARIANCE = 1.0  # prior of tau: N(1, 1)
 _LOG_TEMPERATURE_VARIANCE = 1.0  # prior of log s: N(0, 1)
-_DEVIATION = 0.5  # prior of sigma: inverse chi-squared around this,
+DEVIATION = 0.5  # prior of sigma: inverse chi-squared around this,
 _DEVIATION_WEIGHT = 2.0  # worth so many classes
 _NO_DEVIATION = 1e-6  # variance of u where it is 0
 _MAX_STEPS = 200
@@ -34,87 +30,6 @@ _MAX_DENSE = 1024  # clusters up to which the curvature is a matrix
 _MAX_PRODUCTS = 1 << 31  # samples times clusters² in a pass
 _MAX_NUMBERS = 1 << 23  # samples times classes in a pass
 _MIN_PER_CLASS = 16  # samples kept where the evidence is thinned
-
-
-@dataclass(frozen=True)
-class Shrunk(Estimator):
-    r"""Biases :math:`b = -\tau \log \pi + u` with :math:`\tau \sim N(1, 1)`, :math:`u_k \sim N(0, \sigma^2)`.
-
-    The labels have the case-control likelihood :math:`\mathrm{softmax}(s f + b + \log m)[y]`, where :math:`m_k` is the
-    number of samples with label :math:`k`, and :math:`s` a temperature. The variance :math:`\sigma^2` maximises the
-    evidence (Laplace's approximation, expectation maximisation) under a prior that is worth two classes. The shift is
-    :math:`b / s`. Without evidence of a class its shift is what its count says; with much evidence it is the
-    maximum-likelihood bias.
-
-    On training evidence the temperature tells how well the samples were memorised, so it is held at 1; :math:`\tau`
-    cannot be negative; and a class has no more samples than it has training images. Samples that look harder than the
-    model's own confidence (:math:`s < 1`) were not trained on as they are: there :math:`u = 0`.
-
-    See docs/theory.md for the derivation.
-    """
-
-    name: ClassVar[str] = "shrunk"
-    description: ClassVar[str] = "empirical Bayes: the log prior, and per class as far as the labels say so"
-    reference: ClassVar[str] = "energyalign"
-    reads_counts: ClassVar[bool] = True
-
-    def applies(self, evidence: Evidence) -> str | None:
-        """Refuse training evidence that is harder than what the model was trained on: its labels mislead."""
-        if evidence.accumulated is not None:
-            return ONLY_ENERGIES
-        if not fit_posterior(evidence, share_per_class(evidence)).transformed:
-            return None
-        return (
-            "this training evidence is harder than what the model was trained on (its best temperature is below 1): it "
-            "was transformed too much, or the model diverged. Use milder augmentation, or held-out samples."
-        )
-
-    def sharings(self, evidence: Evidence) -> list[Sharing]:
-        """Only per class: the variance of u decides how much the classes share."""
-        return [share_per_class(evidence)]
-
-    def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
-        """Maximise the posterior of the biases, and the evidence of the variance of u."""
-        posterior = fit_posterior(evidence, clusters)
-        shifts, covariance = posterior.shifts, posterior.covariance
-        variance = np.diag(covariance) if covariance.ndim == 2 else covariance
-        anchor = clusters.anchor
-        cross = covariance[anchor] if covariance.ndim == 2 else np.zeros(len(shifts))
-        against = np.maximum(variance + variance[anchor] - 2 * cross, 0.0)
-        against[anchor] = 0.0
-        return Energies(-shifts, np.sqrt(variance), np.sqrt(against))
-
-    def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:  # noqa: ARG002
-        """Say where the bias does not follow the counts, and where training evidence cannot show it."""
-        found = fit_posterior(evidence, share_per_class(evidence))
-        trained_on = evidence.kind == "training" and evidence.labels is not None
-        return [
-            sentence
-            for holds, sentence in (
-                (
-                    found.free_slope + 2 * found.slope_error < 0,
-                    f"the bias runs against the training counts (slope {found.free_slope:.1f} +- "
-                    f"{found.slope_error:.1f} on their logarithm; plain training has 1): are the counts in the order "
-                    "of the classes in the logits?",
-                ),
-                (
-                    trained_on and _differ(evidence.counts) and abs(found.free_slope) < 2 * found.slope_error,
-                    f"the model may have been balanced in training (slope {found.free_slope:.1f} +- "
-                    f"{found.slope_error:.1f} on the log counts, where plain training has 1), and training samples "
-                    "cannot show whether aligning helps it. Use held-out samples.",
-                ),
-                (
-                    trained_on and found.variance > _DEVIATION**2,
-                    f"the classes deviate from their counts by {np.sqrt(found.variance):.1f} logits, as seen on "
-                    "training samples: check the result on held-out samples.",
-                ),
-            )
-            if holds
-        ]
-
-
-def _differ(counts: Floats | None) -> bool:
-    return counts is not None and bool(np.ptp(counts) > 0)
 
 
 class Posterior(NamedTuple):
@@ -223,10 +138,10 @@ class _Problem:
     def solve(self, free: _Free) -> Posterior:
         """Newton steps for the biases and the temperature, each followed by one for the variance of u."""
         mean = -self.log_prior if free.slope else np.zeros(len(self.log_prior))
-        variance = _DEVIATION**2 if free.deviations else _NO_DEVIATION
+        variance = DEVIATION**2 if free.deviations else _NO_DEVIATION
         point = self._at(0.0, mean)
         for _ in range(_MAX_STEPS):
-            prior = _Prior(mean, self.log_prior if free.slope else None, variance)
+            prior = Prior(mean, self.log_prior if free.slope else None, variance)
             scale = self._case_control_scale(point)
             step, decrement = self._newton_step(point, prior, scale, free)
             point = self._search(point, step, prior, scale)
@@ -246,7 +161,7 @@ class _Problem:
         return self._posterior(point, mean, variance, free)
 
     def _at(self, log_temperature: float, biases: Floats) -> _Point:
-        model = _Model(
+        model = LikelihoodPass(
             np.exp(log_temperature), biases, self.clusters.indices, self.offsets, self._class_weights,
             np.log(self.evidence.total_weight * np.sum(~self.evidence.masked)), self.dense,
         )  # fmt: skip
@@ -275,12 +190,12 @@ class _Problem:
         explained = float(np.sum(curvature[1:][seen] / mass[seen]))
         return float(seen.sum() / (seen.sum() - explained))
 
-    def _objective(self, point: _Point, prior: _Prior, scale: float) -> float:
+    def _objective(self, point: _Point, prior: Prior, scale: float) -> float:
         temperature = point.log_temperature**2 / _LOG_TEMPERATURE_VARIANCE
         away = point.biases - prior.mean
         return scale * point.likelihood - 0.5 * (temperature + float(away @ prior.times(away)))
 
-    def _newton_step(self, point: _Point, prior: _Prior, scale: float, free: _Free) -> tuple[Floats, float]:
+    def _newton_step(self, point: _Point, prior: Prior, scale: float, free: _Free) -> tuple[Floats, float]:
         """The step of log s and the biases, and how much of the log posterior it promises."""
         gradient = scale * point.gradient
         gradient[0] -= point.log_temperature / _LOG_TEMPERATURE_VARIANCE
@@ -296,7 +211,7 @@ class _Problem:
         step *= min(1.0, _MAX_COOLING / max(abs(float(step[0])), 1e-300))
         return step, float(gradient @ step)
 
-    def _inverse(self, point: _Point, prior: _Prior, scale: float, free: _Free) -> Floats:
+    def _inverse(self, point: _Point, prior: Prior, scale: float, free: _Free) -> Floats:
         """The covariance of log s and the biases."""
         precision = scale * point.curvature
         precision[1:, 1:] += prior.matrix
@@ -308,7 +223,7 @@ class _Problem:
             inverse[0, 0] = 0.0
         return np.asarray(inverse)
 
-    def _scaled(self, point: _Point, prior: _Prior, scale: float, free: _Free, gradient: Floats) -> Floats:
+    def _scaled(self, point: _Point, prior: Prior, scale: float, free: _Free, gradient: Floats) -> Floats:
         """The step where the biases have only the diagonal of their curvature: so many clusters hardly touch."""
         own = scale * point.curvature[1:]
         biases = prior.solve_with(own, gradient[1:])
@@ -320,7 +235,7 @@ class _Problem:
         log_temperature = (gradient[0] - float(coupling @ biases)) / stiffness
         return np.concatenate([[log_temperature], biases - log_temperature * moved])
 
-    def _search(self, point: _Point, step: Floats, prior: _Prior, scale: float) -> _Point:
+    def _search(self, point: _Point, step: Floats, prior: Prior, scale: float) -> _Point:
         """The first of the halved steps that does not lower the posterior."""
         now = self._objective(point, prior, scale)
         rounding = 1e-12 * max(1.0, abs(now))
@@ -331,7 +246,7 @@ class _Problem:
             step = step / 2
         return point
 
-    def _next_variance(self, point: _Point, prior: _Prior, scale: float, free: _Free) -> float:
+    def _next_variance(self, point: _Point, prior: Prior, scale: float, free: _Free) -> float:
         """The step of expectation maximisation for the variance of u."""
         if self.dense:
             covariance = self._inverse(point, prior, scale, free)[1:, 1:]
@@ -342,11 +257,11 @@ class _Problem:
         n_in_play = int(self.in_play.sum())
         uncertain -= (len(point.biases) - n_in_play) * prior.variance  # of what is out of play
         squares = float(np.sum(prior.deviations(point.biases) ** 2)) + uncertain
-        new = (squares + _DEVIATION_WEIGHT * _DEVIATION**2) / (n_in_play + _DEVIATION_WEIGHT)
+        new = (squares + _DEVIATION_WEIGHT * DEVIATION**2) / (n_in_play + _DEVIATION_WEIGHT)
         return float(prior.variance * (new / prior.variance) ** _RELAXATION)
 
     def _posterior(self, point: _Point, mean: Floats, variance: float, free: _Free) -> Posterior:
-        prior = _Prior(mean, self.log_prior if free.slope else None, variance)
+        prior = Prior(mean, self.log_prior if free.slope else None, variance)
         scale, temperature = self._case_control_scale(point), float(np.exp(point.log_temperature))
         shifts = point.biases / temperature
         if self.dense:
@@ -361,136 +276,3 @@ class _Problem:
         shifts = np.where(self.in_play, shifts, shifts[self.clusters.anchor])
         slope, error = prior.slope(point.biases), prior.slope_error(joint[1:, 1:] if self.dense else None)
         return Posterior(shifts, covariance, temperature, slope, error, variance, slope)
-
-
-@dataclass(frozen=True, eq=False)
-class _Prior:
-    """Biases ~ N(mean, σ² I + v d dᵀ): d is the log prior, or None if the slope on it is fixed."""
-
-    mean: Floats
-    direction: Floats | None
-    variance: float
-
-    @property
-    def _share(self) -> float:
-        """The share of a deviation along d that the slope takes, divided by dᵀd."""
-        if self.direction is None:
-            return 0.0
-        return _SLOPE_VARIANCE / (self.variance + _SLOPE_VARIANCE * float(self.direction @ self.direction))
-
-    def deviations(self, biases: Floats) -> Floats:
-        """The expected u given the biases."""
-        away = biases - self.mean
-        return away if self.direction is None else away - self._share * float(self.direction @ away) * self.direction
-
-    def slope(self, biases: Floats) -> float:
-        """The expected tau given the biases."""
-        if self.direction is None:
-            return 0.0
-        return 1.0 - self._share * float(self.direction @ (biases - self.mean))
-
-    def slope_error(self, covariance: Floats | None) -> float:
-        """The standard error of tau, with the covariance of the biases if it is known."""
-        if self.direction is None or covariance is None:
-            return 0.0
-        d, share = self.direction, self._share
-        return float(np.sqrt(share**2 * (d @ covariance @ d) + share * self.variance))
-
-    def times(self, vector: Floats) -> Floats:
-        """The precision times a vector."""
-        along = 0.0 if self.direction is None else self._share * float(self.direction @ vector) * self.direction
-        return np.asarray((vector - along) / self.variance)
-
-    @property
-    def matrix(self) -> Floats:
-        """The precision."""
-        size = len(self.mean)
-        outer = 0.0 if self.direction is None else self._share * np.outer(self.direction, self.direction)
-        return np.asarray((np.eye(size) - outer) / self.variance)
-
-    def solve_with(self, diagonal: Floats, vector: Floats) -> Floats:
-        """(diagonal + precision)⁻¹ times a vector (Sherman and Morrison)."""
-        own = diagonal + 1.0 / self.variance
-        if self.direction is None:
-            return np.asarray(vector / own)
-        weight = self._share / self.variance
-        scaled = self.direction / own
-        rest = weight * float(scaled @ vector) / (1.0 - weight * float(self.direction @ scaled))
-        return np.asarray(vector / own + rest * scaled)
-
-    def uncertainty_of_deviations(self, covariance: Floats | None, diagonal: Floats) -> float:
-        """The trace of the posterior covariance of u; with a covariance of None the biases are independent."""
-        if self.direction is None:
-            return float(diagonal.sum())
-        d, share = self.direction, self._share
-        moved = d * diagonal if covariance is None else covariance @ d
-        squared = float(d @ d)
-        trace = float(diagonal.sum()) - 2 * share * float(d @ moved) + share**2 * squared * float(d @ moved)
-        return trace + squared * self.variance * share
-
-
-@dataclass(frozen=True, eq=False)
-class _Model:
-    """All that a process needs for its part of a pass: parameters, log sample sizes, weights, and the floor."""
-
-    temperature: float
-    biases: Floats
-    cluster_of: Ints
-    offsets: Floats
-    class_weights: Floats
-    depth: float
-    dense: bool
-
-    def sums(self, blocks: Iterable[Block]) -> Sums:
-        """Sums for the likelihood without Σ m b, its slope in log s, and the curvature."""
-        size = len(self.biases)
-        sums = Sums((), (), (size + 1,), (size,), (size, size) if self.dense else (size,))
-        members = None if np.array_equal(self.cluster_of, np.arange(size)) else np.eye(size)[self.cluster_of]
-        added = self.biases[self.cluster_of] + self.offsets
-        for block in blocks:
-            logits = _floored(block, self.depth)
-            xp = namespace(logits)
-            scores = self.temperature * logits + like(added, logits)
-            peak = xp.max(scores, axis=1, keepdims=True)
-            posterior = xp.exp(scores - peak)
-            total = xp.sum(posterior, axis=1, keepdims=True)
-            posterior /= total
-            shares = posterior * logits
-            expected, squares = xp.sum(shares, axis=1), to_numpy(xp.sum(shares * logits, axis=1))
-            log_partition, means = to_numpy(peak + xp.log(total))[:, 0], to_numpy(expected)
-            weights, own = block.repeats, np.zeros(len(means))
-            if block.labels is not None:
-                weights = weights * self.class_weights[block.labels]
-                own = _own_logits(logits, block.labels)
-            clustered, shared = posterior, shares
-            if members is not None:
-                clustered, shared = (values @ like(members, values) for values in (posterior, shares))
-            weighted = clustered * like(weights, clustered)[:, None]
-            products = np.empty(size + 1)
-            products[0] = self.temperature**2 * float(weights @ (squares - means**2))
-            products[1:] = self.temperature * to_numpy(like(weights, shared) @ shared - expected @ weighted)
-            sums.add(
-                float(weights @ (self.temperature * own - log_partition)),
-                self.temperature * float(weights @ (own - means)),
-                products,
-                to_numpy(xp.sum(weighted, axis=0)),
-                to_numpy(clustered.T @ weighted if self.dense else xp.sum(weighted * (1.0 - clustered), axis=0)),
-            )
-        return sums
-
-
-def _floored(block: Block, depth: float) -> Array:
-    """Logits below the largest of their sample, at most `depth`: n samples cannot tell smaller posteriors apart."""
-    logits = working_precision(block.logits, double=True)
-    xp = namespace(logits)
-    peak = xp.max(logits, axis=1, keepdims=True)
-    if not np.all(np.isfinite(to_numpy(peak))):
-        refuse_samples(block)
-    return xp.clip(logits - peak, -depth, None)
-
-
-def _own_logits(logits: Array, labels: Ints) -> Floats:
-    """The logit of each sample's label."""
-    n_rows, n_classes = logits.shape
-    one_column = namespace(logits).reshape(logits, (-1, 1))
-    return to_numpy(take_rows(one_column, n_classes * np.arange(n_rows) + labels))[:, 0]

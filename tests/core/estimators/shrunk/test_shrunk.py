@@ -18,8 +18,9 @@ from energyalign.core._engine.parts import Rows, Stretch
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators import Estimate, make_estimator
-from energyalign.core.estimators import shrunk as module
-from energyalign.core.estimators.shrunk import Posterior, Shrunk, fit_posterior
+from energyalign.core.estimators.shrunk import Shrunk
+from energyalign.core.estimators.shrunk import posterior as module
+from energyalign.core.estimators.shrunk.posterior import Posterior, fit_posterior
 from energyalign.core.evidence import Evidence
 from energyalign.core.free_energy import FreeEnergy
 from energyalign.core.sharing import share_per_class

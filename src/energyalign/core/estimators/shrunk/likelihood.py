@@ -1,0 +1,79 @@
+"""One pass over the evidence for the likelihood of `shrunk`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from energyalign.core._engine.parts import Block, Sums
+from energyalign.core.arrays import Array, Floats, Ints, like, namespace, take_rows, to_numpy, working_precision
+from energyalign.core.mean_posterior import refuse_samples
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodPass:
+    """All that a process needs for its part of a pass: parameters, log sample sizes, weights, and the floor."""
+
+    temperature: float
+    biases: Floats
+    cluster_of: Ints
+    offsets: Floats
+    class_weights: Floats
+    depth: float
+    dense: bool
+
+    def sums(self, blocks: Iterable[Block]) -> Sums:
+        """Sums for the likelihood without Σ m b, its slope in log s, and the curvature."""
+        size = len(self.biases)
+        sums = Sums((), (), (size + 1,), (size,), (size, size) if self.dense else (size,))
+        members = None if np.array_equal(self.cluster_of, np.arange(size)) else np.eye(size)[self.cluster_of]
+        added = self.biases[self.cluster_of] + self.offsets
+        for block in blocks:
+            logits = _floored(block, self.depth)
+            xp = namespace(logits)
+            scores = self.temperature * logits + like(added, logits)
+            peak = xp.max(scores, axis=1, keepdims=True)
+            posterior = xp.exp(scores - peak)
+            total = xp.sum(posterior, axis=1, keepdims=True)
+            posterior /= total
+            shares = posterior * logits
+            expected, squares = xp.sum(shares, axis=1), to_numpy(xp.sum(shares * logits, axis=1))
+            log_partition, means = to_numpy(peak + xp.log(total))[:, 0], to_numpy(expected)
+            weights, own = block.repeats, np.zeros(len(means))
+            if block.labels is not None:
+                weights = weights * self.class_weights[block.labels]
+                own = _own_logits(logits, block.labels)
+            clustered, shared = posterior, shares
+            if members is not None:
+                clustered, shared = (values @ like(members, values) for values in (posterior, shares))
+            weighted = clustered * like(weights, clustered)[:, None]
+            products = np.empty(size + 1)
+            products[0] = self.temperature**2 * float(weights @ (squares - means**2))
+            products[1:] = self.temperature * to_numpy(like(weights, shared) @ shared - expected @ weighted)
+            sums.add(
+                float(weights @ (self.temperature * own - log_partition)),
+                self.temperature * float(weights @ (own - means)),
+                products,
+                to_numpy(xp.sum(weighted, axis=0)),
+                to_numpy(clustered.T @ weighted if self.dense else xp.sum(weighted * (1.0 - clustered), axis=0)),
+            )
+        return sums
+
+
+def _floored(block: Block, depth: float) -> Array:
+    """Logits below the largest of their sample, at most `depth`: n samples cannot tell smaller posteriors apart."""
+    logits = working_precision(block.logits, double=True)
+    xp = namespace(logits)
+    peak = xp.max(logits, axis=1, keepdims=True)
+    if not np.all(np.isfinite(to_numpy(peak))):
+        refuse_samples(block)
+    return xp.clip(logits - peak, -depth, None)
+
+
+def _own_logits(logits: Array, labels: Ints) -> Floats:
+    """The logit of each sample's label."""
+    n_rows, n_classes = logits.shape
+    one_column = namespace(logits).reshape(logits, (-1, 1))
+    return to_numpy(take_rows(one_column, n_classes * np.arange(n_rows) + labels))[:, 0]

@@ -1,0 +1,77 @@
+"""The prior of the biases of `shrunk`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from energyalign.core.arrays import Floats
+
+_SLOPE_VARIANCE = 1.0  # prior of tau: N(1, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Biases ~ N(mean, σ² I + v d dᵀ): d is the log prior, or None if the slope on it is fixed."""
+
+    mean: Floats
+    direction: Floats | None
+    variance: float
+
+    @property
+    def _share(self) -> float:
+        """The share of a deviation along d that the slope takes, divided by dᵀd."""
+        if self.direction is None:
+            return 0.0
+        return _SLOPE_VARIANCE / (self.variance + _SLOPE_VARIANCE * float(self.direction @ self.direction))
+
+    def deviations(self, biases: Floats) -> Floats:
+        """The expected u given the biases."""
+        away = biases - self.mean
+        return away if self.direction is None else away - self._share * float(self.direction @ away) * self.direction
+
+    def slope(self, biases: Floats) -> float:
+        """The expected tau given the biases."""
+        if self.direction is None:
+            return 0.0
+        return 1.0 - self._share * float(self.direction @ (biases - self.mean))
+
+    def slope_error(self, covariance: Floats | None) -> float:
+        """The standard error of tau, with the covariance of the biases if it is known."""
+        if self.direction is None or covariance is None:
+            return 0.0
+        d, share = self.direction, self._share
+        return float(np.sqrt(share**2 * (d @ covariance @ d) + share * self.variance))
+
+    def times(self, vector: Floats) -> Floats:
+        """The precision times a vector."""
+        along = 0.0 if self.direction is None else self._share * float(self.direction @ vector) * self.direction
+        return np.asarray((vector - along) / self.variance)
+
+    @property
+    def matrix(self) -> Floats:
+        """The precision."""
+        size = len(self.mean)
+        outer = 0.0 if self.direction is None else self._share * np.outer(self.direction, self.direction)
+        return np.asarray((np.eye(size) - outer) / self.variance)
+
+    def solve_with(self, diagonal: Floats, vector: Floats) -> Floats:
+        """(diagonal + precision)⁻¹ times a vector (Sherman and Morrison)."""
+        own = diagonal + 1.0 / self.variance
+        if self.direction is None:
+            return np.asarray(vector / own)
+        weight = self._share / self.variance
+        scaled = self.direction / own
+        rest = weight * float(scaled @ vector) / (1.0 - weight * float(self.direction @ scaled))
+        return np.asarray(vector / own + rest * scaled)
+
+    def uncertainty_of_deviations(self, covariance: Floats | None, diagonal: Floats) -> float:
+        """The trace of the posterior covariance of u; with a covariance of None the biases are independent."""
+        if self.direction is None:
+            return float(diagonal.sum())
+        d, share = self.direction, self._share
+        moved = d * diagonal if covariance is None else covariance @ d
+        squared = float(d @ d)
+        trace = float(diagonal.sum()) - 2 * share * float(d @ moved) + share**2 * squared * float(d @ moved)
+        return trace + squared * self.variance * share
