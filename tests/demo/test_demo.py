@@ -28,7 +28,7 @@ def short():
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory, short):
     folder = tmp_path_factory.mktemp("demo")
-    return folder, run_demo(folder, first_seed=0, say=lambda _: None)
+    return folder, run_demo(folder, first_seed=0, say=lambda _: None, show=lambda _: None)
 
 
 def test_rows_are_of_both_applications_in_the_order_of_the_page(demo):
@@ -61,11 +61,11 @@ def test_stopped_in_mid_step_it_goes_on_to_the_same_bytes(demo, tmp_path, monkey
         stopping = with_reporter(experiment.__init__, StopAt("step 3 of 5", epoch=2, batch=1))
         patch.setattr(experiment, "__init__", stopping)
         with pytest.raises(Interrupted):
-            run_demo(copy, first_seed=0, say=lambda _: None)
+            run_demo(copy, first_seed=0, say=lambda _: None, show=lambda _: None)
     assert (copy / "incremental" / "seed-0" / "step-02" / "network.safetensors").exists()
     assert not (copy / "incremental" / "seed-1").exists()
     assert not (copy / "report.html").exists()
-    run_demo(copy, first_seed=0, say=lambda _: None)
+    run_demo(copy, first_seed=0, say=lambda _: None, show=lambda _: None)
     compared = [path for path in folder.rglob("*") if path.name in (*WRITTEN, "test_logits.safetensors")]
     assert len(compared) == len(WRITTEN) + 2 * 2 * 2 + 2 * (1 + 5)  # rows and logits: of heads, seeds, steps
     for path in compared:
@@ -85,7 +85,7 @@ def test_without_matplotlib_there_are_no_figures_and_the_page_says_so(demo, tmp_
     for name in [name for name in sys.modules if name.startswith("energyalign.report.drawing")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    run_demo(copy, first_seed=0, say=lambda _: None)
+    run_demo(copy, first_seed=0, say=lambda _: None, show=lambda _: None)
     page = (copy / "report.html").read_text()
     assert 'alt="digits' not in page
     assert "they need matplotlib" in page

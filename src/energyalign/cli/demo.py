@@ -30,18 +30,22 @@ def run(arguments: argparse.Namespace) -> None:
     """Run it, print the tables, say where the rest is."""
     from energyalign.cli.process import resumable
     from energyalign.cli.terminal import make_console
-    from energyalign.demo.real_logits import real_logits
     from energyalign.demo.run import run_demo
 
     console = make_console(sys.stdout)
-    _show(console, real_logits())
-    console.print()
-    with resumable(arguments):
-        result = run_demo(arguments.out, first_seed=arguments.seed, say=lambda text: console.print(text, markup=False))
-    for section in result.sections:
-        console.print()
+
+    def say(text: str) -> None:
+        console.print(text, markup=False)
+
+    def show(section: Section) -> None:
         _show(console, section)
+        console.print()
+
+    with resumable(arguments):
+        result = run_demo(arguments.out, first_seed=arguments.seed, say=say, show=show)
     console.print()
+    for section in result.sections:
+        show(section)
     console.print("Wrote " + ", ".join(str(path) for path in result.files) + ".", markup=False)
 
 

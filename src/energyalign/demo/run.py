@@ -1,4 +1,4 @@
-"""The trained part of the demo from start to files: both applications, every seed, the tables, the page."""
+"""The demo from start to files: real logits, both applications, every seed, the tables, the page."""
 
 from __future__ import annotations
 
@@ -33,14 +33,18 @@ class DemoResult:
     files: tuple[Path, ...]
 
 
-def run_demo(out: str | Path, *, first_seed: int, say: Callable[[str], None]) -> DemoResult:
-    """Train and measure, in run directories below `out`; write rows.jsonl and report.html there.
+def run_demo(
+    out: str | Path, *, first_seed: int, say: Callable[[str], None], show: Callable[[Section], None]
+) -> DemoResult:
+    """Show real logits, then train and measure in run directories below `out`; write rows.jsonl and report.html there.
 
     Interrupted, the same call goes on where it stopped.
     """
     if first_seed < 0:
         raise EnergyAlignError(f"the first seed is {first_seed}; it must not be negative.")
     out = _made(Path(out))
+    real = real_logits()
+    show(real)
     seeds = range(first_seed, first_seed + N_SEEDS)
     parts: list[Part] = [LongTail(seeds), ClassIncremental(seeds)]
     with _one_thread():
@@ -51,7 +55,7 @@ def run_demo(out: str | Path, *, first_seed: int, say: Callable[[str], None]) ->
             json.dumps(row.to_json(), sort_keys=True) + "\n" for of_part in results for row in all_rows(of_part)
         )
     runs = find_runs([folder for of_part in results for folder in of_part])
-    write_page(out / "report.html", runs, title="energyalign demo: digits", first=_on_page(real_logits()))
+    write_page(out / "report.html", runs, title="energyalign demo: digits", first=_on_page(real))
     return DemoResult(sections, (out / "report.html", out / "rows.jsonl"))
 
 
