@@ -46,6 +46,7 @@ def test_only_the_bias_of_the_head_differs(network: nn.Module, batches: Batches)
     assert changed.pop().endswith("bias")
 
 
+@pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
 def test_shifts_are_those_of_the_core_on_the_same_logits(linear: nn.Module, batches: Batches) -> None:
     aligned = align(linear, batches, counts=COUNTS, evidence="held-out")
     logits = torch.cat([logits_of(linear, x) for x, _ in batches])
@@ -59,6 +60,7 @@ def test_shifts_are_those_of_the_core_on_the_same_logits(linear: nn.Module, batc
     np.testing.assert_array_equal(predicted, expected.predict(logits.numpy()))
 
 
+@pytest.mark.filterwarnings("ignore:the model may have been balanced in training")
 def test_the_network_given_is_not_disturbed(linear: nn.Module, batches: Batches) -> None:
     linear[1].eval()  # a mixture of modes, to be restored one by one
     state, modes = copy.deepcopy(linear.state_dict()), [module.training for module in linear.modules()]
@@ -124,6 +126,7 @@ def test_half_precision_within_its_rounding(linear: nn.Module, batches: Batches)
     assert aligned[-1].bias.dtype == torch.bfloat16
 
 
+@pytest.mark.filterwarnings("ignore:the model may have been balanced in training")
 def test_save_and_load(linear: nn.Module, batches: Batches, tmp_path: Any) -> None:
     aligned = align(linear, batches, counts=COUNTS)
     save_file(aligned.state_dict(), tmp_path / "aligned.safetensors")
@@ -132,6 +135,7 @@ def test_save_and_load(linear: nn.Module, batches: Batches, tmp_path: Any) -> No
     torch.testing.assert_close(logits_of(loaded, batches[0][0]), logits_of(aligned, batches[0][0]), rtol=0, atol=0)
 
 
+@pytest.mark.filterwarnings("ignore:the model may have been balanced in training")
 def test_the_exported_graph_has_no_more_nodes(linear: nn.Module, batches: Batches) -> None:
     aligned = align(linear, batches, counts=COUNTS).eval()
     inputs = (batches[0][0],)
