@@ -219,10 +219,11 @@ class TestGain:
     """What `auto` says of its own cross-fitted gain."""
 
     @staticmethod
-    def concerns(gain: float | None, error: float | None) -> list[str]:
+    def concerns(gain: float | None, error: float | None, *, strength: float = 1.0) -> list[str]:
         evidence = Evidence.from_arrays(np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 4)
         estimate = make_estimator("none").estimate(evidence, Clusters.per_class(4))
-        return concerns(evidence, estimate, Selection((Candidate("none", "per-class"),), 0, "so and so.", gain, error))
+        candidate = Candidate("none", "per-class", strength)
+        return concerns(evidence, estimate, Selection((candidate,), 0, "so and so.", gain, error))
 
     def test_less_than_its_standard_error_is_a_concern_with_the_figures(self) -> None:
         [text] = self.concerns(0.01, 0.02)
@@ -233,7 +234,10 @@ class TestGain:
         assert self.concerns(0.03, 0.02) == []
 
     def test_the_raw_model_kept_is_none(self) -> None:
-        assert self.concerns(0.0, 0.0) == []
+        assert self.concerns(0.0, 0.0, strength=0.0) == []
+
+    def test_nothing_changed_is_a_concern(self) -> None:
+        assert len(self.concerns(0.0, 0.0)) == 1
 
     def test_what_cannot_be_scored_is_none(self) -> None:
         assert self.concerns(None, None) == []

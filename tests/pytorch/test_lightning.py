@@ -302,6 +302,7 @@ class WithFunctionalHead(Module):
         pass
 
 
+@pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
 def test_a_network_that_is_not_corrected_itself_is_said_to_be_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,7 @@ class EnergyAlignError(ValueError):
 
 
 class BadValueError(EnergyAlignError):
-    """A logit is NaN or +inf; `sample` is the number of its row, if it is known."""
+    """A logit is NaN or +inf, or a row is -inf throughout; `sample` is the number of its row, if it is known."""
 
     sample: int | None = None
 

@@ -14,7 +14,7 @@ from energyalign.core._engine.exponential_sums import read_only
 from energyalign.core._engine.parts import Block, Sums
 from energyalign.core.arrays import Array, Floats, Ints, like, namespace, refuse_bad_value, to_numpy, working_precision
 from energyalign.core.clusters import Clusters
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import BadValueError
 from energyalign.core.evidence import Evidence
 from energyalign.core.free_energy import FreeEnergy
 
@@ -249,4 +249,4 @@ def products_of(rows: Array, weights: Floats) -> Floats:
 def refuse_samples(samples: Block) -> NoReturn:
     """Say what is wrong with samples whose log-partition is not finite."""
     refuse_bad_value(samples.logits, samples.samples)
-    raise EnergyAlignError("a sample has -inf for every class: a row of logits needs at least one class in play.")
+    raise BadValueError("a sample has -inf for every class: a row of logits needs at least one class in play.")

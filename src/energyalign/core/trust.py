@@ -61,7 +61,7 @@ def _not_logits(evidence: Evidence, estimate: Estimate) -> str | None:
 def _no_gain(selection: Selection | None) -> str | None:
     if selection is None or selection.gain is None or selection.gain_error is None:
         return None
-    if selection.gain >= selection.gain_error:
+    if selection.gain > selection.gain_error or selection.candidates[selection.chosen].strength == 0:
         return None
     return (
         f"the evidence does not show that aligning helps: {selection.reason} Give more labelled samples, or keep the "

@@ -43,20 +43,20 @@ def _first_that_applies(
     tried: list[Candidate] = []
     for name in IN_ORDER:
         estimator = make_estimator(name)
-        problem = estimator.applies(evidence)
-        if problem is None:
-            try:
+        try:
+            problem = estimator.applies(evidence)
+            if problem is None:
                 estimate, selection = _with_sharing(evidence, estimator, clusters, target, fair=fair)
-            except (BadValueError, CannotGoOn):
-                raise  # nothing that the estimator is to blame for
-            except EnergyAlignError as error:
-                problem = str(error)
-            else:
-                own = [Candidate(name, name_of(estimate.clusters), largest_error=_largest_error(evidence, estimate))]
-                chosen = 0
-                if selection is not None:
-                    own, chosen = list(selection.candidates), selection.chosen
-                return estimate, Selection((*tried, *own), len(tried) + chosen, _why(evidence, estimate, fair=fair))
+        except (BadValueError, CannotGoOn):
+            raise  # nothing that the estimator is to blame for
+        except EnergyAlignError as error:
+            problem = str(error)
+        if problem is None:
+            own = [Candidate(name, name_of(estimate.clusters), largest_error=_largest_error(evidence, estimate))]
+            chosen = 0
+            if selection is not None:
+                own, chosen = list(selection.candidates), selection.chosen
+            return estimate, Selection((*tried, *own), len(tried) + chosen, _why(evidence, estimate, fair=fair))
         tried.append(Candidate(name, "", problem=problem))
     raise EnergyAlignError(f"no estimator can use this evidence. The first said: {tried[0].problem}")
 
@@ -162,7 +162,9 @@ def _with_strength(evidence: Evidence, estimate: Estimate, target: Floats) -> tu
     )
     if gain < -error:
         reason = f"aligning costs {-gain:.4f} +- {error:.4f} of cross-fitted accuracy: the raw model was kept."
-        return make_estimator("none").estimate(evidence, sharing), Selection(candidates, 0, reason, 0.0, 0.0)
+        return make_estimator("none").estimate(evidence, sharing).scaled(0.0), Selection(
+            candidates, 0, reason, 0.0, 0.0
+        )
     before, after = fitted.score(raw), fitted.score(scaled)
     reason = (
         f"cross-fitted accuracy {before:.4f} -> {after:.4f} ({gain:+.4f} +- {error:.4f}) at strength {strength:.2f}."

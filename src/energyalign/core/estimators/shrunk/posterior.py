@@ -269,10 +269,10 @@ class _Problem:
             jacobian = np.hstack([-shifts[:, None], np.eye(len(shifts)) / temperature])
             covariance = jacobian @ joint @ jacobian.T
             covariance[~self.in_play] = covariance[:, ~self.in_play] = 0.0
+            of_biases = joint[1:, 1:]
         else:
-            joint = np.zeros((0, 0))
-            covariance = 1.0 / (scale * point.curvature[1:] + 1.0 / variance) / temperature**2
-            covariance[~self.in_play] = 0.0
+            of_biases = 1.0 / (scale * point.curvature[1:] + 1.0 / variance)
+            covariance = np.where(self.in_play, of_biases / temperature**2, 0.0)
         shifts = np.where(self.in_play, shifts, shifts[self.clusters.anchor])
-        slope, error = prior.slope(point.biases), prior.slope_error(joint[1:, 1:] if self.dense else None)
+        slope, error = prior.slope(point.biases), prior.slope_error(of_biases)
         return Posterior(shifts, covariance, temperature, slope, error, variance, slope)

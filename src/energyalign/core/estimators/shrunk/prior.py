@@ -37,12 +37,13 @@ class Prior:
             return 0.0
         return 1.0 - self._share * float(self.direction @ (biases - self.mean))
 
-    def slope_error(self, covariance: Floats | None) -> float:
-        """The standard error of tau, with the covariance of the biases if it is known."""
-        if self.direction is None or covariance is None:
+    def slope_error(self, covariance: Floats) -> float:
+        """The standard error of tau, from the covariance of the biases or its diagonal."""
+        if self.direction is None:
             return 0.0
         d, share = self.direction, self._share
-        return float(np.sqrt(share**2 * (d @ covariance @ d) + share * self.variance))
+        spread = d @ covariance @ d if covariance.ndim == 2 else d**2 @ covariance
+        return float(np.sqrt(share**2 * spread + share * self.variance))
 
     def times(self, vector: Floats) -> Floats:
         """The precision times a vector."""
