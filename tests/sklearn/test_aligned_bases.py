@@ -62,6 +62,7 @@ def test_what_is_predicted_has_the_largest_probability_and_decision(
     np.testing.assert_array_equal(model.classes_[model.decision_function(X).argmax(axis=1)], model.predict(X))
 
 
+@pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
 def test_a_tree_that_is_always_sure_neither_gains_nor_loses(
     long_tail: tuple[np.ndarray, np.ndarray], balanced: tuple[np.ndarray, np.ndarray]
 ) -> None:
