@@ -120,7 +120,10 @@ def test_every_format_is_sent_to_other_processes(tmp_path: Path, pools: dict[int
 
 
 @pytest.mark.parametrize("jobs", [None, 2])
-def test_blas_has_its_threads_again_afterwards(tmp_path: Path, jobs: int | None) -> None:
+def test_blas_has_its_threads_again_afterwards(jobs: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The libraries are looked up once per process, and an earlier test may have done so before SciPy loaded its own.
+    monkeypatch.setattr("energyalign.core._engine.threads._LINEAR_ALGEBRA", _LinearAlgebra())
+
     def blas_threads() -> list[int]:
         return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
