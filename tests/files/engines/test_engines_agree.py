@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from energyalign import EnergyAlignError, Evidence, fit_shifts
 from energyalign.core._engine.parts import IN_TURN
-from energyalign.core._engine.threads import Threads
+from energyalign.core._engine.threads import Threads, _LinearAlgebra
 from energyalign.core._io.shifts_json import dump
 from energyalign.core.before_after import before_and_after, scores_with
 from energyalign.core.target_prior import estimate_target_prior
