@@ -19,7 +19,7 @@ LinearHead: TypeAlias = nn.Linear
 class NormalisedHead(nn.Module):  # type: ignore[misc]
     """Logits ``scale / K * sum_k x_k . w_k`` of features x and weights w that were normalised, each cut into K parts.
 
-    A head is told by how it normalises: it says so in `normalised` and `normalised_weight`. What happens between the
+    Heads differ in how they normalise: `normalised` and `normalised_weight`. What happens between the
     two, such as taking a direction out of the features (TDE), works on all of them alike:
     ``head.compare(change(head.normalised(features)))``.
 
