@@ -73,19 +73,13 @@ def test_log_mass_where_the_mass_underflows() -> None:
     np.testing.assert_allclose(model().log_mass(biases), expected, rtol=1e-13, atol=1e-13)
 
 
-def test_residuals_are_posterior_minus_truth() -> None:
-    parts = list(model().at(BIASES).residuals(model().evidence.blocks(), np.zeros(3)))
-    residual = np.concatenate([part for part, _ in parts])
-    np.testing.assert_allclose(residual, posterior() - np.eye(3)[SHARED.indices[LABELS]], atol=1e-14)
+def test_shares_of_samples_that_stand_for_others() -> None:
+    parts = [samples for _, samples in model().at(BIASES).posteriors(model().evidence.blocks())]
+    at = model().at(BIASES)
+    np.testing.assert_allclose(np.concatenate([at.shares(part) for part in parts]), shares(), rtol=1e-13)
     # Σ repeats · (weight / total)²: a row seen r times counts as r samples, not as one of weight r.
-    np.testing.assert_allclose(np.concatenate([s for _, s in parts]), shares() ** 2 / REPEATS, rtol=1e-13)
-
-
-def test_residuals_without_labels_are_posterior_minus_mass() -> None:
-    bare = MeanPosterior(Evidence.from_arrays(LOGITS), SHARED)
-    mass = bare.moments(BIASES, curvature=False).mass
-    residual = np.concatenate([part for part, _ in bare.at(BIASES).residuals(bare.evidence.blocks(), mass)])
-    np.testing.assert_allclose(residual, posterior() - posterior().mean(0), atol=1e-14)
+    squared = np.concatenate([at.squared_shares(part) for part in parts])
+    np.testing.assert_allclose(squared, shares() ** 2 / REPEATS, rtol=1e-13)
 
 
 def test_spread_is_the_mean_depth_of_a_logit_and_leaves_masked_ones_out() -> None:

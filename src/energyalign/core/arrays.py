@@ -80,6 +80,13 @@ def take_rows(block: Array, rows: Ints) -> Array:
     return xp.take(block, xp.asarray(rows, device=device(block)), axis=0)
 
 
+def take_from_each(rows: Array, columns: Ints) -> Floats:
+    """One number of each row: that in the column of the same place in `columns`."""
+    n_rows, n_columns = rows.shape
+    one_column = namespace(rows).reshape(rows, (-1, 1))
+    return to_numpy(take_rows(one_column, n_columns * np.arange(n_rows) + columns))[:, 0]
+
+
 def as_logits(logits: Array, n_classes: int | None = None, *, name: str = "logits") -> Array:
     """Check that `logits` is a floating array (n_samples, n_classes) and return it, detached, as an array.
 

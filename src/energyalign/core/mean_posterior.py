@@ -131,7 +131,7 @@ class BiasedModel:
         sums = Sums((), (size,), *([(size, size)] if curvature else []))
         for piece in self._pieces(blocks):
             posterior = self._clustered(piece.values)
-            share = self._share(piece.samples)
+            share = self.shares(piece.samples)
             mass = to_numpy(like(share, posterior) @ posterior)
             # No variable holds the products: it would keep them in memory beside the next ones.
             terms = (float(share @ piece.log_partition), mass)
@@ -141,9 +141,9 @@ class BiasedModel:
     def products_times(self, blocks: Iterable[Block], *, vector: Floats) -> Sums:
         """The products p pᵀ times a vector, without the matrix."""
         sums = Sums((len(self.biases),))
-        for posterior, share in self.posteriors(blocks):
+        for posterior, samples in self.posteriors(blocks):
             along = posterior @ like(vector, posterior)
-            sums.add(to_numpy((along * like(share, posterior)) @ posterior))
+            sums.add(to_numpy((along * like(self.shares(samples), posterior)) @ posterior))
         return sums
 
     def depths(self, blocks: Iterable[Block]) -> Sums:
@@ -156,7 +156,7 @@ class BiasedModel:
             biased = (logits + like(self.biases[self.cluster_of], logits)[None, :]) / self.temperature
             above = to_numpy(xp.sum(xp.where(in_play, biased, xp.zeros_like(biased)), axis=1))
             n_in_play = to_numpy(xp.sum(xp.astype(in_play, xp.float64), axis=1))
-            share = self._share(piece.samples)
+            share = self.shares(piece.samples)
             sums.add(float(share @ (n_in_play * piece.log_partition - above)), float(share @ n_in_play))
         return sums
 
@@ -167,25 +167,18 @@ class BiasedModel:
             energy.update(values, weights=samples.weights, repeats=samples.repeats)
         return energy
 
-    def posteriors(self, blocks: Iterable[Block]) -> Iterator[tuple[Array, Floats]]:
-        """Posteriors per sample and cluster, with each sample's share of the evidence."""
+    def posteriors(self, blocks: Iterable[Block]) -> Iterator[tuple[Array, Block]]:
+        """Posteriors per sample and cluster, with the samples."""
         for piece in self._pieces(blocks):
-            yield self._clustered(piece.values), self._share(piece.samples)
+            yield self._clustered(piece.values), piece.samples
 
-    def residuals(self, blocks: Iterable[Block], mass: Floats) -> Iterator[tuple[Array, Floats]]:
-        """Posterior minus truth per sample and cluster, with squared shares: what the mass owes to chance.
+    def shares(self, samples: Block) -> Floats:
+        """What part of the evidence each sample is, with those that it stands for."""
+        return samples.weights * samples.repeats / self.total_weight
 
-        The truth is the unit vector of the label's cluster, or the mass where there are no labels.
-        """
-        for piece in self._pieces(blocks):
-            posterior = self._clustered(piece.values)
-            samples = piece.samples
-            if samples.labels is None:
-                truth = np.broadcast_to(mass, posterior.shape)
-            else:
-                truth = np.zeros(posterior.shape)
-                truth[np.arange(len(truth)), self.cluster_of[samples.labels]] = 1.0
-            yield posterior - like(truth, posterior), samples.repeats * (samples.weights / self.total_weight) ** 2
+    def squared_shares(self, samples: Block) -> Floats:
+        """The sum of the squared shares of the samples that each stands for."""
+        return samples.repeats * (samples.weights / self.total_weight) ** 2
 
     def _pieces(self, blocks: Iterable[Block]) -> Iterator[Posteriors]:
         """Compute posteriors in float64, block by block."""
@@ -227,9 +220,6 @@ class BiasedModel:
 
     def _clustered(self, posterior: Array) -> Array:
         return posterior if self._members is None else posterior @ like(self._members, posterior)
-
-    def _share(self, samples: Block) -> Floats:
-        return samples.weights * samples.repeats / self.total_weight
 
     @cached_property
     def _members(self) -> Floats | None:

@@ -24,6 +24,8 @@ def concerns(evidence: Evidence, estimate: Estimate, selection: Selection | None
         _strained_sharing(evidence, estimate),
         _unseen_classes(evidence, estimate),
         _not_logits(evidence, estimate),
+        _passed_over(evidence, selection),
+        _not_scored(evidence, selection),
         _no_gain(selection),
     ]
     return [concern for concern in found if concern]
@@ -56,6 +58,26 @@ def _not_logits(evidence: Evidence, estimate: Estimate) -> str | None:
     if evidence.holds_probabilities:
         return "these scores are probabilities (every row sums to one): give logits, or take the logarithm first."
     return estimate.estimator.applies(evidence)
+
+
+def _passed_over(evidence: Evidence, selection: Selection | None) -> str | None:
+    """Why `auto` did not take what it prefers; of energies alone the user knows that they are not all."""
+    if selection is None or evidence.accumulated is not None or selection.candidates[0].problem is None:
+        return None
+    return f"auto could not take estimator {selection.candidates[0].estimator!r}: {selection.candidates[0].problem}"
+
+
+def _not_scored(evidence: Evidence, selection: Selection | None) -> str | None:
+    if selection is None or evidence.labels is None or evidence.kind == "training":
+        return None
+    if selection.candidates[selection.chosen].score is not None or evidence.unseen.any():
+        return None
+    single = np.flatnonzero((evidence.label_counts == 1) & ~evidence.masked)
+    which = f" of class {some_of(evidence.names_of(single.tolist()))}" if len(single) else " of every class"
+    return (
+        "the evidence cannot show whether aligning helps: a class is scored only if its samples can be split. Give at "
+        f"least two samples{which}, from two groups if there are groups."
+    )
 
 
 def _no_gain(selection: Selection | None) -> str | None:

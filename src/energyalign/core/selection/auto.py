@@ -33,38 +33,36 @@ def select(
     fair = evidence.kind != "training" and scores_every_class(evidence)
     if estimator != "auto":
         return _with_sharing(evidence, make_estimator(estimator, tau=tau), clusters, target, fair=fair)
-    estimate, selection = _first_that_applies(evidence, clusters, target, fair=fair)
-    return _with_strength(evidence, estimate, target) if fair else (estimate, selection)
-
-
-def _first_that_applies(
-    evidence: Evidence, clusters: SharingChoice, target: Floats, *, fair: bool
-) -> tuple[Estimate, Selection]:
-    tried: list[Candidate] = []
+    passed_over: list[Candidate] = []
     for name in IN_ORDER:
-        estimator = make_estimator(name)
+        candidate = make_estimator(name)
         try:
-            problem = estimator.applies(evidence)
+            problem = candidate.applies(evidence)
             if problem is None:
-                estimate, selection = _with_sharing(evidence, estimator, clusters, target, fair=fair)
+                estimate, selection = _with_sharing(evidence, candidate, clusters, target, fair=fair)
+                break
         except (BadValueError, CannotGoOn):
             raise  # nothing that the estimator is to blame for
         except EnergyAlignError as error:
             problem = str(error)
-        if problem is None:
-            own = [Candidate(name, name_of(estimate.clusters), largest_error=_largest_error(evidence, estimate))]
-            chosen = 0
-            if selection is not None:
-                own, chosen = list(selection.candidates), selection.chosen
-            return estimate, Selection((*tried, *own), len(tried) + chosen, _why(evidence, estimate, fair=fair))
-        tried.append(Candidate(name, "", problem=problem))
-    raise EnergyAlignError(f"no estimator can use this evidence. The first said: {tried[0].problem}")
-
-
-def _why(evidence: Evidence, estimate: Estimate, *, fair: bool) -> str:
+        passed_over.append(Candidate(name, "", problem=problem))
+    else:
+        raise EnergyAlignError(f"no estimator can use this evidence. The first said: {passed_over[0].problem}")
     if fair:
-        why = "the labels can be scored"
-    elif evidence.labels is None:
+        estimate, selection = _with_strength(evidence, estimate, target)
+    elif selection is None:
+        selection = Selection((_candidate_of(evidence, estimate),), 0, "")
+    reason = selection.reason if fair else _why_not_scored(evidence, estimate)
+    return estimate, replace(
+        selection,
+        candidates=(*passed_over, *selection.candidates),
+        chosen=len(passed_over) + selection.chosen,
+        reason=reason,
+    )
+
+
+def _why_not_scored(evidence: Evidence, estimate: Estimate) -> str:
+    if evidence.labels is None:
         why = "without labels nothing can be scored"
     elif evidence.kind == "training":
         why = "accuracy on training data flatters"
@@ -84,7 +82,7 @@ def _with_sharing(
     only_jenks = all(name_of(sharing).startswith("jenks") for sharing in sharings)
     if not (fair or (only_jenks and scores_every_class(evidence))):
         estimate = estimator.estimate(evidence, sharings[0])
-        candidate = Candidate(estimator.name, name_of(sharings[0]), largest_error=_largest_error(evidence, estimate))
+        candidate = _candidate_of(evidence, estimate)
         return estimate, Selection((candidate,), 0, "the preferred way of sharing: the evidence cannot be scored.")
     sample = _thin(evidence)
     candidates, standing = _try_each(sample, estimator, sharings)
@@ -95,7 +93,7 @@ def _with_sharing(
     for i, score in zip(standing, scores, strict=True):
         candidates[i] = replace(candidates[i], score=score)
     chosen = standing[int(np.argmax(scores))]
-    reason = f"best cross-fitted accuracy, {max(scores):.4f}."
+    reason = f"best cross-fitted score, {max(scores):.4f}."
     return estimator.estimate(evidence, sharings[chosen]), Selection(tuple(candidates), chosen, reason)
 
 
@@ -170,6 +168,10 @@ def _with_strength(evidence: Evidence, estimate: Estimate, target: Floats) -> tu
         f"cross-fitted accuracy {before:.4f} -> {after:.4f} ({gain:+.4f} +- {error:.4f}) at strength {strength:.2f}."
     )
     return estimate.scaled(strength), Selection(candidates, 2, reason, gain, error)
+
+
+def _candidate_of(evidence: Evidence, result: Estimate) -> Candidate:
+    return Candidate(result.estimator.name, name_of(result.clusters), largest_error=_largest_error(evidence, result))
 
 
 def _largest_error(evidence: Evidence, result: Estimate) -> float | None:

@@ -165,7 +165,10 @@ class Independent:
 @pytest.mark.parametrize("cluster_of", [(0, 1, 2, 3, 4), (0, 1, 1, 2, 0)])
 class TestAgainstAnIndependentImplementation:
     @pytest.fixture
-    def problem(self, simulate: Simulate, cluster_of: Any) -> tuple[Independent, Posterior]:
+    def problem(
+        self, simulate: Simulate, cluster_of: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> tuple[Independent, Posterior]:
+        monkeypatch.setattr(module, "_FLOOR_TOLERANCE", np.inf)  # the floor stays where `floored` has it
         # Too sure, with a bias that its counts do not explain, and as many labels as it happens.
         logits, labels = simulate(COUNTS, [40, 30, 25, 20, 12], seed=3)
         logits = 2.0 * logits + np.array([0, 1.0, -1.0, 0.5, 0])
@@ -386,11 +389,11 @@ class TestStandardErrors:
 
     def test_fall_with_the_evidence(self, simulate: Simulate) -> None:
         errors = []
-        for per_class in (2, 20, 200, 2000):
+        for per_class in (20, 200, 2000):
             logits, labels = simulate(COUNTS, per_class, seed=13)
             errors.append(fit(logits, labels, counts=COUNTS).standard_errors[:4])
         assert np.all(np.diff(errors, axis=0) < 0)
-        np.testing.assert_allclose(errors[2], np.sqrt(10) * errors[3], rtol=0.25)
+        np.testing.assert_allclose(errors[1], np.sqrt(10) * errors[2], rtol=0.25)
 
 
 class TestTemperature:
@@ -415,13 +418,22 @@ class TestTemperature:
         )
         assert own > raw + 1000
 
-    @pytest.mark.parametrize("scale", [1e2, 1e5])
-    def test_a_diverged_model_is_fitted(self, simulate: Simulate, scale: float) -> None:
-        logits, labels = simulate(COUNTS, 30, seed=15)
+    @pytest.mark.parametrize("scale", [3.0, 10.0, 100.0])
+    def test_a_model_that_is_far_too_sure_has_the_same_shifts_in_its_own_units(
+        self, simulate: Simulate, scale: float
+    ) -> None:
+        """The floor is one of posteriors: of the logits times the temperature."""
+        logits, labels = simulate(COUNTS, 500, seed=15)
+        expected = fit(logits, labels, counts=COUNTS)
         result = fit(scale * logits, labels, counts=COUNTS)
-        assert np.all(np.isfinite(result.shifts))
-        # Posteriors below 1 / (n C) are floored, so no shift can be much larger than that says.
-        assert np.abs(result.shifts).max() < 3 * np.log(150 * 5)
+        np.testing.assert_allclose(result.shifts / scale, expected.shifts, rtol=0.1)
+
+    def test_a_diverged_model_is_fitted(self, simulate: Simulate) -> None:
+        logits, labels = simulate(COUNTS, 30, seed=15)
+        result = fit(1e5 * logits, labels, counts=COUNTS)
+        fresh, truth = simulate(COUNTS, 500, seed=16)
+        raw, aligned = (np.mean(np.argmax(1e5 * fresh + b, axis=1) == truth) for b in (0, result.shifts))
+        assert aligned >= raw
 
 
 class TestUnlabelledEvidence:
@@ -478,8 +490,7 @@ class TestTrainingEvidence:
         logits, labels = memorised(2, -reverse * np.log(COUNTS), per_class=60)
         logits -= 3 * np.eye(5)[labels]
         found = posterior(training(logits, labels))
-        assert found.free_slope < 0
-        assert found.slope == 0
+        assert found.slope < 0
         # Shifts do not grow with the counts, neither by the slope nor by the deviations.
         assert centred(np.log(COUNTS)) @ found.shifts <= 1e-9
         free = posterior(held_out(logits, labels, counts=COUNTS))

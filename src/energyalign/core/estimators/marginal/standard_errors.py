@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from energyalign.core._engine.parts import Block, Sums
 from energyalign.core._engine.thinning import thin_and_repeat
-from energyalign.core.arrays import Floats, like, to_numpy
+from energyalign.core.arrays import Floats, like, take_from_each, to_numpy
 from energyalign.core.clusters import Clusters
 from energyalign.core.estimators.marginal.balancing import Balance, hold_constant
 from energyalign.core.evidence import Evidence
@@ -50,9 +51,9 @@ def _joint_errors(evidence: Evidence, clusters: Clusters, solution: Balance) -> 
     if part.labels is None and sizes[0] * sizes[1] < _CANCELS_LITTLE:
         variance, against_anchor = _known_variances(moments, inverse, anchor, part.total_weight)
     else:
-        variance, against_anchor = model.evidence.accumulate(
-            partial(_variances, model.at(biases), moments.mass, inverse, anchor)
-        ).values
+        biased = model.at(biases)
+        chance = _joint_chance(biased, part, moments.mass)
+        variance, against_anchor = part.accumulate(partial(_variances, biased, chance, inverse, anchor)).values
     # Along a flat direction the evidence says nothing: classes that lie apart in it have unknown shifts.
     variance[np.any(np.abs(flat) > _APART, axis=1)] = np.inf
     against_anchor[np.any(np.abs(flat - flat[anchor]) > _APART, axis=1)] = np.inf
@@ -70,13 +71,55 @@ def _known_variances(moments: Moments, inverse: Floats, anchor: int, total_weigh
     return variance, against_anchor
 
 
-def _variances(model: BiasedModel, mass: Floats, inverse: Floats, anchor: int, blocks: Iterable[Block]) -> Sums:
+class _Chance(NamedTuple):
+    """What of a posterior is not chance: its expectation for each class, and the factor that makes squares unbiased.
+
+    Labels fix the number of samples of each class, so that only the variance within classes counts (case-control). A
+    single sample does not show it: there the truth is what is expected. Without labels the mass is, for all samples.
+    """
+
+    expected: Floats
+    factors: Floats
+
+    def squared_shares(self, model: BiasedModel, samples: Block) -> Floats:
+        factors = self.factors[0] if samples.labels is None else self.factors[samples.labels]
+        return factors * model.squared_shares(samples)
+
+
+def _joint_chance(model: BiasedModel, evidence: Evidence, mass: Floats) -> _Chance:
+    if evidence.label_counts is None:
+        return _Chance(mass[None, :], np.ones(1))
+    weight, sums = evidence.accumulate(partial(_sums_by_class, model)).values
+    several = evidence.label_counts > 1
+    expected = np.eye(len(mass))[model.cluster_of]
+    expected[several] = sums[several] / weight[several, None]
+    return _Chance(expected, _unbiased(evidence.label_counts))
+
+
+def _unbiased(samples: Floats) -> Floats:
+    """n / (n - 1) for classes of several samples."""
+    return np.where(samples > 1, samples / np.maximum(samples - 1, 1e-300), 1.0)
+
+
+def _sums_by_class(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
+    """The squared shares of the samples of each class, and their sums with the posteriors."""
+    n_classes = len(model.cluster_of)
+    sums = Sums((n_classes,), (n_classes, len(model.biases)))
+    for posterior, samples in model.posteriors(blocks):
+        assert samples.labels is not None
+        weights = np.eye(n_classes)[:, samples.labels] * model.squared_shares(samples)
+        sums.add(weights.sum(axis=1), to_numpy(like(weights, posterior) @ posterior))
+    return sums
+
+
+def _variances(model: BiasedModel, chance: _Chance, inverse: Floats, anchor: int, blocks: Iterable[Block]) -> Sums:
     """Of each bias, and of its difference to the anchor's."""
-    sums = Sums(mass.shape, mass.shape)
+    sums = Sums(model.biases.shape, model.biases.shape)
     # Sample by sample and not from a covariance matrix: what cancels does so before it is squared.
-    for residual, squares in model.residuals(blocks, mass):
-        weights = like(squares, residual)
-        moved = residual @ like(inverse, residual)
+    for posterior, samples in model.posteriors(blocks):
+        expected = chance.expected if samples.labels is None else chance.expected[samples.labels]
+        weights = like(chance.squared_shares(model, samples), posterior)
+        moved = (posterior - like(expected, posterior)) @ like(inverse, posterior)
         sums.add(to_numpy(weights @ moved**2), to_numpy(weights @ (moved - moved[:, anchor : anchor + 1]) ** 2))
     return sums
 
@@ -126,27 +169,47 @@ def _well_conditioned_inverse(matrix: Floats) -> Floats | None:
 
 def _separate_errors(model: MeanPosterior, solution: Balance, anchor: int) -> tuple[Floats, Floats]:
     """The same with the diagonals alone, for so many clusters that they hardly touch one another."""
-    biased, mass = model.at(solution.biases), solution.moments.mass
-    (scatter,) = model.evidence.accumulate(partial(_scatter, biased, mass)).values
-    (squares,) = model.evidence.accumulate(partial(_squares, biased)).values
+    biased, mass, evidence = model.at(solution.biases), solution.moments.mass, model.evidence
+    chance = _separate_chance(biased, evidence, mass)
+    scatter, squares = evidence.accumulate(partial(_scatter, biased, chance)).values
     curvature = mass - squares
-    variance = np.divide(scatter, curvature**2, out=np.full_like(mass, np.inf), where=curvature > 0)
+    variance = np.divide(np.maximum(scatter, 0.0), curvature**2, out=np.full_like(mass, np.inf), where=curvature > 0)
     against_anchor = variance + variance[anchor]
     against_anchor[anchor] = 0.0
     return np.sqrt(variance), np.sqrt(against_anchor)
 
 
-def _scatter(model: BiasedModel, mass: Floats, blocks: Iterable[Block]) -> Sums:
-    """The variance of each cluster's mass."""
-    sums = Sums(mass.shape)
-    for residual, squares in model.residuals(blocks, mass):
-        sums.add(to_numpy(like(squares, residual) @ (residual * residual)))
+def _separate_chance(model: BiasedModel, evidence: Evidence, mass: Floats) -> _Chance:
+    """The same, but for each class only the posterior of its own cluster: that of another is nearly nothing."""
+    if evidence.label_counts is None:
+        return _Chance(mass, np.ones(1))
+    weight, sums = evidence.accumulate(partial(_own_sums, model)).values
+    several = evidence.label_counts > 1
+    return _Chance(np.divide(sums, weight, out=np.ones_like(sums), where=several), _unbiased(evidence.label_counts))
+
+
+def _own_sums(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
+    """The squared shares of the samples of each class, and their sum with the posterior of its own cluster."""
+    n_classes = len(model.cluster_of)
+    sums = Sums((n_classes,), (n_classes,))
+    for posterior, samples in model.posteriors(blocks):
+        assert samples.labels is not None
+        weights = model.squared_shares(samples)
+        own = take_from_each(posterior, model.cluster_of[samples.labels])
+        sums.add(*(np.bincount(samples.labels, values, n_classes) for values in (weights, weights * own)))
     return sums
 
 
-def _squares(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
-    """The mean square of each cluster's posterior."""
-    sums = Sums(model.biases.shape)
-    for posterior, share in model.posteriors(blocks):
-        sums.add(to_numpy(like(share, posterior) @ (posterior * posterior)))
+def _scatter(model: BiasedModel, chance: _Chance, blocks: Iterable[Block]) -> Sums:
+    """The variance of each cluster's mass, and the mean square of its posterior."""
+    sums = Sums(model.biases.shape, model.biases.shape)
+    for posterior, samples in model.posteriors(blocks):
+        weights = chance.squared_shares(model, samples)
+        residual = posterior if samples.labels is not None else posterior - like(chance.expected, posterior)
+        scatter = to_numpy(like(weights, residual) @ (residual * residual))
+        if samples.labels is not None:
+            clusters = model.cluster_of[samples.labels]
+            own, expected = take_from_each(posterior, clusters), chance.expected[samples.labels]
+            scatter = scatter + np.bincount(clusters, weights * (expected - 2 * own) * expected, len(scatter))
+        sums.add(scatter, to_numpy(like(model.shares(samples), posterior) @ (posterior * posterior)))
     return sums

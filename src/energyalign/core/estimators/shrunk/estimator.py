@@ -63,22 +63,22 @@ class Shrunk(Estimator):
         against[anchor] = 0.0
         return Energies(-shifts, np.sqrt(variance), np.sqrt(against))
 
-    def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:  # noqa: ARG002
+    def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:
         """Say where the bias does not follow the counts, and where training evidence cannot show it."""
-        found = fit_posterior(evidence, share_per_class(evidence))
+        found = fit_posterior(evidence, estimate.clusters)
         trained_on = evidence.kind == "training" and evidence.labels is not None
         return [
             sentence
             for holds, sentence in (
                 (
-                    found.free_slope + 2 * found.slope_error < 0,
-                    f"the bias runs against the training counts (slope {found.free_slope:.1f} +- "
+                    found.slope + 2 * found.slope_error < 0,
+                    f"the bias runs against the training counts (slope {found.slope:.1f} +- "
                     f"{found.slope_error:.1f} on their logarithm; plain training has 1): are the counts in the order "
                     "of the classes in the logits?",
                 ),
                 (
-                    trained_on and _differ(evidence.counts) and abs(found.free_slope) < 2 * found.slope_error,
-                    f"the model may have been balanced in training (slope {found.free_slope:.1f} +- "
+                    trained_on and _differ(evidence.counts) and abs(found.slope) < 2 * found.slope_error,
+                    f"the model may have been balanced in training (slope {found.slope:.1f} +- "
                     f"{found.slope_error:.1f} on the log counts, where plain training has 1), and training samples "
                     "cannot show whether aligning helps it. Use held-out samples.",
                 ),

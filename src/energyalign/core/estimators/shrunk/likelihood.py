@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from energyalign.core._engine.parts import Block, Sums
-from energyalign.core.arrays import Array, Floats, Ints, like, namespace, take_rows, to_numpy, working_precision
+from energyalign.core.arrays import Array, Floats, Ints, like, namespace, take_from_each, to_numpy, working_precision
 from energyalign.core.mean_posterior import refuse_samples
 
 
@@ -44,7 +44,7 @@ class LikelihoodPass:
             weights, own = block.repeats, np.zeros(len(means))
             if block.labels is not None:
                 weights = weights * self.class_weights[block.labels]
-                own = _own_logits(logits, block.labels)
+                own = take_from_each(logits, block.labels)
             clustered, shared = posterior, shares
             if members is not None:
                 clustered, shared = (values @ like(members, values) for values in (posterior, shares))
@@ -70,10 +70,3 @@ def _floored(block: Block, depth: float) -> Array:
     if not np.all(np.isfinite(to_numpy(peak))):
         refuse_samples(block)
     return xp.clip(logits - peak, -depth, None)
-
-
-def _own_logits(logits: Array, labels: Ints) -> Floats:
-    """The logit of each sample's label."""
-    n_rows, n_classes = logits.shape
-    one_column = namespace(logits).reshape(logits, (-1, 1))
-    return to_numpy(take_rows(one_column, n_classes * np.arange(n_rows) + labels))[:, 0]

@@ -22,7 +22,8 @@ _DEVIATION_WEIGHT = 2.0  # worth so many classes
 _NO_DEVIATION = 1e-6  # variance of u where it is 0
 _MAX_STEPS = 200
 _MAX_HALVINGS = 30
-_MAX_COOLING = 0.7  # largest change of log s in a step
+_MAX_TEMPERATURE_STEP = 0.7  # largest change of log s
+_FLOOR_TOLERANCE = 0.1  # in log s
 _TOLERANCE = 1e-8  # Newton decrement, in units of the log posterior
 _VARIANCE_TOLERANCE = 1e-2  # relative change of the variance of u in a step
 _RELAXATION = 1.5  # of expectation maximisation, which converges for any value below 2
@@ -37,12 +38,18 @@ class Posterior(NamedTuple):
 
     shifts: Floats
     covariance: Floats
-    temperature: float
+    log_temperature: float
+    log_temperature_error: float
     slope: float
     slope_error: float
     variance: float
-    free_slope: float
+    likelihood: float
     transformed: bool = False
+
+    @property
+    def temperature(self) -> float:
+        """What the logits are multiplied by."""
+        return float(np.exp(self.log_temperature))
 
 
 def fit_posterior(evidence: Evidence, clusters: Clusters) -> Posterior:
@@ -60,22 +67,43 @@ def _fit(problem: _Problem, evidence: Evidence) -> Posterior:
         return problem.solve(_Free(temperature=False))
     found = problem.solve(_Free())
     if evidence.kind != "training":
-        return found
+        return _with_floor_of_its_temperature(problem, found)
     # Training makes a model's confidence right on its own samples, or less than right, and never more.
-    transformed = found.temperature < 1.0
+    transformed = found.log_temperature + 2 * found.log_temperature_error < 0
     free = _Free(temperature=False, deviations=not transformed)
     found = problem.solve(free)
     if found.slope < 0:
         held = problem.solve(replace(free, slope=False))
-        shifts = _without_slope(held.shifts, problem.log_prior)
-        found = held._replace(shifts=shifts, free_slope=found.slope, slope_error=found.slope_error)
+        found = _without_slope(held, problem.log_prior)._replace(slope=found.slope, slope_error=found.slope_error)
     return found._replace(transformed=transformed)
 
 
-def _without_slope(shifts: Floats, direction: Floats) -> Floats:
+def _with_floor_of_its_temperature(problem: _Problem, found: Posterior) -> Posterior:
+    """Lower the floor to that of s f while the labels become more likely.
+
+    A model that is far too sure was cut off where it still knows more. Below the floor of a model that has diverged
+    there is nothing to know.
+    """
+    while found.log_temperature < problem.log_floor_scale - _FLOOR_TOLERANCE:
+        problem.log_floor_scale = found.log_temperature
+        lower = problem.solve(_Free(), found.log_temperature)
+        if lower.likelihood <= found.likelihood:
+            break
+        found = lower
+    return found
+
+
+def _without_slope(found: Posterior, direction: Floats) -> Posterior:
     """The nearest shifts that do not grow with the training counts."""
-    along = max(float(direction @ shifts), 0.0)
-    return shifts - (along / float(direction @ direction)) * direction if along else shifts
+    unit = direction / max(float(np.linalg.norm(direction)), 1e-300)
+    along = float(unit @ found.shifts)
+    if along <= 0:
+        return found
+    covariance = found.covariance
+    if covariance.ndim == 2:
+        away = np.eye(len(unit)) - np.outer(unit, unit)
+        covariance = away @ covariance @ away
+    return found._replace(shifts=found.shifts - along * unit, covariance=covariance)
 
 
 def _part(evidence: Evidence, clusters: Clusters) -> Evidence:
@@ -110,6 +138,7 @@ class _Problem:
 
     def __init__(self, evidence: Evidence, clusters: Clusters) -> None:
         self.evidence, self.clusters = evidence, clusters
+        self.log_floor_scale = 0.0
         self.dense = clusters.n_clusters <= _MAX_DENSE
         self.offsets = np.where(self._samples > 0, np.log(np.maximum(self._samples, 1e-300)), -np.inf)
         members = clusters.sizes(~evidence.masked)
@@ -135,11 +164,11 @@ class _Problem:
             return np.where(in_play, evidence.total_weight / max(int(in_play.sum()), 1), 0.0)
         return self._class_weights * evidence.label_counts
 
-    def solve(self, free: _Free) -> Posterior:
+    def solve(self, free: _Free, log_temperature: float = 0.0) -> Posterior:
         """Newton steps for the biases and the temperature, each followed by one for the variance of u."""
         mean = -self.log_prior if free.slope else np.zeros(len(self.log_prior))
         variance = DEVIATION**2 if free.deviations else _NO_DEVIATION
-        point = self._at(0.0, mean)
+        point = self._at(log_temperature, mean)
         for _ in range(_MAX_STEPS):
             prior = Prior(mean, self.log_prior if free.slope else None, variance)
             scale = self._case_control_scale(point)
@@ -163,7 +192,8 @@ class _Problem:
     def _at(self, log_temperature: float, biases: Floats) -> _Point:
         model = LikelihoodPass(
             np.exp(log_temperature), biases, self.clusters.indices, self.offsets, self._class_weights,
-            np.log(self.evidence.total_weight * np.sum(~self.evidence.masked)), self.dense,
+            np.log(self.evidence.total_weight * np.sum(~self.evidence.masked)) / np.exp(self.log_floor_scale),
+            self.dense,
         )  # fmt: skip
         log_partition, slope, products, mass, curvature = self.evidence.accumulate(model.sums).values
         sums = self.clusters.sums(self._samples)
@@ -207,9 +237,9 @@ class _Problem:
             if self.dense
             else self._scaled(point, prior, scale, free, gradient)
         )
+        decrement = float(gradient @ step)
         # The biases belong to the temperature: all of the step is shortened, or it might lead downhill.
-        step *= min(1.0, _MAX_COOLING / max(abs(float(step[0])), 1e-300))
-        return step, float(gradient @ step)
+        return step * min(1.0, _MAX_TEMPERATURE_STEP / max(abs(float(step[0])), 1e-300)), decrement
 
     def _inverse(self, point: _Point, prior: Prior, scale: float, free: _Free) -> Floats:
         """The covariance of log s and the biases."""
@@ -229,11 +259,16 @@ class _Problem:
         biases = prior.solve_with(own, gradient[1:])
         if not free.temperature:
             return np.concatenate([[0.0], biases])
-        coupling, stiffness = scale * point.coupling, 1.0 / _LOG_TEMPERATURE_VARIANCE
-        moved = prior.solve_with(own, coupling)
-        stiffness += max(scale * point.curvature[0] - float(coupling @ moved), 0.0)
-        log_temperature = (gradient[0] - float(coupling @ biases)) / stiffness
+        stiffness, moved = self._stiffness(point, prior, scale)
+        log_temperature = (gradient[0] - scale * float(point.coupling @ biases)) / stiffness
         return np.concatenate([[log_temperature], biases - log_temperature * moved])
+
+    def _stiffness(self, point: _Point, prior: Prior, scale: float) -> tuple[float, Floats]:
+        """The precision of log s with the biases free, and how they move with it, from the diagonal of theirs."""
+        coupling = scale * point.coupling
+        moved = prior.solve_with(scale * point.curvature[1:], coupling)
+        own = max(scale * float(point.curvature[0]) - float(coupling @ moved), 0.0)
+        return 1.0 / _LOG_TEMPERATURE_VARIANCE + own, moved
 
     def _search(self, point: _Point, step: Floats, prior: Prior, scale: float) -> _Point:
         """The first of the halved steps that does not lower the posterior."""
@@ -269,10 +304,13 @@ class _Problem:
             jacobian = np.hstack([-shifts[:, None], np.eye(len(shifts)) / temperature])
             covariance = jacobian @ joint @ jacobian.T
             covariance[~self.in_play] = covariance[:, ~self.in_play] = 0.0
-            of_biases = joint[1:, 1:]
+            of_biases, of_temperature = joint[1:, 1:], float(joint[0, 0])
         else:
             of_biases = 1.0 / (scale * point.curvature[1:] + 1.0 / variance)
+            of_temperature = 1.0 / self._stiffness(point, prior, scale)[0] if free.temperature else 0.0
             covariance = np.where(self.in_play, of_biases / temperature**2, 0.0)
         shifts = np.where(self.in_play, shifts, shifts[self.clusters.anchor])
-        slope, error = prior.slope(point.biases), prior.slope_error(of_biases)
-        return Posterior(shifts, covariance, temperature, slope, error, variance, slope)
+        return Posterior(
+            shifts, covariance, point.log_temperature, float(np.sqrt(of_temperature)), prior.slope(point.biases),
+            prior.slope_error(of_biases), variance, point.likelihood,
+        )  # fmt: skip
