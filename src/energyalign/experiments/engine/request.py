@@ -155,7 +155,7 @@ class RunRequest(ABC):
             below = min(run.path.glob("**/config.json"), key=lambda path: (len(path.parts), path), default=None)
             example = "" if below is None else f", such as {below.parent}"
             raise EnergyAlignError(
-                f"{run.path} is no run directory, for there is no config.json in it: give the folder of a seed{example}."
+                f"{run.path} is no run directory (there is no config.json in it): give the folder of a seed{example}."
             )
         config: RunConfig = self.config_class.from_json(stored)
         if not self.names_data_of(config):
