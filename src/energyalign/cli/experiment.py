@@ -36,7 +36,7 @@ def add_training_options(parser: argparse.ArgumentParser, heads: Sequence[str]) 
     add(
         "--head",
         choices=heads,
-        help="classifier (default: that of the method, or cosine as in the paper); methods with a head of their own keep it",
+        help="classifier (default: that of the method, or cosine as in the paper); some methods keep their own",
     )
     add("--scale", type=float, metavar="S", help="multiplies the cosines of a cosine head (default: 16)")
     add("--learned-scale", action="store_true", help="train the scale of the cosine head too")
