@@ -194,8 +194,8 @@ def _claim(run: RunDirectory, config: Json) -> bool:
 def _refuse_other_settings(path: Path, known: Json, wanted: Json) -> None:
     if known != wanted:
         raise EnergyAlignError(
-            f"{path} holds a run with another config: {'; '.join(_differences(known, wanted))}. Give another --out; to "
-            "go on with it, give the same settings, to the version of energyalign that has them."
+            f"{path} holds a run with another config: {'; '.join(_differences(known, wanted))}. Give another --out, "
+            "or the same settings and version of energyalign to go on with it."
         )
 
 
