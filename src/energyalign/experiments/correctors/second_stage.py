@@ -35,7 +35,7 @@ def train_second_stage(
     The classes take turns, four images a visit, as in Decoupling and OLTR. The fields of the corrector are part of the
     config of the stage; the first stage, `trained`, is left as it is.
     """
-    from energyalign.experiments.train.loop import Training
+    from energyalign.experiments.train.loop import TrainingLoop
     from energyalign.experiments.train.run_directory import open_run
 
     ground = trained.ground
@@ -43,7 +43,7 @@ def train_second_stage(
     config = ground.config.to_json() | {"second_stage": describe(corrector) | {"recipe": describe(recipe)}}
     with open_run(trained.run.path / name, config, trained.fabric) as run:
         trained.reporter.note(f"{name}: a second stage of {count_of(recipe.epochs, 'epoch')} on balanced classes.")
-        training = Training(
+        training = TrainingLoop(
             trained.fabric, network, parameters=parameters, batches=ground.loader(order=order, purpose=name),
             loss=loss, recipe=recipe, run=run, seed=ground.seed(name), reporter=trained.reporter.stage(name),
             compile=ground.config.compile,
