@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from energyalign.core._io.atomic import atomic_write, is_leftover, remove_leftovers
-from energyalign.core._io.limited_text import read_lines, read_text
-from energyalign.core._io.strict_json import parse_json, read_json_file
+from energyalign.core._io.strict_json import parse_json, read_json_file, read_lines, read_text
 from energyalign.core.errors import EnergyAlignError, TryAgain, some_of
 
 if TYPE_CHECKING:
