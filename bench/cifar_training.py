@@ -18,7 +18,7 @@ from energyalign.experiments.data.preparation import Normalisation, SmallPrepara
 from energyalign.experiments.longtail.learners.cross_entropy import CrossEntropy
 from energyalign.experiments.nets.network import Network, make_network
 from energyalign.experiments.train.checkpoint import Position
-from energyalign.experiments.train.loop import Training
+from energyalign.experiments.train.loop import TrainingLoop
 from energyalign.experiments.train.randomness import seed_torch
 from energyalign.experiments.train.recipe import SGD, Constant, Recipe
 from energyalign.experiments.train.reporter import Reporter
@@ -66,7 +66,7 @@ def train(turns: Turns, folder: Path, images: MemoryImages, batches: int, compil
     keep_freed_memory()  # as the commands do
     turns.next()
     with open_run(folder, {}) as run:
-        Training(
+        TrainingLoop(
             Fabric(accelerator="cpu", devices=1), made_up_network(),
             batches=Loader(images, batch_size=BATCH, seed=0), loss=CrossEntropy().loss(None),
             recipe=RECIPE, run=run, seed=0, reporter=_PartByPart(turns, batches), compile=compile,

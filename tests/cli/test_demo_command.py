@@ -11,7 +11,7 @@ import pytest
 from stopped_command import stopped
 
 from energyalign.demo import run as demo_run
-from energyalign.demo.part import Section
+from energyalign.demo.part import DemoSection
 from energyalign.demo.real_logits import real_logits
 from energyalign.demo.run import DemoResult
 from energyalign.report.tables.model import Cell, Column, Line, PaperTable
@@ -29,12 +29,16 @@ def table(title: str, name: str, overall: float) -> PaperTable:
 
 
 def test_it_prints_lines_then_all_tables_then_the_files(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def made(out: str, *, first_seed: int, say: Callable[[str], None], show: Callable[[Section], None]) -> DemoResult:
+    def made(
+        out: str, *, first_seed: int, say: Callable[[str], None], show: Callable[[DemoSection], None]
+    ) -> DemoResult:
         show(real_logits())
         say(f"[training] {out} {first_seed}")
         sections = [
-            Section("First part", [table("By head", "cosine", 87.4), table("By [size]", "few", 12.3)], ["It [says]."]),
-            Section("Second part", [table("By step", "raw", 98.7)], []),
+            DemoSection(
+                "First part", [table("By head", "cosine", 87.4), table("By [size]", "few", 12.3)], ["It [says]."]
+            ),
+            DemoSection("Second part", [table("By step", "raw", 98.7)], []),
         ]
         return DemoResult(sections, (Path("here/report.html"), Path("here/rows.jsonl")))
 

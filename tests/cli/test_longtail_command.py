@@ -192,19 +192,24 @@ def test_methods_share_one_training_and_can_be_added_to_it_later(tmp_path: Path)
     for wrong, message in (
         (["digits", "--method", "focal"], "was trained by ce; focal needs a training of its own"),
         (["digits", "--epochs", "3"], "leave out --epochs"),
+        (["digits", "--epochs", "0"], "leave out --epochs"),
         (["digits", "--seed", "4"], "leave out --seed"),
         (["fashion-mnist"], "is a run on digits, not on fashion-mnist"),
     ):
         code, _, err = longtail(tmp_path, *wrong, "--from", str(run))
         assert code == 2
         assert message in err
+    for parent in (run.parent, run.parents[1]):
+        _, _, err = longtail(tmp_path, "digits", "--corrector", "raw", "--from", str(parent))
+        assert f"{parent} is no run directory" in err
+        assert err.endswith(f"give the folder of a seed, such as {run}.\n")
 
 
 def test_the_same_command_again_trains_and_measures_nothing_and_says_the_same(tmp_path: Path) -> None:
     words = ["digits", "--epochs", "1", "--corrector", "raw", "ea", "--evidence-size", "5", "--out", "run"]
     printed, _ = done(tmp_path, *words)
     first, title = printed.splitlines()[:2]
-    assert first == "digits-lt-50, small-cnn, cosine head, 1 epochs; runs in run"
+    assert first == "digits-lt-50, small-cnn, cosine head, 1 epoch; runs in run"
     assert title == "Top-1 accuracy (%) on digits-lt-50"
 
     def files() -> dict[Path, tuple[int, bytes]]:
@@ -224,5 +229,5 @@ def test_trainings_with_heads_of_their_own_are_told_with_them_and_correctors_beh
 ) -> None:
     words = ["digits", "--epochs", "1", "--method", "ce", "crt", "--corrector", "raw", "--out", "run"]
     printed, _ = done(tmp_path, *words)
-    assert printed.startswith("digits-lt-50, small-cnn, heads cosine, linear, 1 epochs; runs in run\n")
+    assert printed.startswith("digits-lt-50, small-cnn, heads cosine, linear, 1 epoch; runs in run\n")
     assert "\n\nTop-1 accuracy (%) on digits-lt-50: trainings and the correctors behind them\n" in printed

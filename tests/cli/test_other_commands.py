@@ -48,6 +48,15 @@ def test_version(capsys, run):
     assert capsys.readouterr().out == f"energyalign {energyalign.__version__}\n"
 
 
+def test_python_runs_the_package_as_the_command():
+    command = [sys.executable, "-m", "energyalign"]
+    right = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    assert (right.returncode, right.stdout) == (0, f"energyalign {energyalign.__version__}\n")
+    wrong = subprocess.run([*command, "list", "birds"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
+    assert "energyalign list: error: argument KIND: invalid choice: 'birds'" in wrong.stderr
+
+
 def test_a_terminal_sees_a_progress_bar_and_a_pipe_does_not(problem, shell):
     rng = np.random.default_rng(0)
     np.save("larger.npy", rng.normal(size=(400_000, 10)).astype(np.float32))

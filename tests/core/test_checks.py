@@ -25,9 +25,9 @@ def test_any_positive_scale_is_accepted() -> None:
     [
         ([0.5, 0.5], r"must have shape \(3,\), one per class, not \(2,\)"),
         ([[0.2, 0.3, 0.5]], r"must have shape \(3,\)"),
-        ([0.5, 0.0, 0.5], r"must be positive; wrong for classes 1 \(counted from 0\)"),
+        ([0.5, 0.0, 0.5], r"must be positive; wrong for class 1 \(counted from 0\)"),
         ([0.5, -0.1, np.nan], "wrong for classes 1, 2 "),
-        ([np.inf, 0.5, 0.5], "wrong for classes 0 "),
+        ([np.inf, 0.5, 0.5], "wrong for class 0 "),
     ],
 )
 def test_what_is_no_distribution(prior: Any, message: str) -> None:

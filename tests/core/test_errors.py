@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from energyalign.core.errors import some_of
+from energyalign.core.errors import classes_of, count_of, some_of
 
 
 def test_up_to_eight_names_are_all_shown() -> None:
@@ -13,3 +13,10 @@ def test_up_to_eight_names_are_all_shown() -> None:
 def test_more_names_are_counted_and_not_listed() -> None:
     assert some_of(range(9)) == "0, 1, 2, 3, 4, 5, 6, 7 and 1 more"
     assert some_of(range(8142)) == "0, 1, 2, 3, 4, 5, 6, 7 and 8,134 more"
+
+
+def test_one_is_singular() -> None:
+    assert [classes_of([9]), classes_of(["cat", "dog"])] == ["class 9", "classes cat, dog"]
+    assert [count_of(1, "epoch"), count_of(2, "epoch"), count_of(0, "class"), count_of(1000, "training image")] == [
+        "1 epoch", "2 epochs", "0 classes", "1,000 training images",
+    ]  # fmt: skip

@@ -80,9 +80,9 @@ class TestCounts:
         ("counts", "message"),
         [
             ([1, 2], r"shape \(3,\), one per class, not \(2,\)"),
-            ([1, 0, 2], "must be positive; wrong for classes 1 "),
+            ([1, 0, 2], "must be positive; wrong for class 1 "),
             ([1, -5, np.nan], "wrong for classes 1, 2 "),
-            ([1, 2, np.inf], "wrong for classes 2 "),
+            ([1, 2, np.inf], "wrong for class 2 "),
         ],
     )
     def test_wrong_counts(self, counts: list[float], message: str) -> None:

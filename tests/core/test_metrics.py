@@ -79,7 +79,7 @@ class TestShotGroups:
         }  # fmt: skip
 
     def test_wrong_counts_are_refused(self) -> None:
-        with pytest.raises(EnergyAlignError, match="must be positive; wrong for classes 2"):
+        with pytest.raises(EnergyAlignError, match="must be positive; wrong for class 2"):
             ClassScores(3).groups([1, 2, 0])
 
 

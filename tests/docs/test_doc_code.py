@@ -1,21 +1,41 @@
 """The code of the pages that promise to run does run, in the order of the page, and says what the page says it says."""
 
 import re
-import runpy
+import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 
 
-def run_page(name, folder):
-    """All Python blocks of a page as one script; its global names."""
+def blocks_of(name):
+    """The Python blocks of a page, each with the file that it is by its first line, or None."""
     text = (DOCS / name).read_text(encoding="utf-8")
-    script = folder / "page.py"
-    script.write_text("\n\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)))
-    return runpy.run_path(str(script), run_name="page")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    files = [re.match(r"# ((?:src|tests)/\S+\.py)\n", block) for block in blocks]
+    return [(file and file[1], block) for file, block in zip(files, blocks, strict=True)]
+
+
+def run_page(name, monkeypatch):
+    """Run all Python blocks of a page: a file as the module that it would be, the others as one script.
+
+    Returns the global names of the script, and the modules.
+    """
+    script, modules = ModuleType("page"), []
+    monkeypatch.setitem(sys.modules, "page", script)
+    for file, block in blocks_of(name):
+        module = script
+        if file is not None:
+            module = ModuleType(file.removeprefix("src/").removesuffix(".py").replace("/", "."))
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+            modules.append(module)
+        exec(compile(block, f"{name}: {file or 'script'}", "exec", dont_inherit=True), module.__dict__)
+    return script.__dict__, modules
 
 
 def numbers_after(words, name):
@@ -26,7 +46,7 @@ def numbers_after(words, name):
 
 def test_quickstart(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    page = run_page("quickstart.md", tmp_path)
+    page, _ = run_page("quickstart.md", monkeypatch)
     first, second = capsys.readouterr().out.split()[:2]
     assert [float(first[:-1]), float(second[:-1])] == numbers_after("takes the accuracy on", "quickstart.md")
     assert f"    {first}\n    {second}\n" in (DOCS / "quickstart.md").read_text(encoding="utf-8")
@@ -61,11 +81,13 @@ def test_adding_a_method(tmp_path, monkeypatch):
     from energyalign.experiments.longtail.methods import METHODS, name_of
 
     monkeypatch.chdir(tmp_path)
-    page = run_page("adding-a-method.md", tmp_path)
+    page, modules = run_page("adding-a-method.md", monkeypatch)
+    (tested,) = [module.test_two_equal_classes for module in modules if module.__name__.startswith("tests.")]
+    tested()
 
     (run,) = measured_runs(["runs/poly"])
     assert run.config.values["learner"] == {"kind": "Poly", "epsilon": 2.0}
-    assert {row.corrector for row in run.rows} == {"raw", "logit-adjustment", "ea", "tuned-prior"}
+    assert {row.corrector for row in run.rows} == {"raw", "logit-adjustment", "ea", "tuned-prior", "ea-capped"}
     assert "poly" in METHODS
     assert name_of("poly", "cosine", "raw") == "poly"
 
@@ -76,11 +98,19 @@ def test_adding_a_method(tmp_path, monkeypatch):
     right = (logits - row.details["tau"] * np.log(prior)).argmax(axis=1) == labels
     assert row.overall == pytest.approx(right.mean())
 
+    # The shifts of energy aligning, cut off at 1.
+    aligned, capped = np.array(run.row_of("ea").shifts), np.array(run.row_of("ea-capped").shifts)
+    assert max(abs(aligned)) > 1
+    np.testing.assert_array_equal(capped, aligned.clip(-1, 1))
+    right = (logits + capped.astype(np.float32)).argmax(axis=1) == labels
+    assert run.row_of("ea-capped").overall == pytest.approx(right.mean())
+
     (steps,) = measured_runs(["runs/steps"])
     assert steps.n_steps == 5
     assert steps.row_of("raw", 1).overall == steps.row_of("tuned-prior", 1).overall  # nothing to correct yet
     logits, labels = steps.outputs()
     prior = steps.counts() / steps.counts().sum()
+    assert max(abs(np.array(steps.row_of("ea-capped").shifts))) <= 1
     last = steps.row_of("tuned-prior")
     right = (logits - last.details["tau"] * np.log(prior)).argmax(axis=1) == labels
     assert last.overall == pytest.approx(right.mean())
@@ -92,3 +122,27 @@ def test_adding_a_method(tmp_path, monkeypatch):
     worst = [line.cells[0].mean for line in page["spread_table"]([raw]).lines]
     assert worst == [pytest.approx(100 * min(raw.per_class))]
     assert Path("per_class.png").stat().st_size > 0
+
+
+FILES = [(file, block) for file, block in blocks_of("adding-a-method.md") if file]
+LIGHT = [(file, block) for file, block in FILES if re.search("/(learners|correctors)/", file)]
+
+
+def test_pasted_files_pass_the_linter(tmp_path):
+    pytest.importorskip("ruff")
+    assert len(FILES) >= 8
+    for file, block in FILES:
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.partition("\n")[2], encoding="utf-8")  # without the path
+    for command in (["check", "--no-cache"], ["format", "--no-cache", "--check"]):
+        arguments = [sys.executable, "-m", "ruff", *command, "--config", str(ROOT / "pyproject.toml"), str(tmp_path)]
+        result = subprocess.run(arguments, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("block", [block for _, block in LIGHT], ids=[file for file, _ in LIGHT])
+def test_pasted_learners_and_correctors_leave_the_registries_light(block, tmp_path):
+    (tmp_path / "pasted.py").write_text(block + "\nimport sys\nassert 'torch' not in sys.modules\n", encoding="utf-8")
+    result = subprocess.run([sys.executable, "pasted.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

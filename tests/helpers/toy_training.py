@@ -11,7 +11,7 @@ from lightning_fabric import Fabric
 from torch import nn
 from torch.nn import functional as F
 
-from energyalign.experiments.train.loop import Training
+from energyalign.experiments.train.loop import TrainingLoop
 from energyalign.experiments.train.randomness import derived_seed, seed_torch
 from energyalign.experiments.train.recipe import SGD, Recipe, Steps, WarmUp
 from energyalign.experiments.train.reporter import Reporter
@@ -57,7 +57,7 @@ def train_toy(
     network = toy_network()
     fabric = Fabric(accelerator="cpu", devices=1)
     with open_run(folder, {"what": "toy"}) as run:
-        Training(
+        TrainingLoop(
             fabric, network, batches=batches or ToyBatches(), loss=loss, recipe=recipe, run=run, seed=3,
             reporter=reporter or Reporter(),
         ).finish()  # fmt: skip

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from energyalign.onnx.logits import Logits
+from energyalign.onnx.logits import FoundLogits
 from energyalign.onnx.verify import NotAligned, verify
 from energyalign.onnx.walk import Walk
 
 SHIFTS = np.array([1.0, -2.0, 0.5])
-LOGITS = Logits(Walk(("z",), ()), 1, {"z": "logits", "p": "probabilities"})
+LOGITS = FoundLogits(Walk(("z",), ()), 1, {"z": "logits", "p": "probabilities"})
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -75,7 +75,7 @@ def test_rounding_is_judged_by_the_larger_of_raw_and_corrected_logits(before: An
     shifts = np.full(3, -1000.0123)
     old = {"z": before["z"] + np.float32(1000.0)}
     new = {"z": old["z"] + shifts.astype("float32")}
-    logits = Logits(Walk(("z",), ()), 1, {"z": "logits"})
+    logits = FoundLogits(Walk(("z",), ()), 1, {"z": "logits"})
     assert 1e-5 < verify([old], [new], logits, shifts, set()) < 1e-4
 
 

@@ -161,7 +161,7 @@ class TestBadInput:
             balanced_evidence(images, LABELS[:-1], per_class=3)
 
     def test_a_class_without_images(self, images: torch.Tensor) -> None:
-        with pytest.raises(EnergyAlignError, match="class 2 has no image to draw from"):
+        with pytest.raises(EnergyAlignError, match="no image to draw from of class 2"):
             balanced_evidence(images, np.where(LABELS == 2, 3, LABELS), per_class=3)
 
     @pytest.mark.parametrize("labels", [[], LABELS - 1, LABELS + 0.5, LABELS.reshape(3, 9)])

@@ -38,6 +38,13 @@ def evidence_file(run: StoredRun, row: Row) -> Path | None:
 
 
 @EVERY_RUN
+def test_its_config_is_still_written_as_it_was(run: StoredRun) -> None:
+    stored = RunDirectory(run.path).read_json("config.json")
+    assert stored is not None
+    assert LongTailConfig.from_json(stored).to_json() == stored  # if not, give the new field `left_out_at(default)`
+
+
+@EVERY_RUN
 def test_every_row_follows_from_logits_and_shifts(run: StoredRun) -> None:
     logits, labels = run.outputs()
     for row in run.rows:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from energyalign.core._io import limited_text
+from energyalign.core._io import strict_json
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
 from energyalign.experiments.data.manifest import Manifest
@@ -48,7 +48,7 @@ def test_texts(tmp_path: Path, name: str) -> None:
 
 
 def test_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limited_text, "MAX_BYTES", 100)
+    monkeypatch.setattr(strict_json, "MAX_BYTES", 100)
     RunDirectory(tmp_path).write_rows([{}] * 50)  # in all they may be more
     assert len(RunDirectory(tmp_path).read_rows()) == 50
     (tmp_path / "rows.jsonl").write_text("{}\n" + " " * 101)

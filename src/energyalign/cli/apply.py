@@ -32,6 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read, add, write."""
     from energyalign.cli.terminal import Progress
+    from energyalign.core.errors import count_of
     from energyalign.core.shifts import Shifts
     from energyalign.files import matrix_writer, open_shards, refuse_other_classes
 
@@ -56,4 +57,4 @@ def run(arguments: argparse.Namespace) -> None:
         for block in progress.watch("applying shifts", shards):
             writer.write(convert(block))
     if not arguments.quiet and arguments.out != "-":
-        print(f"Wrote {arguments.form} of {shards.n_rows:,} samples to {arguments.out}.")
+        print(f"Wrote {arguments.form} of {count_of(shards.n_rows, 'sample')} to {arguments.out}.")

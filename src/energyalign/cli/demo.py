@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from energyalign.demo.part import Section
+    from energyalign.demo.part import DemoSection
 
 DESCRIPTION = (
     "Align the logits of a real network, which come with the package. Then cut scikit-learn's digits to a long "
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
     def say(text: str) -> None:
         console.print(text, markup=False)
 
-    def show(section: Section) -> None:
+    def show(section: DemoSection) -> None:
         _show(console, section)
         console.print()
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     console.print("Wrote " + ", ".join(str(path) for path in result.files) + ".", markup=False)
 
 
-def _show(console: Any, section: Section) -> None:
+def _show(console: Any, section: DemoSection) -> None:
     from energyalign.cli.terminal import print_for_people
 
     console.print(section.title, style="bold", markup=False)

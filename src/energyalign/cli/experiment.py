@@ -32,27 +32,34 @@ def add_training_options(parser: argparse.ArgumentParser, heads: Sequence[str]) 
     """Network and recipe; returns the group, for what else belongs there."""
     group = parser.add_argument_group("network and training")
     add = group.add_argument
-    add("--backbone", metavar="NAME", help="default: the preset's")
+    add("--backbone", metavar="NAME", help="network below the head (default: the preset's)")
     add(
         "--head",
         choices=heads,
-        help="default: that of the method, or cosine as in the paper; methods with a head of their own keep it",
+        help="classifier (default: that of the method, or cosine as in the paper); some methods keep their own",
     )
-    add("--scale", type=float, metavar="S", help="of the cosine head (default: 16)")
-    add("--learned-scale", action="store_true", help="let the scale be learned")
+    add("--scale", type=float, metavar="S", help="multiplies the cosines of a cosine head (default: 16)")
+    add("--learned-scale", action="store_true", help="train the scale of the cosine head too")
     add("--optimizer", choices=["sgd", "sgd-plain", "adam"], help="sgd-plain is without momentum (default: sgd)")
-    add("--batch-size", type=int, metavar="N", help="default: the preset's")
+    add("--batch-size", type=int, metavar="N", help="images of a batch (default: the preset's)")
     return group
 
 
 def add_evidence_options(group: Any) -> None:
     """How much evidence, and how it is augmented."""
     add = group.add_argument
-    add("--evidence-size", type=int, nargs="+", default=[50], metavar="N", help="images of each class (default: 50)")
+    add(
+        "--evidence-size",
+        type=int,
+        nargs="+",
+        default=[50],
+        metavar="N",
+        help="evidence images of each class (default: 50)",
+    )
     add(
         "--evidence-policy", nargs="+", default=["one"], metavar="NAME",
-        help="how they are augmented: by one of the paper's ten transformations (default), two, half, none, crop-flip, "
-        "or as in training",
+        help="how evidence images are augmented: by one (default) or two of the paper's ten transformations, by half "
+        "(each with probability one half), none, crop-flip, or training (as in training)",
     )  # fmt: skip
 
 
@@ -139,9 +146,11 @@ def _title(run: Planned) -> str:
 
 
 def _cell(planned: list[Planned]) -> str:
+    from energyalign.core.errors import count_of
+
     config = planned[0].config
     heads = sorted({run.config.head for run in planned})
     head = f"{heads[0]} head" if len(heads) == 1 else f"heads {', '.join(heads)}"
     each = " a step" if config.in_steps else ""
     backbones = ", ".join(sorted({run.config.backbone for run in planned}))
-    return f"{config.name}, {backbones}, {head}, {config.recipe.epochs} epochs{each}"
+    return f"{config.name}, {backbones}, {head}, {count_of(config.recipe.epochs, 'epoch')}{each}"

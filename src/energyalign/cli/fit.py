@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--labels", metavar="FILE", help="class of each sample: .npy, .json or .csv")
     add("--counts", metavar="FILE", help="training samples per class: a JSON list, or names to counts; .npy; .csv")
-    add("--estimator", default="auto", metavar="NAME", help="auto, shrunk, lse (the paper's), marginal, prior or none")
+    add("--estimator", default="auto", metavar="NAME", help="auto (default), or one of `energyalign list methods`")
     add("--clusters", default="auto", metavar="HOW",
         help="which classes share a shift: auto, per-class, monotone, a number of Jenks clusters, jenks for the best, "
         "old:K (the first K classes are old, the rest new), or a JSON file with the cluster of each class")  # fmt: skip

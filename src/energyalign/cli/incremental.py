@@ -43,11 +43,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "parquet:PATH",
     )
     add("--steps", type=int, metavar="N", help="how often new classes come (default: 10, or the preset's)")
-    add("--order", metavar="NAME", help="of the classes: seed1993, icarl, natural, seed:N (default: the preset's)")
-    add("--subset", metavar="NAME", help="of the classes: all, first:N, first100, seed1993 (default: the preset's)")
+    add(
+        "--order",
+        metavar="NAME",
+        help="order in which the classes come: seed1993, icarl, natural, seed:N (default: the preset's)",
+    )
+    add("--subset", metavar="NAME", help="which classes come: all, first:N, first100, seed1993 (default: the preset's)")
     add_run_options(parser)
 
-    slots = parser.add_argument_group("three slots", "A method of your own, or a change of all methods asked for.")
+    slots = parser.add_argument_group(
+        "parts of a method", "Put together a method of your own, or change these parts of every method asked for."
+    )
     add = slots.add_argument
     add("--learner", metavar="NAME", help="loss and head, see `energyalign list methods` (default: distill)")
     add(
@@ -60,11 +66,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="NAME",
-        help="several are rows (default: that of the learner's row, ea)",
+        help="correct the trained network by these, a row for each (default: that of the learner's row, ea)",
     )
     add(
         "--fed-back", metavar="NAME",
-        help="the corrector whose result the next step's teacher has, for all rows (default: each row's own)",
+        help="corrector whose result is the teacher of the next step, for all rows (default: each row's own)",
     )  # fmt: skip
 
     add_training_options(parser, ["cosine", "linear"])

@@ -40,11 +40,12 @@ class Listing(NamedTuple):
 
 def _methods() -> list[Listing]:
     from energyalign.core.estimators import ESTIMATORS
+    from energyalign.core.selection.auto import IN_ORDER
     from energyalign.experiments.correctors import CORRECTORS
     from energyalign.experiments.incremental.methods import METHODS as INCREMENTAL
     from energyalign.experiments.longtail.methods import METHODS
 
-    auto = ["auto", "the first of shrunk, marginal, lse, prior that applies; scaled by what pays", "energyalign"]
+    auto = ["auto", f"the first of {', '.join(IN_ORDER)} that applies; scaled by what pays", "energyalign"]
     return [
         Listing("estimators (energyalign fit)", ["estimator", *_TOLD], [*_told(ESTIMATORS), auto]),
         Listing("long tail (energyalign longtail --method)", ["method", *_TOLD], _told(METHODS)),

@@ -44,7 +44,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_run_options(parser)
     add = add_training_options(parser, ["cosine", "linear", "capsule", "causal-norm"]).add_argument
     add("--profile", metavar="NAME", help="exponential (default), step, pareto, or a JSON file: class name to count")
-    add("--split-seed", type=int, metavar="N", help="of the long-tail cut (default: 0, the published subset)")
+    add(
+        "--split-seed",
+        type=int,
+        metavar="N",
+        help="seed that picks the images of the long-tailed subset (default: 0, the published subset)",
+    )
 
     measure = parser.add_argument_group("correctors and evidence")
     add = measure.add_argument

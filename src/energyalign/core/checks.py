@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from energyalign.core.arrays import Array, Floats, Ints, to_numpy
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.errors import EnergyAlignError, classes_of
 
 
 def check_labels(labels: Array, n_samples: int, n_classes: int) -> Ints:
@@ -75,6 +75,6 @@ def _positive(name: str, given: npt.ArrayLike, n_classes: int, remedy: str) -> F
     wrong = np.flatnonzero(~np.isfinite(values) | (values <= 0))
     if len(wrong):
         raise EnergyAlignError(
-            f"{name} must be positive; wrong for classes {some_of(wrong.tolist())} (counted from 0). {remedy}"
+            f"{name} must be positive; wrong for {classes_of(wrong.tolist())} (counted from 0). {remedy}"
         )
     return values

@@ -44,6 +44,17 @@ def some_of(names: Sequence[object]) -> str:
     return f"{shown} and {left:,} more" if left > 0 else shown
 
 
+def classes_of(names: Sequence[object]) -> str:
+    """Name classes for a message: ``class 9``, ``classes 9, 8``."""
+    return f"{'class' if len(names) == 1 else 'classes'} {some_of(names)}"
+
+
+def count_of(number: float, thing: str) -> str:
+    """Count things for a message: ``1 epoch``, ``2 epochs``, ``1,000 classes``."""
+    plural = "" if number == 1 else "es" if thing.endswith("s") else "s"
+    return f"{number:,} {thing}{plural}"
+
+
 def reason_of(error: BaseException) -> str:
     """Return what an error of another library says, in one line."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].strip()

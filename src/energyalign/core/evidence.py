@@ -19,8 +19,8 @@ from energyalign.core._engine.parts import (
     LogitPart,
     Mergeable,
     Rows,
-    Source,
     Stretch,
+    WholePart,
     occurrences,
 )
 from energyalign.core._engine.threads import ThreadsOfEachPass
@@ -128,7 +128,7 @@ class Evidence:
     ) -> Self:
         """Evidence that `read()` yields block by block, the same blocks at every call."""
         return cls.from_parts(
-            (Source(read, n_samples),), n_classes, labels,
+            (WholePart(read, n_samples),), n_classes, labels,
             repeats=repeats, counts=counts, kind=kind, class_names=class_names, groups=groups,
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from energyalign.core._engine.largest import largest_corrected
 from energyalign.core._io.atomic import atomic_write
-from energyalign.core._io.limited_text import read_text
+from energyalign.core._io.strict_json import read_text
 from energyalign.core.arrays import (
     Array,
     Floats,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from energyalign.core.errors import some_of
+from energyalign.core.errors import classes_of
 from energyalign.core.estimators import Estimate
 from energyalign.core.evidence import Evidence
 from energyalign.core.selection.record import Selection
@@ -37,9 +37,9 @@ def _strained_sharing(evidence: Evidence, estimate: Estimate) -> str | None:
         return None
     order = strained[np.argsort(-estimate.strain[strained])]
     return (
-        f"monotone sharing moves the shift of class {some_of(evidence.names_of(order.tolist()))} by up to "
+        f"monotone sharing moves the shift of {classes_of(evidence.names_of(order.tolist()))} by up to "
         f"{estimate.strain[order[0]]:.1f}, far more than chance explains: the bias of this model does not follow its "
-        "training counts there. Use clusters='per-class'."
+        "training counts there. Give every class a shift of its own (clusters: per-class)."
     )
 
 
@@ -48,8 +48,8 @@ def _unseen_classes(evidence: Evidence, estimate: Estimate) -> str | None:
     if len(unseen) == 0 or not estimate.estimator.reads_evidence:
         return None
     return (
-        f"class {some_of(evidence.names_of(unseen.tolist()))} has no labelled evidence and takes the shift that "
-        f"its training count suggests (sharing: {estimate.clusters.name}). Add samples to measure its own."
+        f"there is no labelled evidence for {classes_of(evidence.names_of(unseen.tolist()))}: the shift is what the "
+        f"training count suggests (sharing: {estimate.clusters.name}). Add samples to measure it."
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from energyalign.demo.part import ALIGNED, CAVEAT, EVIDENCE, Results, Run, Section, all_rows, command_for, seeds_of
+from energyalign.demo.part import ALIGNED, CAVEAT, EVIDENCE, DemoSection, Results, Run, all_rows, command_for, seeds_of
 from energyalign.experiments.correctors import STANDARD_IN_STEPS
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.incremental.config import IncrementalConfig, config_of
@@ -50,11 +50,11 @@ class ClassIncremental:
             for seed in self.seeds
         ]  # fmt: skip
 
-    def section(self, results: Results) -> Section:
+    def section(self, results: Results) -> DemoSection:
         """Accuracy by step, and what it comes to."""
         rows = all_rows(results)
         said = [self._measured(), f"{self._lines()} {ranking(accuracies(rows))}"]
-        return Section("Class-incremental: classes come in steps", tables_of(rows), said)
+        return DemoSection("Class-incremental: classes come in steps", tables_of(rows), said)
 
     @staticmethod
     def _config(seed: int) -> IncrementalConfig:

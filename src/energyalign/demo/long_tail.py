@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from energyalign.core.metrics import shot_groups
-from energyalign.demo.part import CAVEAT, EVIDENCE, Results, Run, Section, all_rows, command_for, seeds_of
+from energyalign.demo.part import CAVEAT, EVIDENCE, DemoSection, Results, Run, all_rows, command_for, seeds_of
 from energyalign.experiments.correctors import STANDARD
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.experiment import LongTailExperiment, load_data
@@ -49,9 +49,9 @@ class LongTail:
             for seed in self.seeds
         ]  # fmt: skip
 
-    def section(self, results: Results) -> Section:
+    def section(self, results: Results) -> DemoSection:
         """A line of the table for each head and corrector."""
-        return Section("Long tail: few images of most classes", tables_of(all_rows(results)), [self._measured()])
+        return DemoSection("Long tail: few images of most classes", tables_of(all_rows(results)), [self._measured()])
 
     @staticmethod
     def _config(head: str, seed: int) -> LongTailConfig:

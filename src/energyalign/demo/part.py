@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.row import Row
 from energyalign.report.tables.model import PaperTable
+
+if TYPE_CHECKING:
+    from energyalign.experiments.engine.experiment import Experiment
 
 EVIDENCE = EvidencePlan()
 ALIGNED = "ea"
@@ -18,22 +21,15 @@ Results = Mapping[Path, list[Row]]
 """The rows of each run, by its run directory."""
 
 
-class Experiment(Protocol):
-    """Of either application."""
-
-    def run(self, folder: Path, correctors: Sequence[str], *plans: EvidencePlan) -> list[Row]:
-        """Train, or go on, in this folder, and measure."""
-
-
 class Run(NamedTuple):
     """One training: what its line says of it, and where it is."""
 
     name: str
     folder: Path
-    experiment: Experiment
+    experiment: Experiment[Any]
 
 
-class Section(NamedTuple):
+class DemoSection(NamedTuple):
     """What is printed of one application: tables, and paragraphs that say what was measured."""
 
     title: str
@@ -41,7 +37,7 @@ class Section(NamedTuple):
     paragraphs: Sequence[str]
 
 
-class Part(Protocol):
+class DemoPart(Protocol):
     """One application in the demo."""
 
     correctors: Sequence[str]
@@ -53,7 +49,7 @@ class Part(Protocol):
     def runs(self, out: Path) -> list[Run]:
         """All trainings, in run directories below `out`."""
 
-    def section(self, results: Results) -> Section:
+    def section(self, results: Results) -> DemoSection:
         """Tables, and what they are of."""
 
 

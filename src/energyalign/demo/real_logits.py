@@ -9,7 +9,7 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.metrics import ClassScores
 from energyalign.datasets import load_cifar100_lt
-from energyalign.demo.part import Section
+from energyalign.demo.part import DemoSection
 from energyalign.report.tables.model import Cell, Column, Line, PaperTable, with_best
 
 TITLE = "Real logits: CIFAR-100-LT, ResNet-32, 200 epochs"
@@ -22,7 +22,7 @@ CORRECTIONS = {
 """Estimator and clusters of each line; `ea` is the paper's."""
 
 
-def real_logits() -> Section:
+def real_logits() -> DemoSection:
     """A table with a line for each correction of the network."""
     data = load_cifar100_lt()
     evidence = Evidence.from_arrays(data.evidence, data.evidence_labels, counts=data.counts, kind="training")
@@ -38,7 +38,7 @@ def real_logits() -> Section:
     table = PaperTable(
         "real-logits", "Top-1 accuracy (%) on the 10,000 test images", columns, with_best(lines, columns)
     )
-    return Section(TITLE, [table], [_ABOUT])
+    return DemoSection(TITLE, [table], [_ABOUT])
 
 
 _ABOUT = (

@@ -14,7 +14,7 @@ from energyalign.core._io.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
 from energyalign.demo.class_incremental import ClassIncremental
 from energyalign.demo.long_tail import LongTail
-from energyalign.demo.part import EVIDENCE, Part, Results, Section, all_rows
+from energyalign.demo.part import EVIDENCE, DemoPart, DemoSection, Results, all_rows
 from energyalign.demo.real_logits import real_logits
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import find_runs
@@ -29,12 +29,12 @@ N_SEEDS = 3
 class DemoResult:
     """What to print, and the files that were written."""
 
-    sections: Sequence[Section]
+    sections: Sequence[DemoSection]
     files: tuple[Path, ...]
 
 
 def run_demo(
-    out: str | Path, *, first_seed: int, say: Callable[[str], None], show: Callable[[Section], None]
+    out: str | Path, *, first_seed: int, say: Callable[[str], None], show: Callable[[DemoSection], None]
 ) -> DemoResult:
     """Show real logits, then train and measure in run directories below `out`; write rows.jsonl and report.html there.
 
@@ -46,7 +46,7 @@ def run_demo(
     real = real_logits()
     show(real)
     seeds = range(first_seed, first_seed + N_SEEDS)
-    parts: list[Part] = [LongTail(seeds), ClassIncremental(seeds)]
+    parts: list[DemoPart] = [LongTail(seeds), ClassIncremental(seeds)]
     with _one_thread():
         results = [measure(part, out, say) for part in parts]
     sections = [part.section(of_part) for part, of_part in zip(parts, results, strict=True)]
@@ -59,7 +59,7 @@ def run_demo(
     return DemoResult(sections, (out / "report.html", out / "rows.jsonl"))
 
 
-def measure(part: Part, out: Path, say: Callable[[str], None]) -> Results:
+def measure(part: DemoPart, out: Path, say: Callable[[str], None]) -> Results:
     """Make all runs of an application, or go on with them, and say how each one went."""
     say(part.introduction)
     results = {}
@@ -74,7 +74,7 @@ def measure(part: Part, out: Path, say: Callable[[str], None]) -> Results:
     return results
 
 
-def _on_page(section: Section) -> document.Section:
+def _on_page(section: DemoSection) -> document.Section:
     """A section of the demo as one of the page."""
     html = "".join(document.table_html(*as_text(table), table.title) for table in section.tables)
     return document.Section(section.title, html + "".join(map(document.note_html, section.paragraphs)))

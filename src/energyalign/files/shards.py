@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.errors import EnergyAlignError, count_of, some_of
 from energyalign.core.shifts import Shifts
 from energyalign.files.checks import require_extension
 from energyalign.files.csv import CsvShard
@@ -111,7 +111,8 @@ class ShardSet:
             return None
         if len(values) != shard.n_rows:
             raise EnergyAlignError(
-                f"{shard.name} has {len(values)} labels for {shard.n_rows} rows: give every row its label."
+                f"{shard.name} has {count_of(len(values), 'label')} for {count_of(shard.n_rows, 'row')}: give every "
+                "row its label."
             )
         return label_indices(values, self.class_names, shard.name)
 

@@ -13,7 +13,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
 from energyalign.onnx.edits import Edit, possible_edits
 from energyalign.onnx.graph import Graph
-from energyalign.onnx.logits import Logits, find_logits, walks_from_outputs
+from energyalign.onnx.logits import FoundLogits, find_logits, walks_from_outputs
 from energyalign.onnx.model_file import read_model, refuse_aligned, refuse_output, stamp, write_model
 from energyalign.onnx.probes import Probes, given_probe, random_probes
 from energyalign.onnx.runtime import CannotRun, Session
@@ -123,7 +123,7 @@ def _open(graph: Graph, walks: Sequence[Walk], name: str) -> Session:
         ) from error
 
 
-def _first_verified(graph: Graph, logits: Logits, shifts: Shifts, probes: Probes, name: str) -> tuple[Edit, float]:
+def _first_verified(graph: Graph, logits: FoundLogits, shifts: Shifts, probes: Probes, name: str) -> tuple[Edit, float]:
     """The first way of editing that does in onnxruntime what it should, and the largest error of a logit there."""
     outputs = {one.name for one in graph.proto.output} & set(probes.raw[0])
     unrelated = outputs - graph.downstream(logits.tensor)

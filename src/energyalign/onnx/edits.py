@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from energyalign.core.arrays import Floats
 from energyalign.onnx.comparing import Values, along, class_axes, rounded
 from energyalign.onnx.graph import Graph, Model, Node, is_op
-from energyalign.onnx.logits import Logits
+from energyalign.onnx.logits import FoundLogits
 
 _WITH_BIAS = frozenset({"Gemm", "Conv", "Add"})
 _BIAS = 2  # the third input, of Gemm and of Conv
@@ -29,7 +29,7 @@ class Edit:
     constant: str
 
 
-def possible_edits(graph: Graph, logits: Logits, shifts: Floats, values: Values) -> Iterator[Edit]:
+def possible_edits(graph: Graph, logits: FoundLogits, shifts: Floats, values: Values) -> Iterator[Edit]:
     """Changed copies of the model: folded into a bias if there is one, then with one Add node more.
 
     Parameters
@@ -42,7 +42,7 @@ def possible_edits(graph: Graph, logits: Logits, shifts: Floats, values: Values)
     yield _with_node(graph.copy(), logits.tensor, rounded(along(shifts, logits.axis, array.ndim), array.dtype))
 
 
-def _folded(graph: Graph, logits: Logits, shifts: Floats, values: Values) -> Iterator[Edit]:
+def _folded(graph: Graph, logits: FoundLogits, shifts: Floats, values: Values) -> Iterator[Edit]:
     source, maker = logits.way.made[-1], logits.way.nodes[-1]
     # A tensor between bias and logits that something else reads as well must stay as it is.
     private = all(graph.n_readers(tensor) == 1 for tensor in logits.way.made[1:])

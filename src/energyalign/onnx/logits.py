@@ -29,7 +29,7 @@ class NotLogits(EnergyAlignError):
 
 
 @dataclass(frozen=True)
-class Logits:
+class FoundLogits:
     """The tensor to correct, and what the outputs of the graph make of it.
 
     Attributes
@@ -51,7 +51,7 @@ class Logits:
         return self.way.tensors[0]
 
 
-def read_logits(walk: Walk, runs: Sequence[Values], n_classes: int) -> Logits:
+def read_logits(walk: Walk, runs: Sequence[Values], n_classes: int) -> FoundLogits:
     """The logits behind one output.
 
     Raises
@@ -78,7 +78,7 @@ def read_logits(walk: Walk, runs: Sequence[Values], n_classes: int) -> Logits:
         raise NotLogits(f"has shape {outputs[0].shape}, {n_classes} columns {trouble}")
     if form == "logits" and _are_probabilities(logits, axes[0]):
         raise NotLogits("holds probabilities, or their logarithms, and no Softmax node was recognised behind it")
-    return Logits(rest, axes[0], {walk.tensors[0]: form})
+    return FoundLogits(rest, axes[0], {walk.tensors[0]: form})
 
 
 def shows(output: NDArray[Any], logits: NDArray[Any], form: str, axis: int) -> bool:
@@ -129,12 +129,12 @@ def walks_from_outputs(graph: Graph, output: str | None, name: str) -> list[Walk
 
 def find_logits(
     walks: Sequence[Walk], runs: Sequence[Values], types: dict[str, str], n_classes: int, name: str
-) -> Logits:
+) -> FoundLogits:
     """The one tensor of logits behind these outputs.
 
     Logits and their softmax may both be outputs: they lead to the same tensor, and there is nothing to choose.
     """
-    found: list[Logits] = []
+    found: list[FoundLogits] = []
     refused: list[str] = []
     for walk in walks:
         output = walk.tensors[0]

@@ -9,7 +9,7 @@ import numpy as np
 from energyalign.core.arrays import Floats
 from energyalign.core.errors import EnergyAlignError
 from energyalign.onnx.comparing import Values, along, close, largest_difference
-from energyalign.onnx.logits import Logits, shows
+from energyalign.onnx.logits import FoundLogits, shows
 
 
 class NotAligned(EnergyAlignError):
@@ -17,7 +17,7 @@ class NotAligned(EnergyAlignError):
 
 
 def verify(
-    before: Sequence[Values], after: Sequence[Values], logits: Logits, shifts: Floats, unrelated: Collection[str]
+    before: Sequence[Values], after: Sequence[Values], logits: FoundLogits, shifts: Floats, unrelated: Collection[str]
 ) -> float:
     """Compare runs of the raw and the edited model on the same inputs; returns the largest error of a logit.
 

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from torchvision.transforms.v2 import functional as F
 
 from energyalign.core.arrays import Ints
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.errors import EnergyAlignError, classes_of
 from energyalign.pytorch.augment import ImageTransform, make_policy
 
 Item: TypeAlias = tuple[torch.Tensor, int]
@@ -124,7 +124,7 @@ def _checked_labels(labels: npt.ArrayLike, dataset: Any) -> Ints:
         raise EnergyAlignError(f"there are {len(classes)} labels for {len(dataset)} images; give one for each.")
     missing = np.flatnonzero(np.bincount(classes) == 0)
     if len(missing):
-        raise EnergyAlignError(f"class {some_of(missing.tolist())} has no image to draw from.")
+        raise EnergyAlignError(f"there is no image to draw from of {classes_of(missing.tolist())}.")
     return classes.astype(np.int64)
 
 

@@ -13,7 +13,7 @@ from energyalign.core.errors import EnergyAlignError
 LABEL_KEYS = ("labels", "label", "y", "target")
 
 
-class Batch(NamedTuple):
+class ModelBatch(NamedTuple):
     """Arguments for the model, and the labels if the batch has them."""
 
     positional: tuple[Any, ...]
@@ -25,7 +25,7 @@ class Batch(NamedTuple):
         return model(*self.positional, **self.named)
 
 
-def open_batch(batch: Any, device: torch.device) -> Batch:
+def open_batch(batch: Any, device: torch.device) -> ModelBatch:
     """Understand ``(x, y)``, ``(x,)``, a tensor, or a dict with or without labels; move it to the device.
 
     Labels are not passed to the model: a Hugging Face model would compute a loss nobody asked for.
@@ -33,17 +33,17 @@ def open_batch(batch: Any, device: torch.device) -> Batch:
     if isinstance(batch, Mapping):
         named = {str(key): _to(value, device) for key, value in batch.items()}
         key = next((key for key in LABEL_KEYS if key in named), None)
-        return Batch((), named, None if key is None else _as_labels(named.pop(key)))
+        return ModelBatch((), named, None if key is None else _as_labels(named.pop(key)))
     if isinstance(batch, (tuple, list)):
         if len(batch) == 2:
-            return Batch((_to(batch[0], device),), {}, _as_labels(batch[1]))
+            return ModelBatch((_to(batch[0], device),), {}, _as_labels(batch[1]))
         if len(batch) == 1:
-            return Batch((_to(batch[0], device),), {}, None)
+            return ModelBatch((_to(batch[0], device),), {}, None)
         raise EnergyAlignError(
             f"the loader yields a {type(batch).__name__} of {len(batch)}: give (inputs, labels), inputs alone, or a "
             "dict of named inputs."
         )
-    return Batch((_to(batch, device),), {}, None)
+    return ModelBatch((_to(batch, device),), {}, None)
 
 
 def device_of(model: torch.nn.Module) -> torch.device:

@@ -10,7 +10,7 @@ import torch
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import Evidence, EvidenceKind
-from energyalign.pytorch.batches import Batch, device_of, open_batch
+from energyalign.pytorch.batches import ModelBatch, device_of, open_batch
 from energyalign.pytorch.inference import undisturbed
 from energyalign.pytorch.outputs import flat_logits, logits_of
 from energyalign.pytorch.ranks import failing_together, from_all_ranks
@@ -24,7 +24,7 @@ def collect_evidence(
     counts: npt.ArrayLike | None = None,
     kind: EvidenceKind = "training",
     class_names: list[str] | None = None,
-) -> tuple[Evidence, Batch]:
+) -> tuple[Evidence, ModelBatch]:
     """Run the model over the loader once and keep logits and labels on the CPU; also the first batch.
 
     In a process group every rank reads its own loader and all ranks end with all logits, in the order of the
@@ -44,9 +44,9 @@ def collect_evidence(
     return evidence, first
 
 
-def _collect(model: torch.nn.Module, loader: Iterable[Any], store: LogitStore) -> Batch | None:
+def _collect(model: torch.nn.Module, loader: Iterable[Any], store: LogitStore) -> ModelBatch | None:
     """The first batch, if there is one."""
-    first: Batch | None = None
+    first: ModelBatch | None = None
     device = device_of(model)
     with undisturbed(model):
         for number, item in enumerate(loader):

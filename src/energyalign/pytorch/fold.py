@@ -10,7 +10,7 @@ import torch
 from energyalign.core.arrays import Floats
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
-from energyalign.pytorch.batches import Batch, device_of, open_batch
+from energyalign.pytorch.batches import ModelBatch, device_of, open_batch
 from energyalign.pytorch.heads import can_take_bias, find_heads
 from energyalign.pytorch.inference import plain_network, undisturbed
 from energyalign.pytorch.outputs import flat_logits, logits_of, with_logits
@@ -64,7 +64,9 @@ def refuse_aligned(network: torch.nn.Module) -> None:
         )
 
 
-def fold_or_wrap(model: torch.nn.Module, shifts: Shifts, probe: Batch, *, head: str | None = None) -> torch.nn.Module:
+def fold_or_wrap(
+    model: torch.nn.Module, shifts: Shifts, probe: ModelBatch, *, head: str | None = None
+) -> torch.nn.Module:
     """The model with the shifts folded in, or, where that is impossible, in a wrapper; the user is told which."""
     try:
         fold_into_head(plain_network(model), shifts, probe, head)
@@ -80,7 +82,7 @@ def fold_or_wrap(model: torch.nn.Module, shifts: Shifts, probe: Batch, *, head: 
     return model
 
 
-def fold_into_head(network: torch.nn.Module, shifts: Shifts, probe: Batch, head: str | None) -> str:
+def fold_into_head(network: torch.nn.Module, shifts: Shifts, probe: ModelBatch, head: str | None) -> str:
     """Fold into the first head for which the logits follow on the probe; the network is as it was if there is none."""
     with undisturbed(network):
         n_classes = flat_logits(logits_of(probe.call(network))).shape[1]
@@ -98,7 +100,7 @@ def fold_into_head(network: torch.nn.Module, shifts: Shifts, probe: Batch, head:
     raise reason
 
 
-def _fold_into(network: torch.nn.Module, name: str, module: torch.nn.Module, shifts: Shifts, probe: Batch) -> None:
+def _fold_into(network: torch.nn.Module, name: str, module: torch.nn.Module, shifts: Shifts, probe: ModelBatch) -> None:
     if not can_take_bias(module, shifts.n_classes):
         raise NotFolded(f"module {name!r} ({type(module).__name__}) has no bias with one number per class.")
     _refuse_tied(network, name, module)
@@ -125,7 +127,7 @@ def _fold_into(network: torch.nn.Module, name: str, module: torch.nn.Module, shi
 class _Run:
     """Logits of the probe, and the coarsest precision that they went through."""
 
-    def __init__(self, network: torch.nn.Module, name: str, head: torch.nn.Module, probe: Batch) -> None:
+    def __init__(self, network: torch.nn.Module, name: str, head: torch.nn.Module, probe: ModelBatch) -> None:
         precisions: list[float] = []
         hook = head.register_forward_hook(lambda _m, _i, output: precisions.append(_precision(output)))
         try:

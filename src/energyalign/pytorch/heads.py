@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.pytorch.batches import Batch
+from energyalign.pytorch.batches import ModelBatch
 from energyalign.pytorch.outputs import logits_of
 
 
-def find_heads(model: torch.nn.Module, batch: Batch, path: str | None = None) -> list[tuple[str, torch.nn.Module]]:
+def find_heads(model: torch.nn.Module, batch: ModelBatch, path: str | None = None) -> list[tuple[str, torch.nn.Module]]:
     """The modules whose output is the model's logits, by name, innermost first.
 
     Found by looking, not by name: the model runs once and the modules whose output has the very values of the

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from energyalign.core.arrays import Ints
+from energyalign.core.errors import count_of
 from energyalign.core.metrics import ClassScores
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import Outputs, StoredRun
@@ -141,7 +142,7 @@ _OTHERS: tuple[Facet, ...] = (
     lambda run: f"fed back: {run.rows[0].fed_back}" if run.in_steps else "",
     lambda run: f"held out: {run.config.held_out:g}" if run.in_steps else "",
     optimizer_name,
-    lambda run: f"{run.config.epochs} epochs",
+    lambda run: count_of(run.config.epochs, "epoch"),
 )
 
 
@@ -169,7 +170,7 @@ def seeds_and_settings(runs: Sequence[StoredRun], seeds: Sequence[int], *others:
     """What is the same for all runs, given the number of seeds of every training."""
     words = [values.pop() for facet in _COMMON if len(values := {facet(run) for run in runs}) == 1]
     fewest, most = min(seeds), max(seeds)
-    number = f"{most} seed{'s' if most > 1 else ''}" if fewest == most else f"{fewest} to {most} seeds"
+    number = count_of(most, "seed") if fewest == most else f"{fewest} to {most} seeds"
     trainings = f"{len(seeds)} trainings" if len(seeds) > 1 else ""
     return shown(", ".join(filter(None, [*words, *others, trainings, number])))
 

@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
 from energyalign.core.arrays import Floats, Ints
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.errors import EnergyAlignError, classes_of, some_of
 from energyalign.core.evidence import EvidenceKind
 from energyalign.core.shifts import Shifts
 from energyalign.sklearn.aligner import EnergyAligner
@@ -215,7 +215,7 @@ def _refuse_unusable(labels: npt.NDArray[Any], weights: Floats | None) -> None:
         raise EnergyAlignError(f"y has one class only ({some_of(present.tolist())}); at least 2 classes are needed.")
     if len(present) < len(classes):
         absent = np.setdiff1d(classes, present).tolist()
-        raise EnergyAlignError(f"all samples of class {some_of(absent)} have weight 0: leave them out.")
+        raise EnergyAlignError(f"all samples of {classes_of(absent)} have weight 0: leave them out.")
 
 
 def _fit_on(base: Any, X: Any, labels: npt.NDArray[Any], weights: Floats | None) -> Any:

@@ -29,7 +29,7 @@ def test_tau_reaches_prior() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    known = "lse, marginal, shrunk, prior, none, auto"
+    known = ", ".join([*ESTIMATORS, "auto"])
     with pytest.raises(EnergyAlignError, match=f"unknown estimator 'lda': choose {known}"):
         make_estimator("lda")
 

@@ -125,9 +125,7 @@ def test_it_says_itself_whether_evidence_is_needed(evidence: Evidence) -> None:
 def test_it_may_refuse(evidence: Evidence) -> None:
     with pytest.raises(EnergyAlignError, match="tau must be a finite number"):
         fit_shifts(evidence, estimator="mean-logit", tau=float("inf"))
-    with pytest.raises(
-        EnergyAlignError, match="choose lse, marginal, shrunk, prior, none, mean-logit, picky, guess, auto"
-    ):
+    with pytest.raises(EnergyAlignError, match=r"choose lse, .*, mean-logit, picky, guess, auto"):
         fit_shifts(evidence, estimator="mean")
 
 

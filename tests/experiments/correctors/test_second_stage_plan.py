@@ -29,7 +29,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         def finish(self) -> None:
             pass
 
-    monkeypatch.setattr(loop, "Training", Untrained)
+    monkeypatch.setattr(loop, "TrainingLoop", Untrained)
     return seen
 
 

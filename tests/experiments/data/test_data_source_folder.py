@@ -110,7 +110,7 @@ def test_grey_images_of_a_colour_set(tree, write_image):
         ([], "train", "which is not there. Make "),
         ([("train", {"a": 1, "b": 1})], "test", r"needs \S+/test, which is not there"),
         ([("train", {"a": 1, "b": 1}), ("test", {"a": 1, "c": 1})], "test", "training folder does not have: c. Take"),
-        ([("train", {"a": 1}), ("test", {"a": 1})], "train", "has 1 class folders, but a classifier needs at least 2"),
+        ([("train", {"a": 1}), ("test", {"a": 1})], "train", "has 1 class folder, but a classifier needs at least 2"),
         ([(".", {"a": 5, "b": 1})], "train", "these classes have a single image, .*: b"),
     ],
 )

@@ -257,7 +257,7 @@ from pathlib import Path
 import torch.nn as nn
 from lightning_fabric import Fabric
 from toy_training import ToyBatches, RECIPE, toy_loss
-from energyalign.experiments.train.loop import Training
+from energyalign.experiments.train.loop import TrainingLoop
 from energyalign.experiments.train.randomness import seed_torch
 from energyalign.experiments.train.reporter import Narrator
 from energyalign.experiments.train.run_directory import open_run
@@ -271,7 +271,7 @@ def work(fabric, folder):
     seed_torch(0, "network")
     with open_run(Path(folder) / "run", {{"what": "toy"}}, fabric) as run:
         with open(Path(folder) / f"told{{fabric.global_rank}}.txt", "w") as stream:
-            Training(fabric, nn.Linear(5, 3), batches=Uneven(), loss=toy_loss, recipe=RECIPE, run=run, seed=3,
+            TrainingLoop(fabric, nn.Linear(5, 3), batches=Uneven(), loss=toy_loss, recipe=RECIPE, run=run, seed=3,
                      reporter=Narrator("toy", stream=stream)).finish()
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from energyalign.cli.main import main
 from energyalign.experiments.nets.network import make_network
 from energyalign.experiments.train.checkpoint import Position
 from energyalign.experiments.train.interruption import Interrupted
-from energyalign.experiments.train.loop import Training, compiled
+from energyalign.experiments.train.loop import TrainingLoop, compiled
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import open_run
 
@@ -50,7 +50,7 @@ class StopInEpoch2(Reporter):
 def train(folder: Path, reporter: Reporter | None = None) -> None:
     torch.compiler.reset()  # as in a new process
     with open_run(folder, {"what": "toy"}) as run:
-        Training(
+        TrainingLoop(
             Fabric(accelerator="cpu", devices=1), toy_network(), batches=Uneven(), loss=toy_loss, recipe=RECIPE,
             run=run, seed=3, reporter=reporter or Reporter(), compile=True,
         ).finish()  # fmt: skip

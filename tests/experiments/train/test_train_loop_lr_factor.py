@@ -11,7 +11,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import nn
 
-from energyalign.experiments.train.loop import Training
+from energyalign.experiments.train.loop import TrainingLoop
 from energyalign.experiments.train.recipe import SGD, Recipe, Steps
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import open_run
@@ -39,7 +39,7 @@ def test_a_factor_on_the_scheduled_rate(tmp_path: Path) -> None:
     groups = [{"params": [network.fast]}, {"params": [network.slow], "lr_factor": 0.1}]
     recipe = Recipe(2, 1, SGD(0.5, momentum=0.0, weight_decay=0.0), Steps((2,), 0.1, 2))
     with open_run(tmp_path / "run", {"what": "sum"}) as run:
-        Training(
+        TrainingLoop(
             Fabric(accelerator="cpu", devices=1), network, parameters=groups, batches=OneBatch(),
             loss=lambda model, batch, _epoch: model(batch[0]).mean(), recipe=recipe, run=run, seed=0,
             reporter=Reporter(),

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from toy_training import RECIPE, ToyBatches, toy_loss, toy_network
 import energyalign.core._io.atomic as atomic
 from energyalign.experiments.train.interruption import Interrupted
-from energyalign.experiments.train.loop import Training
+from energyalign.experiments.train.loop import TrainingLoop
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import open_run
 
@@ -38,7 +38,7 @@ class Told(Reporter):
 def train(fabric, folder, stop_at=0):
     network, told = toy_network(), Told(stop_at)
     with open_run(folder, {"what": "toy"}, fabric) as run:
-        training = Training(
+        training = TrainingLoop(
             fabric, network, batches=ToyBatches(), loss=toy_loss, recipe=RECIPE, run=run, seed=3, reporter=told
         )
         try:

@@ -80,6 +80,6 @@ def test_settings_do_not_share_a_curve(incremental: Stored) -> None:
     values = run.config.values
     config = Settings({**values, "recipe": {**values["recipe"], "epochs": 7}})
     other = StoredRun(run.path, config, [replace(each, config=config) for each in run.rows])
-    message = r"one curve for .* differ \(1 epochs; 7 epochs\): draw a figure of each"
+    message = r"one curve for .* differ \(1 epoch; 7 epochs\): draw a figure of each"
     with pytest.raises(EnergyAlignError, match=message):
         FIGURES["steps"].draw([run, other])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from energyalign.report.page.view import MIN_CANDIDATES, Encoded, encode_logits, evenly_over_classes
+from energyalign.report.page.view import MIN_CANDIDATES, EncodedLogits, encode_logits, evenly_over_classes
 
 N_IMAGES, N_CLASSES = 300, 120
 
@@ -28,7 +28,7 @@ def in_blocks(logits):
     return (logits[start : start + 70] for start in range(0, len(logits), 70))
 
 
-def decode(encoded: Encoded, n_classes: int = N_CLASSES) -> np.ndarray:
+def decode(encoded: EncodedLogits, n_classes: int = N_CLASSES) -> np.ndarray:
     """As the page does it: a class that was left out cannot win."""
     if encoded.classes is None:
         return np.frombuffer(encoded.values, "<f4").reshape(-1, n_classes)

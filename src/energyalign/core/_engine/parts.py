@@ -76,7 +76,7 @@ IN_TURN = InTurn()
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class WholePart:
     """All of the evidence as one part, from a function that gives its blocks."""
 
     read: Callable[[], Iterable[Array]]

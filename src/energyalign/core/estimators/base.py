@@ -10,7 +10,7 @@ import numpy as np
 
 from energyalign.core.arrays import Floats
 from energyalign.core.clusters import Clusters
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.errors import EnergyAlignError, classes_of
 from energyalign.core.evidence import Evidence
 from energyalign.core.sharing import Sharing, share_per_class, sharings_to_try, smooth
 
@@ -166,8 +166,8 @@ def refuse_clusters_without_evidence(evidence: Evidence, clusters: Clusters) -> 
     if lacking.any():
         classes = np.flatnonzero(lacking[clusters.indices] & evidence.unseen).tolist()
         raise EnergyAlignError(
-            f"no evidence for class {some_of(evidence.names_of(classes))}: a shift of its own cannot be "
-            "estimated. Add labelled samples of it, share shifts with clusters='monotone' or a number of "
+            f"no evidence for {classes_of(evidence.names_of(classes))}: a class cannot have a shift of its own "
+            "without. Add labelled samples, share shifts with clusters='monotone' or a number of "
             "clusters (both need counts), or use estimator='prior'."
         )
     if members[clusters.anchor] == 0:

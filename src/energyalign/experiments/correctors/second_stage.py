@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from energyalign.core.errors import count_of
 from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_steps
 from energyalign.experiments.data.order import class_aware
 from energyalign.experiments.train.recipe import SGD, Cosine, Recipe, describe
@@ -34,15 +35,15 @@ def train_second_stage(
     The classes take turns, four images a visit, as in Decoupling and OLTR. The fields of the corrector are part of the
     config of the stage; the first stage, `trained`, is left as it is.
     """
-    from energyalign.experiments.train.loop import Training
+    from energyalign.experiments.train.loop import TrainingLoop
     from energyalign.experiments.train.run_directory import open_run
 
     ground = trained.ground
     order = class_aware(ground.train.labels, ground.seed(name), per_visit=4)
     config = ground.config.to_json() | {"second_stage": describe(corrector) | {"recipe": describe(recipe)}}
     with open_run(trained.run.path / name, config, trained.fabric) as run:
-        trained.reporter.note(f"{name}: a second stage of {recipe.epochs} epochs on balanced classes.")
-        training = Training(
+        trained.reporter.note(f"{name}: a second stage of {count_of(recipe.epochs, 'epoch')} on balanced classes.")
+        training = TrainingLoop(
             trained.fabric, network, parameters=parameters, batches=ground.loader(order=order, purpose=name),
             loss=loss, recipe=recipe, run=run, seed=ground.seed(name), reporter=trained.reporter.stage(name),
             compile=ground.config.compile,

@@ -39,7 +39,7 @@ class Raw(Corrector):
 
 @dataclass(frozen=True)
 class ShiftCorrector(Corrector):
-    """An estimator with the classes that share a shift.
+    """An estimator with the classes that share a shift. Override `shifts` to add other numbers.
 
     Attributes
     ----------
@@ -89,14 +89,18 @@ class ShiftCorrector(Corrector):
 
         from energyalign.experiments.nets.corrected_heads import ShiftedHead
 
+        shifts = self.shifts(trained, plan)
+        head = ShiftedHead(trained.copied_head(), torch.tensor(shifts.values, dtype=torch.float32))
+        return Corrected(trained.with_head(head), shifts)
+
+    def shifts(self, trained: Trained, plan: EvidencePlan) -> Shifts:
+        """The numbers to add, one per class."""
         sharing: str | int | Clusters = self.clusters
         if trained.config.in_steps:
             sharing = self.clusters_in_steps
             if sharing == "old-new":
                 sharing = Clusters.old_new(range(trained.n_old), trained.n_seen)
-        shifts = _fitted(trained, plan, self.estimator, sharing)
-        head = ShiftedHead(trained.copied_head(), torch.tensor(shifts.values, dtype=torch.float32))
-        return Corrected(trained.with_head(head), shifts)
+        return _fitted(trained, plan, self.estimator, sharing)
 
 
 def _fitted(trained: Trained, plan: EvidencePlan, estimator: str, sharing: str | int | Clusters) -> Shifts:

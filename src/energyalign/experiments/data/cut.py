@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from energyalign.core.arrays import Ints
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.errors import EnergyAlignError, count_of, some_of
 from energyalign.experiments.data.manifest import Manifest, labels_digest
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def long_tail_indices(labels: Ints, counts: Ints, seed: int = 0) -> Ints:
         members = np.flatnonzero(labels == k)
         if len(members) < count:
             raise EnergyAlignError(
-                f"class {k} has {len(members)} images, but {count} are asked for: "
+                f"class {k} has {count_of(len(members), 'image')}, but {count} are asked for: "
                 "choose a smaller largest class (n_max), or other counts."
             )
         stream.shuffle(members)

@@ -22,9 +22,9 @@ from energyalign.experiments.data.file_images import FileImages
 from energyalign.experiments.data.images import ImageSet, MemoryImages
 from energyalign.experiments.data.order import (
     AUGMENTATION,
+    BatchPart,
     BatchPlan,
     Order,
-    Part,
     as_stored,
     generator,
     shuffled,
@@ -83,7 +83,7 @@ class _FromMemory:
         self._images, self._seed, self._augment = images, seed, augment
         self._labels = torch.from_numpy(images.labels).to(images.images.device)
 
-    def load(self, epoch: int, parts: Iterator[Part]) -> Iterator[Batch]:
+    def load(self, epoch: int, parts: Iterator[BatchPart]) -> Iterator[Batch]:
         preparation = self._images.preparation
         for part in parts:
             chosen = torch.from_numpy(part.indices).to(self._labels.device)
@@ -102,7 +102,7 @@ class _FromFiles:
         self._images, self._seed, self._workers, self._device = images, seed, workers, device
         self._transform = images.preparation.transformation(augment=augment)
 
-    def load(self, epoch: int, parts: Iterator[Part]) -> Iterator[Batch]:
+    def load(self, epoch: int, parts: Iterator[BatchPart]) -> Iterator[Batch]:
         requests = [
             [(int(index), epoch, int(position)) for index, position in zip(part.indices, part.positions, strict=True)]
             for part in parts

@@ -109,7 +109,7 @@ def _endless(images: Ints, n: int, rng: np.random.Generator) -> Ints:
     return np.concatenate([rng.permutation(images) for _ in range(rounds)])[:n]
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """What one process loads of one batch."""
 
     number: int  # of the batch within the epoch
@@ -145,7 +145,7 @@ class BatchPlan:
         else:
             self.n_batches, self._last = whole + 1, rest
 
-    def parts(self, epoch: int, *, start: int = 0, rank: int = 0, world_size: int = 1) -> Iterator[Part]:
+    def parts(self, epoch: int, *, start: int = 0, rank: int = 0, world_size: int = 1) -> Iterator[BatchPart]:
         """The parts of this rank, from batch `start` on: what an epoch that began at batch 0 would have had left."""
         if not 0 <= rank < world_size:
             raise EnergyAlignError(f"rank {rank} is not one of 0..{world_size - 1}.")
@@ -166,9 +166,9 @@ class BatchPlan:
             )
         return self._parts(indices, start, rank, world_size)
 
-    def _parts(self, indices: Ints, start: int, rank: int, world_size: int) -> Iterator[Part]:
+    def _parts(self, indices: Ints, start: int, rank: int, world_size: int) -> Iterator[BatchPart]:
         for number in range(start, self.n_batches):
             first = number * self._batch_size
             size = self._last if number == self.n_batches - 1 else self._batch_size
             rows = np.arange(rank, size, world_size)
-            yield Part(number, size, rows, indices[first + rows], first + rows)
+            yield BatchPart(number, size, rows, indices[first + rows], first + rows)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.nets.registry import BACKBONES, DEFAULT_SCALE, PATHS_ARE_NOT_COMPILED
-from energyalign.experiments.train.recipe import SETTINGS, Recipe, describe, restore
+from energyalign.experiments.train.recipe import SETTINGS, Recipe, describe, left_out_at, restore
 
 AS_IN_TRAINING = "training"
 POLICIES = (AS_IN_TRAINING, "none", "crop-flip", "one", "two", "half")
@@ -186,7 +186,7 @@ class RunConfig:
     recipe: Recipe
     seed: int
     precision: str = "32-true"
-    compile: bool = False
+    compile: bool = left_out_at(False)
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -220,6 +220,4 @@ class RunConfig:
     def to_json(self) -> dict[str, Any]:
         """For config.json: a run directory belongs to one of these."""
         result: dict[str, Any] = describe(self)
-        if not self.compile:
-            del result["compile"]  # the default is left out
         return result

@@ -152,17 +152,19 @@ class RunRequest(ABC):
         run = RunDirectory(Path(self.source or ""))
         stored = run.read_json("config.json")
         if stored is None:
+            below = min(run.path.glob("**/config.json"), key=lambda path: (len(path.parts), path), default=None)
+            example = "" if below is None else f", such as {below.parent}"
             raise EnergyAlignError(
-                f"{run.path} is no run directory, for there is no config.json in it: give the folder of a seed, such "
-                f"as {run.path}/seed-0."
+                f"{run.path} is no run directory (there is no config.json in it): give the folder of a seed{example}."
             )
         config: RunConfig = self.config_class.from_json(stored)
         if not self.names_data_of(config):
             raise EnergyAlignError(f"{run.path} is a run on {config.dataset}, not on {self.dataset}.")
         if not self.is_finished(run, config):
             raise EnergyAlignError(f"the run in {run.path} is not finished: run the command that began it first.")
-        names = (*self.training_options, "head", "out", *self.refused_with_source)
-        asked = [name for name in names if getattr(self, name)] + (["seed"] if self.seed != (0,) else [])
+        names = (*self.training_options, "head", "out", *self.refused_with_source, "seed")
+        defaults = {item.name: item.default for item in fields(self)}
+        asked = [name for name in names if getattr(self, name) != defaults[name]]
         if asked:
             options = ", ".join("--" + name.replace("_", "-") for name in asked)
             hint = "; only --corrector can be new" if "method" in self.refused_with_source else ""

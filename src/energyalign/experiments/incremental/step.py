@@ -26,7 +26,7 @@ from energyalign.experiments.engine.stored import step_folder
 from energyalign.experiments.engine.trained import Ground, SeenClasses
 from energyalign.experiments.incremental.memory import Memory, herded_lists, random_lists
 from energyalign.experiments.nets.network import Network
-from energyalign.experiments.train.loop import EpochBatches, Loss, Training
+from energyalign.experiments.train.loop import EpochBatches, Loss, TrainingLoop
 from energyalign.experiments.train.randomness import derived_seed, seed_torch
 from energyalign.experiments.train.recipe import Recipe, describe
 from energyalign.experiments.train.reporter import Reporter
@@ -109,7 +109,7 @@ class Step(SeenClasses, Ground):
         config = self.config.to_json() | {"step": self.number, "stage": stage, "stage_recipe": describe(recipe)}
         name = f"step {self.number} of {self.config.n_steps}" + ("" if stage == "training" else f" {stage}")
         with open_run(self.folder / stage, config, self.fabric) as run:
-            training = Training(
+            training = TrainingLoop(
                 self.fabric, network, batches=batches or self.loader(purpose=stage), loss=loss,
                 recipe=recipe, run=run, seed=self.seed(stage), reporter=self.reporter.stage(name),
                 compile=self.config.compile,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from energyalign.core.arrays import Ints
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.errors import EnergyAlignError, count_of, some_of
 from energyalign.experiments.data.cut import cut_long_tail
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.manifest import Manifest
@@ -163,8 +163,8 @@ def _refuse_small(stream: ClassStream, classes: range, labels: Ints, n_held: int
     if counts.min() <= n_held:
         name = stream.train.class_names[classes.start + int(counts.argmin())]
         raise EnergyAlignError(
-            f"class {name} has {counts.min()} training images, of which {n_held} are to be held out: add images of it, "
-            "or choose a smaller memory."
+            f"class {name} has {count_of(int(counts.min()), 'training image')}, of which {n_held} are to be held out: "
+            "add images of it, or choose a smaller memory."
         )
 
 

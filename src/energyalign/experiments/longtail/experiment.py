@@ -23,7 +23,7 @@ from energyalign.experiments.engine.trained import Ground, Trained
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.train.checkpoint import weights_sha256
-from energyalign.experiments.train.loop import Training
+from energyalign.experiments.train.loop import TrainingLoop
 from energyalign.experiments.train.randomness import derived_seed, seed_torch
 from energyalign.experiments.train.run_directory import RunDirectory
 
@@ -170,7 +170,7 @@ class LongTailExperiment(Experiment[LongTailConfig]):
                 f"them back, or remove {run.path} to train again."
             )
         learner = self.config.learner
-        training = Training(
+        training = TrainingLoop(
             self.fabric, network, parameters=learner.parameters(network), batches=learner.batches(self.setting),
             loss=learner.loss(self.setting), recipe=self.config.recipe, run=run, seed=self.config.seed,
             reporter=self.reporter, compile=self.config.compile,

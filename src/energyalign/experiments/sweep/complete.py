@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from energyalign.experiments.sweep.plan import PlannedRun
-from energyalign.experiments.sweep.processes import Engine, Outcome, Started
+from energyalign.experiments.sweep.processes import Outcome, Started, SweepEngine
 from energyalign.experiments.train.interruption import Interrupted, Interruption
 from energyalign.experiments.train.run_directory import RunDirectory
 
@@ -37,7 +37,7 @@ class Completion:
     """
 
     def __init__(
-        self, folder: Path, runs: Sequence[PlannedRun], engine: Engine, *, program: Sequence[str], retries: int,
+        self, folder: Path, runs: Sequence[PlannedRun], engine: SweepEngine, *, program: Sequence[str], retries: int,
         watcher: Callable[[SweepState], None], delays: Sequence[float] = (0.0, 30.0, 100.0),
     ) -> None:  # fmt: skip
         self._folder, self._engine, self._program, self._retries = folder, engine, tuple(program), retries

@@ -32,7 +32,7 @@ class Started(Protocol):
         """Ask it to save and end."""
 
 
-class Engine(Protocol):
+class SweepEngine(Protocol):
     """What runs the processes of a sweep: this machine, or a cluster."""
 
     @property

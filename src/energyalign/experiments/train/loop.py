@@ -45,7 +45,7 @@ class NotFinite(CannotGoOn):
     """The loss or the network became NaN or infinite."""
 
 
-class Training:
+class TrainingLoop:
     """One training of one network: starts, goes on where its run directory says it stopped, and ends the same.
 
     Whatever interrupts it, the result is byte for byte that of an uninterrupted run on the same machine: batches and

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from energyalign.core.errors import EnergyAlignError
 
 if TYPE_CHECKING:
     import torch
+
+_Value = TypeVar("_Value")
+_LEFT_OUT = "left out of JSON at its default"
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,24 @@ SETTINGS: tuple[type, ...] = (Recipe, SGD, Adam, Steps, Cosine, Constant, WarmUp
 """All that a recipe may be made of, for reading it back from JSON."""
 
 
+def left_out_at(default: _Value) -> _Value:
+    """A field that `describe` leaves out at its default.
+
+    Give it to every field that you add to a config, recipe or learner: runs from before it then stay the same runs.
+    """
+    made: _Value = field(default=default, metadata={_LEFT_OUT: True})
+    return made
+
+
 def describe(value: Any) -> Any:
     """A dataclass as a dict with its ``kind``, nested ones too; tuples as lists; the rest as it is."""
     if is_dataclass(value) and not isinstance(value, type):
-        settings = {item.name: describe(getattr(value, item.name)) for item in fields(value)}
+        values = {item: getattr(value, item.name) for item in fields(value)}
+        settings = {
+            item.name: describe(own)
+            for item, own in values.items()
+            if not (_LEFT_OUT in item.metadata and own == item.default)
+        }
         return {"kind": type(value).__name__} | settings
     if isinstance(value, (list, tuple)):
         return [describe(item) for item in value]

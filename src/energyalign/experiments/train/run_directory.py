@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from energyalign.core._io.atomic import atomic_write, is_leftover, remove_leftovers
-from energyalign.core._io.limited_text import read_lines, read_text
-from energyalign.core._io.strict_json import parse_json, read_json_file
+from energyalign.core._io.strict_json import parse_json, read_json_file, read_lines, read_text
 from energyalign.core.errors import EnergyAlignError, TryAgain, some_of
 
 if TYPE_CHECKING:
@@ -184,7 +183,7 @@ def _claim(run: RunDirectory, config: Json) -> bool:
     if known is None:
         _refuse_strangers(run.path)
     else:
-        _refuse_other_settings(run.path, {"compile": False, **known}, {"compile": False, **config})  # left out if false
+        _refuse_other_settings(run.path, known, config)
     remove_leftovers(run.path, _WRITTEN_BY_RUNS)
     if known is None:
         run.write_json(_CONFIG, config)
@@ -192,15 +191,10 @@ def _claim(run: RunDirectory, config: Json) -> bool:
 
 
 def _refuse_other_settings(path: Path, known: Json, wanted: Json) -> None:
-    if unknown := _unknown(known, wanted):
-        raise EnergyAlignError(
-            f"{path} holds a run of another version of energyalign, with settings that this one does not have: "
-            f"{some_of(unknown)}. Use that version, or give another --out."
-        )
     if known != wanted:
         raise EnergyAlignError(
-            f"{path} holds a run with another config: {_difference(known, wanted)}. Give another --out, or the same "
-            "settings to go on with it."
+            f"{path} holds a run with another config: {'; '.join(_differences(known, wanted))}. Give another --out, "
+            "or the same settings and version of energyalign to go on with it."
         )
 
 
@@ -213,28 +207,17 @@ def _refuse_strangers(path: Path) -> None:
         )
 
 
-def _unknown(known: Json, wanted: Json, prefix: str = "") -> list[str]:
-    """Settings there of things that are here too, but without them."""
-    if known.get("kind") != wanted.get("kind"):
-        return []
-    found = [prefix + key for key in sorted(known.keys() - wanted.keys())]
-    for key in sorted(known.keys() & wanted.keys()):
-        if isinstance(known[key], dict) and isinstance(wanted[key], dict):
-            found += _unknown(known[key], wanted[key], f"{prefix}{key}.")
-    return found
-
-
-def _difference(known: Json, wanted: Json, prefix: str = "") -> str:
-    """Which settings differ, for example ``seed is 0 there and 1 here``."""
+def _differences(known: Json, wanted: Json, prefix: str = "") -> list[str]:
+    """Which settings differ, for example ``seed is 0 there and 1 here``; one that is left out is ``not set``."""
     found = []
     for key in sorted(known.keys() | wanted.keys()):
         there, here = known.get(key), wanted.get(key)
         if isinstance(there, dict) and isinstance(here, dict):
-            nested = _difference(there, here, f"{prefix}{key}.")
-            found += [nested] if nested else []
-        elif there != here:
-            found.append(f"{prefix}{key} is {json.dumps(there)} there and {json.dumps(here)} here")
-    return "; ".join(found)
+            found += _differences(there, here, f"{prefix}{key}.")
+        elif there != here or (key in known) != (key in wanted):
+            told = [json.dumps(side[key]) if key in side else "not set" for side in (known, wanted)]
+            found.append(f"{prefix}{key} is {told[0]} there and {told[1]} here")
+    return found
 
 
 def _text(value: Json) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.page.document import Section, commands_html, list_html, note_html, picture_html, table_html
@@ -169,7 +169,7 @@ def _on_one(training: Training) -> str:
     raw, aligned = ([pair[i] for pair in pairs] for i in (0, 1))
     gain = _gain(training)
     what = "raises" if gain > _NOTHING else "lowers" if gain < -_NOTHING else "does not change"
-    noted = ["1 seed" if len(pairs) == 1 else f"{len(pairs)} seeds"]
+    noted = [count_of(len(pairs), "seed")]
     weak = "old" if training.in_steps else "few"
     if all(row.accuracy(weak) is not None for row in raw):
         noted.append(f"{weak} classes {_from_to(raw, aligned, weak)}")

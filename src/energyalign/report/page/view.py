@@ -111,7 +111,7 @@ def _numbers(values: Floats | None, digits: int = 17) -> list[float | None] | No
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedLogits:
     """What the page computes with.
 
     Attributes
@@ -170,7 +170,7 @@ class Encoded:
 
 def encode_logits(
     blocks: Iterable[Block], labels: Ints, shifts: Sequence[Floats], n_classes: int, budget: int = BUDGET
-) -> Encoded:
+) -> EncodedLogits:
     """Encode logits that come in blocks of images.
 
     If float32 logits of all images and classes do not fit into the budget, each image keeps those classes that come
@@ -180,7 +180,7 @@ def encode_logits(
     n_images = len(labels)
     if 4 * n_images * n_classes <= budget:
         values = b"".join(np.ascontiguousarray(block, dtype="<f4").tobytes() for block in blocks)
-        return Encoded(np.arange(n_images), values, None, n_classes, 0.0, n_images, n_classes)
+        return EncodedLogits(np.arange(n_images), values, None, n_classes, 0.0, n_images, n_classes)
     index_type = np.dtype("<u2") if n_classes <= _LEVELS + 1 else np.dtype("<u4")
     size = 2 + index_type.itemsize
     fewest = min(MIN_CANDIDATES, n_classes)
@@ -189,7 +189,9 @@ def encode_logits(
     classes, below = _candidates(blocks, kept, shifts, n_candidates)
     step = max(float(below.max()), _SMALLEST) / _LEVELS
     steps = np.rint(below / step).astype("<u2")
-    return Encoded(kept, steps.tobytes(), classes.astype(index_type).tobytes(), n_candidates, step, n_images, n_classes)
+    return EncodedLogits(
+        kept, steps.tobytes(), classes.astype(index_type).tobytes(), n_candidates, step, n_images, n_classes
+    )
 
 
 def evenly_over_classes(labels: Ints, most: int) -> Ints:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.errors import EnergyAlignError, count_of, some_of
 from energyalign.experiments.data.file_images import DiskFiles, FileImages, into_memory_if_small
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.preparation import IMAGENET
@@ -96,8 +96,8 @@ def read_class_folders(folder: Path, name: str, class_names: tuple[str, ...] | N
     found = class_folders_in(folder)
     if len(found) < 2 and class_names is None:
         raise EnergyAlignError(
-            f"{name}: {folder} has {len(found)} class folders, but a classifier needs at least 2: put the images of "
-            "every class into a folder that is named after it."
+            f"{name}: {folder} has {count_of(len(found), 'class folder')}, but a classifier needs at least 2: put the "
+            "images of every class into a folder that is named after it."
         )
     names = found if class_names is None else class_names
     unknown = [one for one in found if one not in names]

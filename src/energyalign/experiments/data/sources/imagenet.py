@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.errors import EnergyAlignError, count_of, some_of
 from energyalign.experiments.data.file_images import DiskFiles, FileImages
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.preparation import IMAGENET
@@ -87,8 +87,8 @@ class ImageNet(Source):
             )
         if len(found) < 2:
             raise EnergyAlignError(
-                f"{self.name}: {self._train} has {len(found)} class folders, but a classifier needs at least 2. "
-                f"{self.how_to_get}"
+                f"{self.name}: {self._train} has {count_of(len(found), 'class folder')}, but a classifier needs at "
+                f"least 2. {self.how_to_get}"
             )
         return found
 
@@ -111,6 +111,6 @@ class ImageNet(Source):
         loose = [name for name in names if name[0] != "." and name.lower().endswith(EXTENSIONS)]
         if loose:
             raise EnergyAlignError(
-                f"{self.name}: {self._val} has {len(loose):,} images beside its class folders, such as {min(loose)}. "
-                "Sort them into the folders of their classes too."
+                f"{self.name}: {self._val} has {count_of(len(loose), 'image')} beside its class folders, such as "
+                f"{min(loose)}. Sort them into the folders of their classes too."
             )
