@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from energyalign.core.arrays import Array, Floats, Ints, to_numpy
 from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.names import Counts, counts_by_class
+
+
+def flat_labels(labels: Array) -> npt.NDArray[Any]:
+    """Labels as NumPy; of one-hot rows, the place of the one."""
+    values = to_numpy(labels)
+    if values.ndim == 2 and values.shape[1] > 1 and values.dtype.kind in "biuf":
+        ones = values == 1
+        if np.all(ones | (values == 0)) and np.all(ones.sum(axis=1) == 1):
+            return np.asarray(ones.argmax(axis=1))
+    return values
 
 
 def check_labels(labels: Array, n_samples: int, n_classes: int) -> Ints:
     """Labels as class numbers, or the error that names the first wrong one."""
-    values = to_numpy(labels)
+    values = flat_labels(labels)
     if values.shape != (n_samples,):
         raise EnergyAlignError(
             f"labels must have shape ({n_samples},), one per row of logits, not {tuple(values.shape)}."
@@ -33,12 +47,13 @@ def check_counts(counts: npt.ArrayLike, n_classes: int) -> Floats:
     return _positive("training counts", counts, n_classes, remedy)
 
 
-def check_target_prior(prior: npt.ArrayLike | None, n_classes: int) -> Floats:
+def check_target_prior(prior: Counts | None, n_classes: int, class_names: Sequence[str] | None = None) -> Floats:
     """The target prior as probabilities that sum to one; uniform for None. Any positive scale is accepted."""
     if prior is None:
         return np.full(n_classes, 1.0 / n_classes)
     remedy = "For a class that never occurs give a small probability, or mask its logits with -inf."
-    values = _positive("target prior", prior, n_classes, remedy)
+    ordered, _ = counts_by_class(prior, class_names, n_classes, source="target prior")
+    values = _positive("target prior", ordered, n_classes, remedy)
     return np.asarray(values / values.sum())
 
 

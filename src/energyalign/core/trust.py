@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from energyalign.core.column_order import doubt_column_order
 from energyalign.core.errors import some_of
 from energyalign.core.estimators import Estimate
 from energyalign.core.evidence import Evidence
+from energyalign.core.probabilities import TAKEN_AS_LOGITS
 from energyalign.core.selection.record import Selection
 
 # In logits: a class that sharing moves further than this has a bias that its count does not explain. Seen on a network
@@ -20,10 +22,12 @@ MAX_STRAIN = 3.0
 def concerns(evidence: Evidence, estimate: Estimate, selection: Selection | None = None) -> list[str]:
     """List every reason to doubt `estimate` and how it was chosen, worst first; empty if there is none."""
     found = [
+        doubt_column_order(evidence),
         *estimate.estimator.doubts(estimate, evidence),
         _strained_sharing(evidence, estimate),
         _unseen_classes(evidence, estimate),
-        _not_logits(evidence, estimate),
+        TAKEN_AS_LOGITS if evidence.holds_probabilities else None,
+        estimate.estimator.applies(evidence),
         _no_gain(selection),
     ]
     return [concern for concern in found if concern]
@@ -49,13 +53,6 @@ def _unseen_classes(evidence: Evidence, estimate: Estimate) -> str | None:
         f"class {some_of(evidence.names_of(unseen.tolist()))} has no labelled evidence and takes the shift that "
         f"its training count suggests (sharing: {estimate.clusters.name}). Add samples to measure its own."
     )
-
-
-def _not_logits(evidence: Evidence, estimate: Estimate) -> str | None:
-    """What is wrong with the scores for all estimators, or else for this one."""
-    if evidence.holds_probabilities:
-        return "these scores are probabilities (every row sums to one): give logits, or take the logarithm first."
-    return estimate.estimator.applies(evidence)
 
 
 def _no_gain(selection: Selection | None) -> str | None:
