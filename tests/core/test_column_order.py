@@ -28,7 +28,7 @@ def test_chance_by_hand() -> None:
 
 @pytest.mark.parametrize(
     ("counts", "signal", "bias"),
-    [([40] * 3, 3.0, 0.0), ([40] * 10, 3.0, 0.0), ([300, 60, 12], 3.0, 1.0), ([12, 300, 60], 3.0, 1.0),
+    [([40] * 3, 3.0, 0.0), ([40] * 10, 3.0, 0.0), ([600, 120, 48], 3.0, 1.0), ([12, 300, 60], 3.0, 1.0),
      ([500, 25], 3.0, 1.0), ([20] * 100, 3.5, 0.0)],
     ids=["3", "10", "imbalanced", "largest in the middle", "two, imbalanced", "100"],
 )  # fmt: skip
@@ -63,11 +63,18 @@ def test_the_message_names_accuracy_chance_and_order() -> None:
     assert str(caught[0].message) == shifts.concerns[0]
 
 
+def test_too_few_samples_to_name_an_order_are_enough_to_be_below_chance() -> None:
+    logits, labels = problem([300, 60, 12], 3.0, bias=1.0)
+    assert find_order(labels, logits[:, ::-1].argmax(axis=1), 3) is None
+    assert "may be in another order than the labels, or" in (said(logits[:, ::-1], labels) or "")
+    assert said(logits, labels) is None
+
+
 def test_labels_of_other_samples_are_near_chance_in_every_order() -> None:
     logits, labels = problem([200] * 5, 3.0)
     shuffled = np.random.default_rng(1).permutation(labels)
     assert find_order(shuffled, logits.argmax(axis=1), 5) is None
-    assert is_near_chance(shuffled, logits.argmax(axis=1))
+    assert is_near_chance(shuffled, logits.argmax(axis=1), 5)
     assert "or the labels be those of other samples. Check both" in (said(logits, shuffled) or "")
 
 
@@ -88,6 +95,7 @@ def test_a_model_that_always_predicts_the_largest_class_is_not_accused() -> None
     labels = np.repeat([0, 1], [9900, 100])
     logits = np.tile([1.0, -1.0], (10_000, 1))
     assert said(logits, labels) is None
+    assert "right on 1.0% of" in (said(logits[:, ::-1], labels) or "")
 
 
 def test_many_samples_whose_classes_come_in_turn_are_drawn_from_all_classes() -> None:

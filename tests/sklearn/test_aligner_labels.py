@@ -162,8 +162,8 @@ class TestNames:
     def test_counts_sorted_by_frequency(self) -> None:
         labels = pd.Series(NUMBERS)
         counts = pd.Series([2] * 9 + [0] * 5 + [1] * 2).value_counts()
-        for given in (counts, counts.to_dict()):
-            assert aligner().fit(LOGITS, labels, counts=given).shifts_.counts.tolist() == [5, 2, 9]
+        for each in (counts, counts.to_dict()):
+            assert aligner().fit(LOGITS, labels, counts=each).shifts_.counts.tolist() == [5, 2, 9]
 
     @pytest.mark.parametrize("kind", [np.asarray, pd.Series, pd.Categorical])
     def test_columns_of_a_data_frame_name_the_classes(self, kind: Any) -> None:

@@ -38,7 +38,7 @@ def doubt_column_order(evidence: Evidence) -> str | None:
     truth, predicted = _predictions(evidence)
     accuracy, chance = float(np.mean(truth == predicted)), chance_accuracy(truth, predicted)
     order = find_order(truth, predicted, evidence.n_classes)
-    if order is None and not is_near_chance(truth, predicted):
+    if order is None and not is_near_chance(truth, predicted, evidence.n_classes):
         return None
     said = (
         f"the raw model is right on {accuracy:.1%} of the labelled samples, and a guess on {chance:.1%}: the columns "
@@ -55,14 +55,17 @@ def chance_accuracy(truth: Ints, predicted: Ints) -> float:
     return float(np.sum(_shares(truth, predicted) * _shares(predicted, truth)))
 
 
-def is_near_chance(truth: Ints, predicted: Ints) -> bool:
+def is_near_chance(truth: Ints, predicted: Ints, n_classes: int) -> bool:
     """Whether the predictions are not better than chance, though there are samples enough to show it if they were.
 
     Chance is that of the predictions' own frequencies, and so is the best they can reach: a model that always
-    predicts the largest class has nothing to show and is not near chance in this sense.
+    predicts the largest class has nothing to show and is not near chance in this sense. Less than one of `n_classes`
+    right is below chance, whatever the frequencies: a model's bias should be that of its samples, not the opposite.
     """
     n = len(truth)
     accuracy, chance = float(np.mean(truth == predicted)), chance_accuracy(truth, predicted)
+    if accuracy < 1 / n_classes and n * _kl(accuracy, 1 / n_classes) > _NO_CHANCE:
+        return True
     best = float(np.sum(np.minimum(_shares(truth, predicted), _shares(predicted, truth))))
     little = chance + _NEAR * (best - chance)
     better = accuracy > chance and n * _kl(accuracy, chance) > _NO_CHANCE
@@ -86,10 +89,9 @@ def find_order(truth: Ints, predicted: Ints, n_classes: int) -> Order | None:
     mutual = (excess.argmax(axis=0)[column] == rows) & (excess[rows, column] > 0)
     moved = rows[mutual & (column != rows)]
     found, own = (moved, column[moved]), (moved, moved)
-    choices = 2 * len(moved) * math.log(n_classes)
-    if _surprise(pairs[found], expected[found]) <= _NO_CHANCE + choices or pairs[found].sum() <= 2 * pairs[own].sum():
+    if pairs[found].sum() <= 2 * pairs[own].sum() or _surprise(pairs[own], expected[own]) > _NO_CHANCE:
         return None
-    if _surprise(pairs[own], expected[own]) > _NO_CHANCE:
+    if _surprise(pairs[found], expected[found]) <= _NO_CHANCE + _log_choices(n_classes, len(moved)):
         return None
     classes = np.full(n_classes, -1)
     classes[column[mutual]] = rows[mutual]
@@ -139,6 +141,18 @@ def _kl(a: float, p: float) -> float:
 
 
 def _surprise(found: Ints, expected: Floats) -> float:
-    """Of counts that are larger than expected."""
-    x, m = np.maximum(found, expected), expected
-    return float(np.sum(np.where(x > m, x * np.log(np.where(x > m, x, 1.0) / np.maximum(m, 1e-300)) - x + m, 0.0)))
+    """How unlikely counts are that are larger than expected: at most exp(-surprise).
+
+    Each count has a surprise of more than s with probability exp(-s) at most. The sum of m of them then exceeds t with
+    that of the gamma distribution, exp(m + m log(t / m) - t) at most.
+    """
+    larger = found > expected
+    x, mean, m = found[larger], expected[larger], int(larger.sum())
+    total = float(np.sum(x * np.log(x / mean) - x + mean))
+    return total - m - m * math.log(total / m) if total > m else 0.0
+
+
+def _log_choices(n_classes: int, n_moved: int) -> float:
+    """The logarithm of the number of ways to choose so many classes, and a column for each of them."""
+    ways = math.lgamma(n_classes + 1) - math.lgamma(n_classes - n_moved + 1)
+    return 2 * ways - math.lgamma(n_moved + 1)
