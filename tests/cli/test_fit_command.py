@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import log_softmax
 
 from energyalign import Evidence, Shifts, fit_shifts
 
@@ -236,6 +237,17 @@ def test_target_logits_of_classes_in_another_order_are_matched_by_name(problem, 
     assert code == 2
     assert "other.csv: the classes are [b, c, d], but those of given.csv are [a, b, c]" in err
     assert not (problem / "s.json").exists()
+
+
+def test_of_probabilities_the_logarithm_is_taken_and_said(problem, run):
+    logits = np.load("logits.npy")
+    np.save("p.npy", np.exp(log_softmax(logits, axis=1)).round(4))
+    command = ("--labels", "labels.npy", "--counts", "counts.json", "--evidence", "held-out", "--quiet")
+    run("fit", "logits.npy", *command, "--out", "logits.json")
+    code, _, err = run("fit", "p.npy", *command, "--out", "p.json")
+    assert code == 0
+    assert "their logarithms were taken as logits" in err
+    np.testing.assert_allclose(Shifts.load("p.json").values, Shifts.load("logits.json").values, atol=0.05)
 
 
 class TestNames:

@@ -96,6 +96,27 @@ def test_a_mismatch_shows_both_lists(counts: Any, message: str) -> None:
         counts_by_class(counts, ["ant", "cow", "dog"], 3)
 
 
+def test_evidence_of_a_data_frame_and_of_labels_that_are_names() -> None:
+    logits, labels = np.random.default_rng(0).normal(size=(12, 3)), np.arange(12) % 3
+    columns = np.array(["dog", "cow", "ant"])
+    expected = Evidence.from_arrays(logits, labels, class_names=columns.tolist())
+    frame = pd.DataFrame(logits, columns=columns)
+    for evidence in (
+        Evidence.from_arrays(frame, pd.Categorical(columns[labels])),
+        Evidence.from_arrays(frame[["ant", "dog", "cow"]], columns[labels], class_names=columns),
+    ):
+        assert evidence.class_names == ("dog", "cow", "ant")
+        assert evidence.labels is not None
+        assert evidence.labels.tolist() == labels.tolist()
+        np.testing.assert_array_equal(evidence.free_energy.values, expected.free_energy.values)
+    with pytest.raises(
+        EnergyAlignError, match=r"labels name the classes \[eel\], which are no columns .*\[dog, cow, ant\]"
+    ):
+        Evidence.from_arrays(frame, ["eel"] * 12)
+    with pytest.raises(EnergyAlignError, match=r"or names, with class_names="):
+        Evidence.from_arrays(logits, columns[labels])
+
+
 def test_evidence_and_target_take_names() -> None:
     logits = np.random.default_rng(0).normal(size=(12, 3))
     evidence = Evidence.from_arrays(logits, counts=WORDS.value_counts(), class_names=["dog", "cow", "ant"])

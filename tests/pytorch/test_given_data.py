@@ -13,6 +13,8 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from energyalign import EnergyAlignError
 from energyalign.pytorch import align
+from energyalign.pytorch.after_training import AfterTraining
+from energyalign.pytorch.label_counts import LabelCounter
 
 COUNTS = [100, 40, 10, 4]
 Batches = list[tuple[torch.Tensor, torch.Tensor]]
@@ -86,3 +88,11 @@ def test_swapped_arguments(linear: nn.Module, batches: Batches) -> None:
 def test_a_network_that_returns_probabilities(linear: nn.Module, batches: Batches) -> None:
     with pytest.raises(EnergyAlignError, match=r"the model returns probabilities .* without its softmax"):
         align(nn.Sequential(linear, nn.Softmax(dim=1)), batches, counts=COUNTS)
+
+
+def test_the_callbacks_take_the_same(linear: nn.Module, batches: Batches) -> None:
+    by_number = dict(reversed(list(enumerate(COUNTS))))
+    given = together(batches)
+    callback = AfterTraining(given, evidence="training", counts=by_number, **OPTIONS)
+    assert callback.align_or_warn(linear, None, None, LabelCounter)
+    assert callback.shifts_.counts.tolist() == COUNTS

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from energyalign.core.arrays import Array, Floats, Ints, to_numpy
 from energyalign.core.errors import EnergyAlignError, some_of
-from energyalign.core.names import Counts, counts_by_class
+from energyalign.core.names import Counts, counts_by_class, names_of
 
 
 def flat_labels(labels: Array) -> npt.NDArray[Any]:
@@ -23,15 +23,27 @@ def flat_labels(labels: Array) -> npt.NDArray[Any]:
     return values
 
 
-def check_labels(labels: Array, n_samples: int, n_classes: int) -> Ints:
-    """Labels as class numbers, or the error that names the first wrong one."""
+def check_labels(labels: Array, n_samples: int, n_classes: int, class_names: Sequence[str] | None = None) -> Ints:
+    """Labels as class numbers, or the error that names the first wrong one; names are looked up in `class_names`."""
     values = flat_labels(labels)
     if values.shape != (n_samples,):
         raise EnergyAlignError(
             f"labels must have shape ({n_samples},), one per row of logits, not {tuple(values.shape)}."
         )
+    if class_names is not None and values.dtype.kind in "OU":
+        distinct, place = np.unique(names_of(values), return_inverse=True)
+        unknown = np.setdiff1d(distinct, class_names).tolist()
+        if unknown:
+            raise EnergyAlignError(
+                f"labels name the classes [{some_of(unknown)}], which are no columns of the logits: "
+                f"[{some_of(class_names)}]."
+            )
+        columns = {name: column for column, name in enumerate(class_names)}
+        values = np.array([columns[name] for name in distinct.tolist()])[place]
     if not np.issubdtype(values.dtype, np.integer):
-        raise EnergyAlignError(f"labels must be class numbers (integers), not {values.dtype}.")
+        raise EnergyAlignError(
+            f"labels must be class numbers (integers), not {values.dtype}; or names, with class_names=[...]."
+        )
     wrong = np.flatnonzero((values < 0) | (values >= n_classes))
     if len(wrong):
         raise EnergyAlignError(

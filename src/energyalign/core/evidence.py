@@ -38,7 +38,7 @@ from energyalign.core.arrays import (
 from energyalign.core.checks import check_counts, check_groups, check_labels, check_per_sample
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.free_energy import FreeEnergy, energy_of_blocks
-from energyalign.core.names import Counts, counts_by_class
+from energyalign.core.names import Counts, columns_of, counts_by_class, names_of, order_by_name
 from energyalign.core.probabilities import MAX_ROWS_TO_LOOK_AT, are_probabilities
 
 Total = TypeVar("Total", bound=Mergeable)
@@ -100,7 +100,15 @@ class Evidence:
         class_names: Sequence[object] | None = None,
         groups: npt.ArrayLike | None = None,
     ) -> Self:
-        """Evidence that is in memory (NumPy, torch, ...)."""
+        """Evidence that is in memory (NumPy, torch, ...); the columns of a data frame name the classes."""
+        columns = columns_of(logits)
+        if hasattr(logits, "to_numpy"):
+            logits = logits.to_numpy()
+        if columns is not None and class_names is not None:
+            logits = logits[
+                :, order_by_name(columns, names_of(class_names), "the columns of the logits", "class_names")
+            ]
+        class_names = columns if class_names is None else class_names
         block = as_logits(logits)
         parts: list[LogitPart] = [Rows(block)]
         engine: Engine = IN_TURN
@@ -160,8 +168,8 @@ class Evidence:
             raise EnergyAlignError(f"unknown kind of evidence {kind!r}: choose {', '.join(get_args(EvidenceKind))}.")
         if class_names is not None and len(class_names) != n_classes:
             raise EnergyAlignError(f"{len(class_names)} class names were given for {n_classes} classes.")
-        checked_labels = None if labels is None else check_labels(labels, n_samples, n_classes)
         ordered, names = counts_by_class(counts, class_names, n_classes)
+        checked_labels = None if labels is None else check_labels(labels, n_samples, n_classes, names)
         checked_counts = None if ordered is None else check_counts(ordered, n_classes)
         evidence = cls(
             parts=tuple(parts),

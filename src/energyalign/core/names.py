@@ -52,6 +52,12 @@ def names_of(labels: Iterable[object]) -> tuple[str, ...]:
     return tuple(map(_text, labels))
 
 
+def columns_of(table: Any) -> tuple[str, ...] | None:
+    """The names of the columns of a data frame; pandas' 0, 1, 2, ... are none."""
+    columns = names_of(getattr(table, "columns", ()))
+    return None if columns == numbers(len(columns)) else columns
+
+
 def names_in(counts: Counts | None) -> tuple[str, ...]:
     """The names that counts carry, if any."""
     return _split(counts, 0)[0] or ()

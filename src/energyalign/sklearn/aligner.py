@@ -17,7 +17,7 @@ from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning, 
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.free_energy import FreeEnergy
-from energyalign.core.names import Counts, names_in, names_of, numbers, order_by_name
+from energyalign.core.names import Counts, columns_of, names_in, names_of, numbers, order_by_name
 from energyalign.core.probabilities import TAKEN_AS_LOGITS, are_probabilities, log_probabilities
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
@@ -202,7 +202,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _name_columns(self, X: Array, labels: npt.NDArray[Any] | None, counts: Counts | None) -> Array:
         """Set `classes_`, and the names of the columns; return the columns in that order."""
-        logits, columns = as_logits(_as_matrix(X)), _columns(X)
+        logits, columns = as_logits(_as_matrix(X)), columns_of(X)
         n_classes = logits.shape[1]
         if columns is None or self.classes is not None:
             self.classes_ = self._find_classes(n_classes, labels, counts)
@@ -218,7 +218,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _in_order(self, X: Array) -> Array:
         """Return the columns as they were named in `fit`, if they have names now."""
-        matrix, columns = _as_matrix(X), _columns(X)
+        matrix, columns = _as_matrix(X), columns_of(X)
         if columns is None or self._names in (columns, numbers(len(self._names))):
             return matrix
         return matrix[:, order_by_name(columns, self._names, "the columns of X", "the classes")]
@@ -253,12 +253,6 @@ def _as_matrix(X: Array) -> Array:
     return X if hasattr(X, "dtype") else np.asarray(X)
 
 
-def _columns(X: Array) -> tuple[str, ...] | None:
-    """The names of the columns of a data frame; pandas' 0, 1, 2, ... are none."""
-    columns = names_of(getattr(X, "columns", ()))
-    return None if columns == numbers(len(columns)) else columns
-
-
 def _as_classes(names: Sequence[str], labels: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
     """Names as labels: whole numbers if the labels are."""
     whole = labels is not None and labels.dtype.kind in "iu" and all(name.isdecimal() for name in names)
@@ -267,7 +261,7 @@ def _as_classes(names: Sequence[str], labels: npt.NDArray[Any] | None) -> npt.ND
 
 def _as_labels(y: Array) -> npt.NDArray[Any]:
     """Labels as a vector; of one-hot rows in a data frame, the names of its columns."""
-    labels, columns = flat_labels(y), _columns(y)
+    labels, columns = flat_labels(y), columns_of(y)
     return labels if columns is None or labels.ndim != 1 else np.array(columns)[labels]
 
 
