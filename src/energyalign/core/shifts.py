@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -24,7 +25,8 @@ from energyalign.core.arrays import (
 )
 from energyalign.core.checks import check_target_prior
 from energyalign.core.clusters import Clusters
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
+from energyalign.core.probabilities import MIN_ROWS, TAKEN_AS_LOGITS, are_probabilities, log_probabilities
 from energyalign.core.selection.record import Selection
 
 
@@ -57,6 +59,8 @@ class Shifts:
     class_names : tuple of str or None
     evidence_kind : str
         ``training``, ``out-of-fold`` or ``held-out``.
+    from_probabilities : bool
+        Whether the evidence was probabilities, of which logarithms were taken: so are they of what is to be corrected.
     n_samples : float
         Samples of evidence.
     selection : Selection or None
@@ -77,6 +81,7 @@ class Shifts:
     counts: Floats | None = None
     class_names: tuple[str, ...] | None = None
     evidence_kind: str = "training"
+    from_probabilities: bool = False
     n_samples: float = 0.0
     selection: Selection | None = None
     concerns: tuple[str, ...] = field(default=())
@@ -114,21 +119,22 @@ class Shifts:
         """Logits plus shifts: an array of the same namespace, dtype, device and shape (..., n_classes).
 
         In half precision the sum of a large logit and a small shift may round the shift away; `predict` and
-        `predict_proba` add in float32.
+        `predict_proba` add in float32. Of probabilities the logarithm is taken first, with a warning.
         """
-        if isinstance(logits, (list, tuple)):
-            logits = np.asarray(logits)
-        self._check(logits)
-        added = like(self.values, logits)
+        ready = self._as_logits(logits)
+        self._check(ready)
+        added = like(self.values, ready)
         if not inplace:
-            return logits + added
+            return ready + added
+        if ready is not logits:
+            logits[...] = ready
         logits += added
         return logits
 
     def predict(self, logits: Array) -> npt.NDArray[np.int64]:
         """The class number of the largest corrected logit, per sample."""
+        logits = self._as_logits(logits)
         if isinstance(logits, np.ndarray) and logits.ndim == 2:
-            self._check_shape(logits)
             classes, undefined = largest_corrected(logits, self.values)
             if undefined:
                 self._check(logits)
@@ -138,7 +144,7 @@ class Shifts:
 
     def predict_proba(self, logits: Array) -> Array:
         """Softmax of the corrected logits."""
-        corrected = self._corrected(logits)
+        corrected = self._corrected(self._as_logits(logits))
         xp = namespace(corrected)
         largest = xp.max(corrected, axis=-1, keepdims=True)
         if not bool(xp.all(xp.isfinite(largest))):
@@ -148,15 +154,13 @@ class Shifts:
 
     def _corrected(self, logits: Array) -> Array:
         """Logits plus shifts in at least float32."""
-        if isinstance(logits, (list, tuple)):
-            logits = np.asarray(logits)
         self._check(logits)
         ready = working_precision(logits)
         return ready + like(self.values, ready)
 
     def with_target(self, prior: npt.ArrayLike | None) -> Self:
         """The same correction for another label distribution: log p_t(y) is exchanged."""
-        target = check_target_prior(prior, self.n_classes)
+        target = check_target_prior(prior, self.n_classes, self.class_names)
         return replace(self, values=self.values + np.log(target / self.target_prior), target_prior=target)
 
     def names_of(self, classes: Sequence[int]) -> list[str]:
@@ -185,6 +189,17 @@ class Shifts:
         except EnergyAlignError as error:
             raise EnergyAlignError(f"{path}: {error}") from error
 
+    def _as_logits(self, scores: Array) -> Array:
+        """An array of the right shape; of probabilities, their logarithm."""
+        if isinstance(scores, (list, tuple)):
+            scores = np.asarray(scores)
+        self._check_shape(scores)
+        if not are_probabilities(scores, min_rows=1 if self.from_probabilities else MIN_ROWS):
+            return scores
+        if not self.from_probabilities:
+            warnings.warn(TAKEN_AS_LOGITS, UntrustedEstimateWarning, stacklevel=3)
+        return namespace(scores).astype(log_probabilities(scores), scores.dtype)
+
     def _check_shape(self, logits: Array) -> None:
         if not hasattr(logits, "dtype") or not is_floating(logits):
             raise EnergyAlignError(f"logits must be a floating array, not {getattr(logits, 'dtype', type(logits))}.")
@@ -194,7 +209,6 @@ class Shifts:
             )
 
     def _check(self, logits: Array) -> None:
-        self._check_shape(logits)
         xp = namespace(logits)
         undefined = xp.isnan(logits)
         if bool(xp.any(undefined)):
