@@ -63,6 +63,8 @@ class Shifts:
         Whether the evidence was probabilities, of which logarithms were taken: so are they of what is to be corrected.
     n_samples : float
         Samples of evidence.
+    scoring : str
+        What the shifts were chosen for.
     selection : Selection or None
         What `auto` compared and why it chose.
     concerns : tuple of str
@@ -83,6 +85,7 @@ class Shifts:
     evidence_kind: str = "training"
     from_probabilities: bool = False
     n_samples: float = 0.0
+    scoring: str = "balanced_accuracy"
     selection: Selection | None = None
     concerns: tuple[str, ...] = field(default=())
 
@@ -158,8 +161,24 @@ class Shifts:
         ready = working_precision(logits)
         return ready + like(self.values, ready)
 
+    def scaled(self, strength: float) -> Self:
+        """The same correction, `strength` times as large: 0 is the raw model, 1 leaves it as it is."""
+        if not np.isfinite(strength):
+            raise EnergyAlignError(f"strength must be a finite number, got {strength}.")
+        target = np.log(self.target_prior * self.n_classes) if self.scoring == "balanced_accuracy" else 0.0
+        return replace(
+            self,
+            values=strength * (self.values - target) + target,
+            standard_errors=abs(strength) * self.standard_errors,
+            strength=strength * self.strength,
+        )
+
     def with_target(self, prior: npt.ArrayLike | None) -> Self:
         """The same correction for another label distribution: log p_t(y) is exchanged."""
+        if self.scoring != "balanced_accuracy":
+            raise EnergyAlignError(
+                f"these shifts were chosen for {self.scoring}: fit them again with target_prior=... for another target."
+            )
         target = check_target_prior(prior, self.n_classes, self.class_names)
         return replace(self, values=self.values + np.log(target / self.target_prior), target_prior=target)
 

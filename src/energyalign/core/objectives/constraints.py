@@ -35,11 +35,6 @@ class Constraints:
     def __bool__(self) -> bool:
         return bool(self.recall or self.precision)
 
-    @property
-    def classes(self) -> list[int]:
-        """The classes that something is asked of."""
-        return sorted({*self.recall, *self.precision})
-
     def violation(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int, margin: float = 0.0) -> float:
         """By how much the predictions miss the constraints, in sum, each made stricter by `margin` standard errors."""
         return sum(
