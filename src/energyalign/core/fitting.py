@@ -13,7 +13,7 @@ from energyalign.core._engine.threads import linear_algebra_in_one_thread
 from energyalign.core.checks import check_target_prior
 from energyalign.core.errors import UntrustedEstimateWarning
 from energyalign.core.evidence import Evidence
-from energyalign.core.objectives import Constraints, Costs, make_objective
+from energyalign.core.objectives import Constraints, Costs, Objective, make_objective
 from energyalign.core.selection.auto import select
 from energyalign.core.selection.decision import Aim
 from energyalign.core.sharing import SharingChoice
@@ -28,7 +28,7 @@ def fit_shifts(
     clusters: SharingChoice = "auto",
     target_prior: npt.ArrayLike | None = None,
     tau: float = 1.0,
-    scoring: str | Callable[..., float] = "balanced_accuracy",
+    scoring: str | Callable[..., float] | Objective = "balanced_accuracy",
     costs: npt.ArrayLike | None = None,
     minimum_recall: Mapping[Any, float] | None = None,
     minimum_precision: Mapping[Any, float] | None = None,
@@ -81,7 +81,7 @@ def fit_shifts(
     )
     with linear_algebra_in_one_thread():
         result, selection = select(evidence, estimator, clusters, tau, aim)
-    doubts = tuple(concerns(evidence, result, selection))
+    doubts = tuple(concerns(evidence, result, selection, aim))
     for doubt in doubts:
         warnings.warn(doubt, UntrustedEstimateWarning, stacklevel=2)
     return Shifts(

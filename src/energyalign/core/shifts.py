@@ -30,7 +30,10 @@ from energyalign.core.probabilities import MIN_ROWS, TAKEN_AS_LOGITS, are_probab
 from energyalign.core.selection.record import Selection
 
 
-@dataclass(frozen=True, eq=False)
+_MAX_SHOWN = 20  # classes in a summary
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Shifts:
     """One shift per class, and where it came from. Made by a fit, or loaded from JSON.
 
@@ -112,6 +115,26 @@ class Shifts:
     @property
     def n_classes(self) -> int:
         return self.clusters.n_classes
+
+    def __repr__(self) -> str:
+        return (
+            f"Shifts({self.n_classes} classes, estimator={self.estimator!r}, scoring={self.scoring!r}, "
+            f"strength={self.strength:.2f}, evidence={self.evidence_kind!r}, concerns={len(self.concerns)})"
+        )
+
+    def summary(self) -> str:
+        """What was fitted, how it was chosen, the largest and smallest shifts, and what speaks against it."""
+        order = np.argsort(-self.values, kind="stable").tolist()
+        half, left_out = _MAX_SHOWN // 2, max(0, self.n_classes - _MAX_SHOWN)
+        rows = [f"  {self.values[k]:+8.3f} +- {self.standard_errors[k]:.3f}  {self.names_of([k])[0]}" for k in order]
+        if left_out:
+            rows[half:-half] = [f"  ... {left_out} more"]
+        head = (
+            f"Shifts of {self.n_classes} classes by {self.estimator} ({self.clusters.name}) for {self.scoring}, from "
+            f"{self.n_samples:,.0f} {self.evidence_kind} samples."
+        )
+        chosen = [] if self.selection is None else [f"Chosen: {self.selection.reason}"]
+        return "\n".join([head, *chosen, *rows, *(f"Concern: {concern}" for concern in self.concerns)])
 
     @property
     def aligned_energies(self) -> Floats | None:

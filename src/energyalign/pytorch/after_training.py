@@ -6,7 +6,7 @@ import contextlib
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, get_args
+from typing import Any, Unpack, get_args
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from energyalign.core.estimators import make_estimator
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.names import Counts
+from energyalign.core.objectives import Aims, make_objective
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.pytorch.collect import collect_evidence
@@ -39,7 +40,7 @@ class AfterTraining:
         Whether the model was trained on what `loader` yields; needed with `loader`, and known otherwise.
     counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset with `targets`, optional
         Training samples per class; by default the labels of the training data are counted where that is possible.
-    estimator, clusters, target_prior, head, class_names, tau
+    estimator, clusters, target_prior, head, class_names, tau, scoring, costs, minimum_recall, minimum_precision
         As for `energyalign.pytorch.align`.
 
     Attributes
@@ -70,6 +71,7 @@ class AfterTraining:
         head: str | None = None,
         class_names: Sequence[str] | None = None,
         tau: float = 1.0,
+        **aims: Unpack[Aims],
     ) -> None:
         super().__init__()
         if (loader is None) != (evidence is None):
@@ -78,6 +80,9 @@ class AfterTraining:
                 "('training') or not ('held-out')."
             )
         # What can be known to be wrong is refused now, not after hours of training.
+        if unknown := sorted(set(aims) - set(Aims.__annotations__)):
+            raise TypeError(f"unknown options: {', '.join(unknown)}.")
+        make_objective(aims.get("scoring", "balanced_accuracy"))
         if estimator != "auto":
             make_estimator(estimator, tau=tau)
         if evidence is not None and evidence not in get_args(EvidenceKind):
@@ -86,7 +91,7 @@ class AfterTraining:
             )
         self.loader, self.evidence, self.counts = loader, evidence, counts
         self.estimator, self.clusters, self.target_prior, self.tau = estimator, clusters, target_prior, tau
-        self.head, self.class_names = head, class_names
+        self.head, self.class_names, self.aims = head, class_names, aims
         self._notes: list[str] = []
 
     def forget_earlier_run(self, model: torch.nn.Module) -> None:
@@ -163,8 +168,9 @@ class AfterTraining:
             else:
                 evidence = evidence.with_counts(counted)
         shifts = fit_shifts(
-            evidence, estimator=self.estimator, clusters=self.clusters, target_prior=self.target_prior, tau=self.tau
-        )
+            evidence, estimator=self.estimator, clusters=self.clusters, target_prior=self.target_prior, tau=self.tau,
+            **self.aims,
+        )  # fmt: skip
         aligned = fold_or_wrap(model, shifts, probe, head=self.head)
         plain_network(aligned).shifts_ = shifts
         # Only now, when nothing can go wrong with the model any more: a failure to measure must not undo it.

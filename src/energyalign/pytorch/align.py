@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
 from energyalign.core.evidence import EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.names import Counts
+from energyalign.core.objectives import Aims
 from energyalign.core.sharing import SharingChoice
 from energyalign.pytorch.collect import collect_evidence
 from energyalign.pytorch.fold import fold_or_wrap, refuse_aligned
@@ -30,6 +31,7 @@ def align(
     class_names: Sequence[str] | None = None,
     tau: float = 1.0,
     inplace: bool = False,
+    **aims: Unpack[Aims],
 ) -> torch.nn.Module:
     """A network of the same architecture that predicts without the class-imbalance bias of this one.
 
@@ -56,6 +58,8 @@ def align(
     inplace : bool
         Change `model` itself instead of a copy. The copy is of the network alone, without what `torch.compile` or data
         parallelism put around it.
+    **aims : scoring, costs, minimum_recall, minimum_precision
+        What the predictions should be best at, as for `energyalign.fit_shifts`.
 
     Returns
     -------
@@ -64,7 +68,7 @@ def align(
     """
     refuse_aligned(plain_network(model))
     found, probe = collect_evidence(model, loader, counts=counts, kind=evidence, class_names=class_names)
-    shifts = fit_shifts(found, estimator=estimator, clusters=clusters, target_prior=target_prior, tau=tau)
+    shifts = fit_shifts(found, estimator=estimator, clusters=clusters, target_prior=target_prior, tau=tau, **aims)
     with torch.inference_mode(False):  # a network made in that mode could never be trained
         aligned = fold_or_wrap(model if inplace else copy.deepcopy(plain_network(model)), shifts, probe, head=head)
     aligned.shifts_ = plain_network(aligned).shifts_ = shifts

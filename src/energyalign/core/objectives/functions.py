@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import BadValueError
 from energyalign.core.objectives.metrics import METRICS, Objective
+
+
+class Aims(TypedDict, total=False):
+    """The options of `energyalign.fit_shifts` that say what decisions should be best at."""
+
+    scoring: str | Callable[..., float]
+    costs: npt.ArrayLike | None
+    minimum_recall: Mapping[Any, float] | None
+    minimum_precision: Mapping[Any, float] | None
 
 
 @dataclass(frozen=True)
@@ -42,9 +52,11 @@ class Function:
         return numbers if self.classes is None else np.asarray(self.classes)[numbers]
 
 
-def make_objective(scoring: str | Callable[..., float], classes: Any = None) -> Objective:
+def make_objective(scoring: str | Callable[..., float] | Objective, classes: Any = None) -> Objective:
     """The objective of this name, of a scikit-learn scorer of labels, or of a function."""
     if not isinstance(scoring, str):
+        if isinstance(scoring, Function):
+            return scoring  # made of the same already
         if hasattr(scoring, "_score_func"):
             return _from_scorer(scoring, str(scoring), classes)
         if callable(scoring):

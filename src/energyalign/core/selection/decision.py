@@ -21,6 +21,7 @@ TO_ALIGNED = np.linspace(-0.2, 1.2, 15)  # on the way from the frequencies to al
 N_DRAWS = 50  # of weights, to see how much a score owes to chance
 _MAX_OFFSETS = 12  # of a class in a search class by class, at the samples and as many near by
 _MIN_OFFSETS = 4
+_FINE_OFFSETS = 200  # of a class that a constraint is about
 _REACH = 1.5  # the largest offset near by, in calibrated logits
 _BROKEN = 1e3  # what missing a constraint by 1 costs, in units of the score
 
@@ -96,11 +97,15 @@ class _Place(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """What is scored: logits, labels and weights, each sample with the fold that its shifts were not fitted on."""
+    """What is scored: logits and labels, each sample with the fold that its shifts were not fitted on.
+
+    It has the weight that the score is about; how often it was observed is what constraints are about.
+    """
 
     logits: Floats
     labels: Ints
     weights: Floats
+    observed: Floats
     folds: Ints
     fitted: list[tuple[Floats, float]]
     log_prior: Floats
@@ -160,13 +165,14 @@ def collect(evidence: Evidence, fit: Fit, aim: Aim, added: Floats) -> Samples:
     scored = folds[present] >= 0
     folds_of = folds[present][scored].astype(np.int64)
     logits = np.concatenate([to_numpy(working_precision(block.logits)) for block in part.blocks()])[scored]
-    labels, weights = part.labels[present][scored], part.occurrences[present][scored]
+    labels, observed = part.labels[present][scored], part.occurrences[present][scored]
+    weights = observed
     seen = np.bincount(labels, weights, evidence.n_classes).astype(np.float64)
     if aim.frequencies is not None:
         weights = weights * (aim.frequencies / np.maximum(seen, 1e-300))[labels]
         seen = np.where(seen > 0, aim.frequencies, 0.0)
     log_prior = np.log(np.maximum(seen, 0.5 * seen[seen > 0].min()) / seen.sum()) - added
-    return Samples(logits + added.astype(logits.dtype), labels, weights, folds_of, fitted, log_prior, aim)
+    return Samples(logits + added.astype(logits.dtype), labels, weights, observed, folds_of, fitted, log_prior, aim)
 
 
 def decide(samples: Samples, aligned: Floats, temperature: float) -> Decision:
@@ -224,13 +230,16 @@ def _mean_of_best(scores: Floats, positions: Floats) -> float:
 def _search_by_class(samples: Samples, place: _Place) -> tuple[Floats, Ints]:
     """Offsets of single classes in calibrated logits, and cross-fitted predictions with them.
 
-    Constraints are always searched for. Without them offsets count half, and only if they pay on other folds.
+    Constraints move the classes that they are about. Without them all classes may move, by half of what is best for the
+    samples, and only if that pays on other folds.
     """
     nothing = np.zeros(samples.n_classes), place.predicted
-    must, n_offsets = bool(samples.aim.constraints), samples.aim.objective.max_trials // samples.n_classes
-    if not must and n_offsets < _MIN_OFFSETS:
+    must, share, classes = bool(samples.aim.constraints), 0.5, list(range(samples.n_classes))
+    n_offsets = min(_MAX_OFFSETS, samples.aim.objective.max_trials // samples.n_classes)
+    if must:
+        share, classes, n_offsets = 1.0, samples.aim.constraints.classes, _FINE_OFFSETS
+    elif n_offsets < _MIN_OFFSETS:
         return nothing
-    n_offsets, share = min(max(n_offsets, _MIN_OFFSETS), _MAX_OFFSETS), 1.0 if must else 0.5
     moved = np.empty(samples.logits.shape)
     for fold, (shifts, temperature) in enumerate(samples.fitted):
         own = samples.folds == fold
@@ -238,32 +247,33 @@ def _search_by_class(samples: Samples, place: _Place) -> tuple[Floats, Ints]:
     predicted = place.predicted.copy()
     for fold in range(len(samples.fitted)):
         own = samples.folds == fold
-        predicted[own] = np.argmax(moved[own] + share * _best_offsets(samples, moved, ~own, n_offsets), axis=1)
+        predicted[own] = np.argmax(moved[own] + share * _best_offsets(samples, moved, ~own, classes, n_offsets), axis=1)
     if not must:
         gain, error = samples.gain(predicted, place.predicted)
         if gain <= error:
             return nothing
-    offsets = share * _best_offsets(samples, moved, np.ones(len(moved), dtype=bool), n_offsets)
+    offsets = share * _best_offsets(samples, moved, np.ones(len(moved), dtype=bool), classes, n_offsets)
     if must:
         _refuse_infeasible(samples, np.argmax(moved + offsets, axis=1))
     return offsets, predicted
 
 
-def _best_offsets(samples: Samples, scores: Floats, where: Bools, n_offsets: int) -> Floats:
-    """Offsets that are best for these samples: one class after another, twice over."""
+def _best_offsets(samples: Samples, scores: Floats, where: Bools, classes: list[int], n_offsets: int) -> Floats:
+    """Offsets of these classes that are best for these samples: one class after another, twice over."""
     scores, labels, weights = scores[where], samples.labels[where], samples.weights[where]
+    observed = samples.observed[where]
     offsets, objective, constraints = np.zeros(samples.n_classes), samples.aim.objective, samples.aim.constraints
 
     def goal(predicted: Ints) -> float:
         score = objective.score(labels, predicted, weights, len(offsets))
         if not constraints:
             return score
-        return score - _BROKEN * constraints.violation(labels, predicted, weights, len(offsets), margin=1.0)
+        return score - _BROKEN * constraints.violation(labels, predicted, observed, len(offsets), margin=1.0)
 
     current = goal(np.argmax(scores, axis=1))
     for _ in range(2):
         before = current
-        for k in range(len(offsets)):
+        for k in classes:
             own = scores[:, k].copy()
             scores[:, k] = -np.inf
             rest = np.argmax(scores, axis=1)
@@ -287,7 +297,7 @@ def _offsets_of(lead: Floats, number: int) -> Floats:
 
 
 def _refuse_infeasible(samples: Samples, predicted: Ints) -> None:
-    arguments = (samples.labels, predicted, samples.weights, samples.n_classes)
+    arguments = (samples.labels, predicted, samples.observed, samples.n_classes)
     if samples.aim.constraints.violation(*arguments) > 1e-9:
         raise EnergyAlignError(
             "no shifts meet the constraints on this evidence. The best that can be had" + _reached(samples, predicted)
@@ -295,6 +305,10 @@ def _refuse_infeasible(samples: Samples, predicted: Ints) -> None:
 
 
 def _reached(samples: Samples, predicted: Ints) -> str:
-    found = samples.aim.constraints.values(samples.labels, predicted, samples.weights, samples.n_classes)
-    had = ", ".join(f"{name} {value:.3f} of class {k} (minimum {minimum:g})" for name, k, minimum, value, _ in found)
+    constraints = samples.aim.constraints
+    found = constraints.values(samples.labels, predicted, samples.observed, samples.n_classes)
+    had = ", ".join(
+        f"{name} {value:.3f} of class {constraints.names[k]} (minimum {minimum:g})"
+        for name, k, minimum, value, _ in found
+    )
     return f": {had}." if had else "."
