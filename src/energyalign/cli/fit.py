@@ -52,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--target-logits", nargs="+", metavar="FILE",
         help="unlabelled logits of the target data, from which its label distribution is estimated (EM)")  # fmt: skip
     add("--scoring", default="balanced_accuracy", metavar="NAME",
-        help="what the predictions should be best at: balanced_accuracy (default), accuracy, f1_macro, f1_weighted, "
+        help="what the predictions should be best at: balanced_accuracy (default), accuracy, f1 (of the second of two classes), f1_macro, f1_weighted, "
         "matthews_corrcoef, geometric_mean, or a scikit-learn scorer of labels")  # fmt: skip
     add("--costs", metavar="FILE",
         help="instead of --scoring: a JSON list of lists, for each true class what each prediction costs")  # fmt: skip
@@ -218,7 +218,7 @@ def _minima(given: list[str] | None, option: str) -> dict[str, float] | None:
     for pair in given or ():
         name, _, number = pair.rpartition("=")
         try:
-            minima[name] = float(number)
+            minima[name] = float(number if name else "")
         except ValueError:
             raise EnergyAlignError(f"{option} takes CLASS=NUMBER, such as fraud=0.8, got {pair!r}.") from None
     return minima or None

@@ -29,7 +29,6 @@ from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
 from energyalign.core.probabilities import MIN_ROWS, TAKEN_AS_LOGITS, are_probabilities, log_probabilities
 from energyalign.core.selection.record import Selection
 
-
 _MAX_SHOWN = 20  # classes in a summary
 
 

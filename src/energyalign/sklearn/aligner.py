@@ -48,9 +48,9 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         the columns are taken to be in sorted order. The columns of a data frame name themselves; with `classes` too,
         they are put into its order.
     scoring : str or callable, default="balanced_accuracy"
-        What the predictions should be best at: ``balanced_accuracy``, ``accuracy``, ``f1_macro``, ``f1_weighted``,
-        ``matthews_corrcoef``, ``geometric_mean``, any scikit-learn scorer of labels, or a function
-        ``(y_true, y_pred[, sample_weight])``. Needs labels, and out-of-fold or held-out evidence.
+        What the predictions should be best at: ``balanced_accuracy``, ``accuracy``, ``f1`` (of the second of two
+        classes), ``f1_macro``, ``f1_weighted``, ``matthews_corrcoef``, ``geometric_mean``, any scikit-learn scorer of
+        labels, or a function ``(y_true, y_pred[, sample_weight])``. Needs labels, and out-of-fold or held-out evidence.
     costs : array of shape (n_classes, n_classes), optional
         ``costs[k, j]`` is what it costs to predict class j for a sample of class k; replaces `scoring`.
     minimum_recall, minimum_precision : dict of class to number, optional

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from energyalign.core.errors import BadValueError
 from energyalign.core.objectives import METRICS
 from sklearn import metrics as sk
 
@@ -43,7 +44,15 @@ def test_balanced_accuracy_is_the_accuracy_of_balanced_samples() -> None:
     assert own == pytest.approx(np.mean([np.mean(PREDICTED[k == LABELS] == k) for k in range(4)]), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", METRICS)
+def test_f1_of_two_classes() -> None:
+    labels, predicted = LABELS % 2, PREDICTED % 2
+    own = METRICS["f1"].score(labels, predicted, WEIGHTS, 2)
+    assert own == pytest.approx(sk.f1_score(labels, predicted, sample_weight=WEIGHTS), abs=1e-12)
+    with pytest.raises(BadValueError, match="'f1' is of two classes, got 5"):
+        METRICS["f1"].score(LABELS, PREDICTED, WEIGHTS, 5)
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name != "f1"])
 def test_the_expected_score_is_that_of_every_label_with_its_posterior(name: str) -> None:
     posteriors = RNG.dirichlet(np.ones(5), size=200)
     expected = METRICS[name].expected(posteriors, PREDICTED, WEIGHTS)

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from energyalign.core.arrays import Floats, Ints
+from energyalign.core.errors import BadValueError
 
 
 class Objective(Protocol):
@@ -63,6 +64,12 @@ def _accuracy(tally: Tally) -> float:
     return float(tally.right.sum() / tally.true.sum())
 
 
+def _f1(tally: Tally) -> float:
+    if len(tally.true) != 2:
+        raise BadValueError(f"scoring 'f1' is of two classes, got {len(tally.true)}: use f1_macro or f1_weighted.")
+    return float(tally.f1[1])
+
+
 def _f1_macro(tally: Tally) -> float:
     return float(tally.f1[tally.true + tally.predicted > 0].mean())
 
@@ -108,6 +115,7 @@ METRICS: dict[str, Metric] = {
     for name, function, max_trials in (
         ("balanced_accuracy", _accuracy, 0),  # of samples that are weighted to be balanced
         ("accuracy", _accuracy, 0),
+        ("f1", _f1, 1000),  # of the second of two classes
         ("f1_macro", _f1_macro, 1000),
         ("f1_weighted", _f1_weighted, 1000),
         ("matthews_corrcoef", _matthews_corrcoef, 1000),
