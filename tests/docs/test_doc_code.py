@@ -60,8 +60,16 @@ def test_quickstart(tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(page["corrected"], page["test_logits"] + page["shifts"].values)
 
 
-def test_names(tmp_path, capsys):
-    run_page("names.md", tmp_path)
+def test_objectives(monkeypatch, capsys):
+    page, _ = run_page("objectives.md", monkeypatch)
+    summary, reason = capsys.readouterr().out, page["model"].shifts_.selection.reason
+    assert "for f1_macro, from 2,000 out-of-fold samples" in summary
+    assert "of class 1 (minimum 0.8)" in reason
+    np.testing.assert_allclose(page["half"].values, page["model"].shifts_.values / 2)
+
+
+def test_names(monkeypatch, capsys):
+    run_page("names.md", monkeypatch)
     text = (DOCS / "names.md").read_text(encoding="utf-8")
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 2

@@ -304,7 +304,7 @@ def test_names_for_a_classifier_that_takes_numbers_only(long_tail: Problem) -> N
 
 
 class TestObjectives:
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def data(self) -> tuple[Any, Any]:
         X, y = make_classification(
             1500, n_classes=3, n_informative=4, weights=[0.85, 0.1], class_sep=0.7, random_state=0
