@@ -16,6 +16,8 @@ def check_labels(labels: Array, n_samples: int, n_classes: int) -> Ints:
         raise EnergyAlignError(
             f"labels must have shape ({n_samples},), one per row of logits, not {tuple(values.shape)}."
         )
+    if n_classes == 2 and values.dtype.kind in "bf" and np.isin(values, (0, 1)).all():
+        values = values.astype(np.int64)  # as losses of one logit take them
     if not np.issubdtype(values.dtype, np.integer):
         raise EnergyAlignError(f"labels must be class numbers (integers), not {values.dtype}.")
     wrong = np.flatnonzero((values < 0) | (values >= n_classes))

@@ -38,6 +38,7 @@ from energyalign.core.arrays import (
 from energyalign.core.checks import check_counts, check_groups, check_labels, check_per_sample
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.free_energy import FreeEnergy, energy_of_blocks
+from energyalign.core.heads import IGNORE_INDEX, open_head
 
 Total = TypeVar("Total", bound=Mergeable)
 EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
@@ -97,9 +98,17 @@ class Evidence:
         kind: EvidenceKind = "training",
         class_names: Sequence[str] | None = None,
         groups: npt.ArrayLike | None = None,
+        ignore_index: int = IGNORE_INDEX,
     ) -> Self:
-        """Evidence that is in memory (NumPy, torch, ...)."""
-        block = as_logits(logits)
+        """Evidence that is in memory (NumPy, torch, ...).
+
+        Logits are (n, n_classes), (n,) or (n, 1) for one logit of two classes, (n, tokens, n_classes), or
+        (n, n_classes, height, width). Positions with the label `ignore_index` are left out. Repeats and groups are
+        per sample; tokens and pixels of a sample stay together unless groups say otherwise.
+        """
+        rows = open_head(logits, labels, ignore_index=ignore_index)
+        block, labels = as_logits(rows.logits), rows.labels
+        repeats, groups = rows.per_row("repeats", repeats), rows.groups(groups)
         parts: list[LogitPart] = [Rows(block)]
         engine: Engine = IN_TURN
         # Arrays of other libraries have threads, or a device, of their own.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,6 @@ from energyalign.core._io.strict_json import read_text
 from energyalign.core.arrays import (
     Array,
     Floats,
-    is_floating,
-    like,
     namespace,
     to_numpy,
     working_precision,
@@ -25,7 +23,18 @@ from energyalign.core.arrays import (
 from energyalign.core.checks import check_target_prior
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.heads import (
+    add_shifts,
+    as_two_classes,
+    class_axis,
+    is_one_logit,
+    open_to_correct,
+    refuse_nan,
+    refuse_other_columns,
+)
 from energyalign.core.selection.record import Selection
+
+Loaded = TypeVar("Loaded")
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,48 +120,53 @@ class Shifts:
         return None if self.energies is None else self.energies + self.values
 
     def apply(self, logits: Array, *, inplace: bool = False) -> Array:
-        """Logits plus shifts: an array of the same namespace, dtype, device and shape (..., n_classes).
+        """Logits plus shifts: an array of the same namespace, dtype, device and shape.
 
-        In half precision the sum of a large logit and a small shift may round the shift away; `predict` and
-        `predict_proba` add in float32.
+        The shape is (n, n_classes), (n, tokens, n_classes) or (n, n_classes, height, width); of two classes also
+        (n,) or a single column: one logit, to which the difference of the two shifts is added. In half precision the
+        sum of a large logit and a small shift may round the shift away; `predict` and `predict_proba` add in float32.
         """
-        if isinstance(logits, (list, tuple)):
-            logits = np.asarray(logits)
-        self._check(logits)
-        added = like(self.values, logits)
-        if not inplace:
-            return logits + added
-        logits += added
-        return logits
+        logits = open_to_correct(logits)
+        columns = self.columns_for(logits.shape)
+        refuse_nan(logits)
+        return add_shifts(logits, columns, inplace=inplace)
+
+    def columns_for(self, shape: tuple[int, ...]) -> Floats:
+        """What is added to each column of logits of this shape: the shifts, or their difference for one logit."""
+        if is_one_logit(shape, self.n_classes):
+            return self.values[1:] - self.values[:1]
+        refuse_other_columns(shape, self.n_classes)
+        return self.values
 
     def predict(self, logits: Array) -> npt.NDArray[np.int64]:
-        """The class number of the largest corrected logit, per sample."""
-        if isinstance(logits, np.ndarray) and logits.ndim == 2:
-            self._check_shape(logits)
-            classes, undefined = largest_corrected(logits, self.values)
+        """The class number of the largest corrected logit: per sample, token or pixel."""
+        logits = open_to_correct(logits)
+        if isinstance(logits, np.ndarray) and logits.ndim == 2 and logits.shape[1] > 1:
+            classes, undefined = largest_corrected(logits, self.columns_for(logits.shape))
             if undefined:
-                self._check(logits)
+                refuse_nan(logits)
             return classes
         corrected = self._corrected(logits)
-        return to_numpy(namespace(corrected).argmax(corrected, axis=-1)).astype(np.int64, copy=False)
+        axis = class_axis(corrected.ndim)
+        return to_numpy(namespace(corrected).argmax(corrected, axis=axis)).astype(np.int64, copy=False)
 
     def predict_proba(self, logits: Array) -> Array:
-        """Softmax of the corrected logits."""
+        """Softmax of the corrected logits; of one logit the probabilities of both classes."""
         corrected = self._corrected(logits)
-        xp = namespace(corrected)
-        largest = xp.max(corrected, axis=-1, keepdims=True)
+        xp, axis = namespace(corrected), class_axis(corrected.ndim)
+        largest = xp.max(corrected, axis=axis, keepdims=True)
         if not bool(xp.all(xp.isfinite(largest))):
             raise EnergyAlignError("a sample has +inf, or -inf for every class: its probabilities are not defined.")
         scaled = xp.exp(corrected - largest)
-        return scaled / xp.sum(scaled, axis=-1, keepdims=True)
+        return scaled / xp.sum(scaled, axis=axis, keepdims=True)
 
     def _corrected(self, logits: Array) -> Array:
-        """Logits plus shifts in at least float32."""
-        if isinstance(logits, (list, tuple)):
-            logits = np.asarray(logits)
-        self._check(logits)
+        """Logits plus shifts in at least float32, with an axis of all classes."""
+        logits = open_to_correct(logits)
+        self.columns_for(logits.shape)
+        refuse_nan(logits)
         ready = working_precision(logits)
-        return ready + like(self.values, ready)
+        return add_shifts(as_two_classes(ready) if is_one_logit(ready.shape, self.n_classes) else ready, self.values)
 
     def with_target(self, prior: npt.ArrayLike | None) -> Self:
         """The same correction for another label distribution: log p_t(y) is exchanged."""
@@ -176,29 +190,16 @@ class Shifts:
         """Read what `save` wrote; anything else is refused with the reason."""
         from energyalign.core._io.shifts_json import parse
 
-        try:
-            text = read_text(path)
-        except (OSError, ValueError) as error:
-            raise EnergyAlignError(f"cannot read shifts from {path}: {error}.") from error
-        try:
-            return parse(text)
-        except EnergyAlignError as error:
-            raise EnergyAlignError(f"{path}: {error}") from error
+        return load_text(path, parse)
 
-    def _check_shape(self, logits: Array) -> None:
-        if not hasattr(logits, "dtype") or not is_floating(logits):
-            raise EnergyAlignError(f"logits must be a floating array, not {getattr(logits, 'dtype', type(logits))}.")
-        if logits.ndim < 1 or logits.shape[-1] != self.n_classes:
-            raise EnergyAlignError(
-                f"logits of shape {tuple(logits.shape)} do not fit shifts for {self.n_classes} classes."
-            )
 
-    def _check(self, logits: Array) -> None:
-        self._check_shape(logits)
-        xp = namespace(logits)
-        undefined = xp.isnan(logits)
-        if bool(xp.any(undefined)):
-            first = ", ".join(str(index) for index in np.argwhere(to_numpy(undefined))[0])
-            raise EnergyAlignError(
-                f"logits to correct have NaN, first at [{first}]: mend the model or drop those samples."
-            )
+def load_text(path: str | os.PathLike[str], parse: Callable[[str], Loaded]) -> Loaded:
+    """What `parse` makes of a file of shifts; its errors name the file."""
+    try:
+        text = read_text(path)
+    except (OSError, ValueError) as error:
+        raise EnergyAlignError(f"cannot read shifts from {path}: {error}.") from error
+    try:
+        return parse(text)
+    except EnergyAlignError as error:
+        raise EnergyAlignError(f"{path}: {error}") from error

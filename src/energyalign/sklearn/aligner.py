@@ -10,11 +10,13 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from energyalign.core.arrays import Array, as_logits, to_numpy
+from energyalign.core.arrays import Array, as_array, as_logits, to_numpy
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.free_energy import FreeEnergy
+from energyalign.core.heads import IGNORE_INDEX, class_axis, open_head
+from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_multilabel
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 
@@ -40,10 +42,14 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Scale of estimator ``prior``.
     classes : array of shape (n_classes,), optional
         The label of each column. Not needed for labels 0..n_classes-1, nor when every class has a label in `y`.
+    multilabel : bool, default=False
+        Whether columns are independent labels, each with a sigmoid of its own.
+    ignore_index : int, default=-100
+        Label of what is left out: the padding of a sequence, the border of a mask, a label that is not known.
 
     Attributes
     ----------
-    shifts_ : Shifts
+    shifts_ : Shifts or MultilabelShifts
         The result, with standard errors, diagnostics and what `auto` compared.
     classes_ : array of shape (n_classes,)
         The label of each column.
@@ -68,6 +74,8 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         evidence: EvidenceKind = "training",
         tau: float = 1.0,
         classes: Sequence[Any] | None = None,
+        multilabel: bool = False,
+        ignore_index: int = IGNORE_INDEX,
     ) -> None:
         self.estimator = estimator
         self.clusters = clusters
@@ -75,6 +83,8 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.evidence = evidence
         self.tau = tau
         self.classes = classes
+        self.multilabel = multilabel
+        self.ignore_index = ignore_index
 
     def fit(
         self,
@@ -90,31 +100,42 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array of shape (n_samples, n_classes)
-            Logits (NumPy, torch, ...), or log-probabilities for all estimators but ``lse``.
-        y : array of shape (n_samples,), optional
-            Labels. With them the sample is weighted to be class-balanced and `auto` can score; without
-            them it is taken to be balanced.
+            Logits (NumPy, torch, ...), or log-probabilities for all estimators but ``lse``. Other heads: (n,) or (n, 1)
+            for one logit of two classes, (n, tokens, n_classes), (n, n_classes, height, width).
+        y : array of shape (n_samples,), (n, tokens) or (n, height, width), optional
+            Labels; for `multilabel` 0 and 1 in the shape of X. With them the sample is weighted to be class-balanced
+            and `auto` can score; without them it is taken to be balanced.
         counts : array of shape (n_classes,), optional
-            Training samples per class. If not given, the numbers of labels stand in for them if they
-            differ by a factor of two or more.
+            Training samples per class; for `multilabel` (n_labels, 2), samples without and with each label. If not
+            given, the numbers of labels stand in for them if they differ by a factor of two or more.
         sample_weight : array of shape (n_samples,), optional
             How often each sample was observed.
         groups : array of shape (n_samples,), optional
             Samples that `auto` must not separate when it splits the evidence.
         """
-        logits = as_logits(_as_matrix(X))
-        self.classes_ = self._find_classes(logits.shape[1], y)
-        evidence = Evidence.from_arrays(
-            logits,
-            None if y is None else _encode(y, self.classes_),
-            repeats=sample_weight,
-            counts=counts,
-            kind=self.evidence,
-            class_names=[str(name) for name in self.classes_],
-            groups=groups,
-        )
-        self._shifts: Shifts | None = self._align(evidence)
-        self.n_features_in_ = logits.shape[1]
+        given = _as_matrix(X)
+        rows = open_head(given, y, ignore_index=self.ignore_index, multilabel=self.multilabel)
+        known: dict[str, Any] = {
+            "repeats": rows.per_row("sample_weight", sample_weight),
+            "counts": counts,
+            "kind": self.evidence,
+            "groups": rows.groups(groups),
+        }
+        self._shifts: Shifts | MultilabelShifts | None
+        if self.multilabel:
+            self.classes_ = self._find_classes(rows.logits.shape[1], None)
+            names = [str(name) for name in self.classes_]
+            labels = MultilabelEvidence.from_arrays(
+                rows.logits, rows.labels, class_names=names, ignore_index=self.ignore_index, **known
+            )
+            self._shifts = fit_multilabel(labels, **self._options())
+        else:
+            logits = as_logits(rows.logits)
+            self.classes_ = self._find_classes(logits.shape[1], rows.labels)
+            columns = None if rows.labels is None else _encode(rows.labels, self.classes_)
+            names = [str(name) for name in self.classes_]
+            self._shifts = self._align(Evidence.from_arrays(logits, columns, class_names=names, **known))
+        self.n_features_in_ = given.shape[class_axis(given.ndim)] if given.ndim > 1 else 1
         self.__dict__.pop("energy_", None)  # a stream that came before is over
         return self
 
@@ -133,6 +154,8 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         `counts` may come with any block and are remembered. To weight a stream yourself, see
         `FreeEnergy.update` and `Evidence.from_free_energy`.
         """
+        if self.multilabel:
+            raise EnergyAlignError("independent labels are not learnt from a stream: give fit() all logits at once.")
         logits = as_logits(_as_matrix(X))
         if not hasattr(self, "energy_"):
             self._counts = None
@@ -145,7 +168,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     @property
-    def shifts_(self) -> Shifts:
+    def shifts_(self) -> Shifts | MultilabelShifts:
         """The result; after `partial_fit` it is worked out when first asked for."""
         if not self.__sklearn_is_fitted__():
             raise AttributeError("shifts_ is there after fit or partial_fit.")
@@ -160,33 +183,39 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "_shifts")
 
     def _align(self, evidence: Evidence) -> Shifts:
-        return fit_shifts(
-            evidence,
-            estimator=self.estimator,
-            clusters=self.clusters,
-            target_prior=self.target_prior,
-            tau=self.tau,
-        )
+        return fit_shifts(evidence, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "estimator": self.estimator,
+            "clusters": self.clusters,
+            "target_prior": self.target_prior,
+            "tau": self.tau,
+        }
 
     def transform(self, X: Array) -> Array:
         """Logits plus shifts, as an array of the same kind."""
         return self._fitted().apply(self._checked(X))
 
     def predict(self, X: Array) -> npt.NDArray[Any]:
-        """The label of the largest corrected logit."""
+        """The label of the largest corrected logit; for `multilabel` 0 or 1 for each label."""
         columns = self._fitted().predict(self._checked(X))
+        if self.multilabel:
+            return columns
         return np.asarray(np.take(self.classes_, columns))  # several times as fast as an index
 
     def predict_proba(self, X: Array) -> Array:
-        """Softmax of the corrected logits."""
+        """Softmax of the corrected logits; for `multilabel` their sigmoid."""
         return self._fitted().predict_proba(self._checked(X))
 
-    def _fitted(self) -> Shifts:
+    def _fitted(self) -> Shifts | MultilabelShifts:
         check_is_fitted(self)
         return self.shifts_
 
     def _checked(self, X: Array) -> Array:
-        return as_logits(_as_matrix(X), self._fitted().n_classes)
+        logits = as_array(_as_matrix(X))
+        one_per_class = logits.ndim == 2 and logits.shape[1] > 1
+        return as_logits(logits, self._fitted().n_classes) if one_per_class else logits
 
     def _find_classes(self, n_classes: int, y: Array | None) -> npt.NDArray[Any]:
         if self.classes is not None:

@@ -63,10 +63,19 @@ def _rows(shifts: Shifts) -> list[dict[str, Any]]:
 
 def parse(text: str) -> Shifts:
     """The shifts of a file's text, or an error that says what is wrong with it."""
+    return from_document(parse_document(text))
+
+
+def parse_document(text: str) -> Any:
+    """The JSON of a file's text."""
     try:
-        data = parse_json(text)
+        return parse_json(text)
     except ValueError as error:
         raise EnergyAlignError(f"not valid JSON ({error}).") from error
+
+
+def from_document(data: Any) -> Shifts:
+    """The shifts in the JSON of a file, or of one label in a file of several."""
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise EnergyAlignError(f'not a file of shifts: it should say "schema": "{SCHEMA}".')
     version = data.get("version")
