@@ -60,6 +60,15 @@ def test_quickstart(tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(page["corrected"], page["test_logits"] + page["shifts"].values)
 
 
+def test_names(tmp_path, capsys):
+    run_page("names.md", tmp_path)
+    text = (DOCS / "names.md").read_text(encoding="utf-8")
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 2
+    for line in said:
+        assert f"\n\n    {line}\n\n" in text
+
+
 @pytest.fixture
 def registries():
     """What the page adds to the registries is gone afterwards."""

@@ -88,6 +88,7 @@ def test_a_head_that_was_frozen_stays_frozen(linear: nn.Module, batches: Batches
     assert not any(p.requires_grad for p in aligned.parameters())
 
 
+@pytest.mark.filterwarnings("ignore:the raw model is right on")  # it is untrained
 def test_a_functional_head_is_wrapped_and_the_user_told(functional: nn.Module, batches: Batches) -> None:
     with pytest.warns(UserWarning, match="AlignedModel wrapper adds them instead"):
         aligned = align(functional, batches, counts=COUNTS, estimator="prior")

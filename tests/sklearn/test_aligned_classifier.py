@@ -12,6 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
@@ -245,7 +246,7 @@ def test_what_is_no_classifier_is_refused(long_tail: Problem) -> None:
     ("y", "message"),
     [
         (np.linspace(0, 1, 500), "Unknown label type: continuous"),
-        (np.eye(2)[np.arange(500) % 2], "1d array"),
+        (np.ones((500, 2), dtype=int), "1d array"),
         (np.where(np.arange(500) % 2, np.nan, 1.0), "contains NaN"),
         (np.arange(499) % 2, "inconsistent numbers of samples"),
     ],
@@ -254,3 +255,47 @@ def test_what_is_no_classifier_is_refused(long_tail: Problem) -> None:
 def test_bad_labels(y: np.ndarray, message: str, long_tail: Problem) -> None:
     with pytest.raises(ValueError, match=message):
         EnergyAlignedClassifier().fit(long_tail[0], y)
+
+
+def test_one_hot_labels_just_work(long_tail: Problem) -> None:
+    X, y = long_tail
+    same = EnergyAlignedClassifier().fit(X, y)
+    one_hot = EnergyAlignedClassifier().fit(X, np.eye(int(y.max()) + 1)[y])
+    np.testing.assert_array_equal(one_hot.predict(X), same.predict(X))
+
+
+def test_counts_by_name(long_tail: Problem) -> None:
+    X, y = long_tail
+    names = np.array([f"class {k}" for k in range(int(y.max()) + 1)])
+    counts = {str(name): 10 * (k + 1) for k, name in enumerate(names)}
+    frozen = FrozenEstimator(LogisticRegression().fit(X, names[y]))
+    turned = dict(reversed(counts.items()))
+    aligned = EnergyAlignedClassifier(frozen).fit(X, names[y], counts=turned)
+    assert aligned.shifts_.counts.tolist() == list(counts.values())
+
+
+def test_a_fitted_classifier_is_fitted_anew_with_a_warning(long_tail: Problem) -> None:
+    X, y = long_tail
+    fitted = LogisticRegression().fit(X, y)
+    before = fitted.coef_.copy()
+    with pytest.warns(
+        UserWarning, match=r"LogisticRegression is fitted already.*wrap it in sklearn\.frozen\.FrozenEst"
+    ):
+        EnergyAlignedClassifier(fitted).fit(X, y)
+    np.testing.assert_array_equal(fitted.coef_, before)
+
+
+def test_labels_that_the_frozen_classifier_does_not_know(long_tail: Problem) -> None:
+    X, y = long_tail
+    frozen = FrozenEstimator(LogisticRegression().fit(X, y))
+    with pytest.raises(
+        EnergyAlignError, match=r"y has labels that no column stands for: class 0.*The columns are \[0, 1"
+    ):
+        EnergyAlignedClassifier(frozen).fit(X, np.array([f"class {k}" for k in y]))
+
+
+def test_names_for_a_classifier_that_takes_numbers_only(long_tail: Problem) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    X, y = long_tail
+    with pytest.raises(EnergyAlignError, match=r"XGBClassifier does not take these labels .*LabelEncoder\(\)"):
+        EnergyAlignedClassifier(xgboost.XGBClassifier(n_estimators=2)).fit(X, np.array([f"class {k}" for k in y]))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -34,11 +36,11 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.cli.terminal import Progress
     from energyalign.core.errors import count_of
     from energyalign.core.shifts import Shifts
-    from energyalign.files import matrix_writer, open_shards, refuse_other_classes
+    from energyalign.files import matrix_writer, open_shards
 
     shifts = Shifts.load(arguments.shifts)
     shards = open_shards(arguments.logits, key=arguments.key)
-    refuse_other_classes(shards, shifts, arguments.logits[0], arguments.shifts)
+    shards.match_columns(shifts, arguments.logits[0], arguments.shifts)
     names = shards.class_names or shifts.class_names
     forms: dict[str, tuple[Callable[[Any], Any], int | None, Any]] = {
         "logits": (shifts.apply, shards.n_classes, shards.dtype),
@@ -51,10 +53,14 @@ def run(arguments: argparse.Namespace) -> None:
     }
     convert, n_columns, dtype = forms[arguments.form]
     with (
+        warnings.catch_warnings(record=True) as doubts,
         Progress(quiet=arguments.quiet) as progress,
         matrix_writer(arguments.out, shards.n_rows, n_columns, dtype, names if n_columns else None) as writer,
     ):
+        warnings.simplefilter("always")
         for block in progress.watch("applying shifts", shards):
             writer.write(convert(block))
+    for doubt in dict.fromkeys(str(doubt.message) for doubt in doubts):
+        print(f"energyalign: warning: {doubt}", file=sys.stderr)
     if not arguments.quiet and arguments.out != "-":
         print(f"Wrote {arguments.form} of {count_of(shards.n_rows, 'sample')} to {arguments.out}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--labels", metavar="FILE", help="class of each sample: .npy, .json or .csv")
     add("--counts", metavar="FILE", help="training samples per class: a JSON list, or names to counts; .npy; .csv")
+    add("--classes", metavar="NAMES",
+        help="names of the columns in their order, if the file of logits has none: a,b,c or a JSON list")  # fmt: skip
     add("--estimator", default="auto", metavar="NAME", help="auto (default), or one of `energyalign list methods`")
     add("--clusters", default="auto", metavar="HOW",
         help="which classes share a shift: auto, per-class, monotone, a number of Jenks clusters, jenks for the best, "
@@ -137,23 +139,28 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
 
 
 def _open_evidence(arguments: argparse.Namespace) -> tuple[Evidence, ShardSet]:
-    from energyalign.core.errors import EnergyAlignError
+    from energyalign.core.errors import EnergyAlignError, some_of
     from energyalign.core.evidence import Evidence
-    from energyalign.files import in_class_order, open_shards, read_counts, read_labels
+    from energyalign.core.names import counts_by_class
+    from energyalign.files import open_shards, read_counts, read_labels, read_names
 
     shards = open_shards(arguments.logits, key=arguments.key)
-    names, counts = shards.class_names, None
-    if arguments.counts:
-        counts, counted_names = read_counts(arguments.counts)
-        if names is not None and counted_names is not None:
-            counts = in_class_order(counts, counted_names, names, arguments.counts)
-        names = names or counted_names
-    labels = read_labels(arguments.labels, names) if arguments.labels else shards.labels
+    counts = read_counts(arguments.counts) if arguments.counts else None
+    if arguments.classes:
+        names = read_names(arguments.classes)
+        if len(names) != shards.n_classes or shards.class_names not in (None, names):
+            raise EnergyAlignError(
+                f"--classes names the {len(names)} columns [{some_of(names)}], but {arguments.logits[0]} has the "
+                f"{shards.n_classes} columns [{some_of(shards.class_names or ())}]: leave it out, or name these."
+            )
+        shards.class_names = names
+    counts, shards.class_names = counts_by_class(counts, shards.class_names, shards.n_classes, source=arguments.counts)
+    labels = read_labels(arguments.labels, shards.class_names, shards.n_rows) if arguments.labels else shards.labels
     if arguments.report and labels is None:
         raise EnergyAlignError("--report shows which predictions are right: give --labels, or leave it out.")
     evidence = Evidence.from_parts(
         shards.parts(), shards.n_classes, labels,
-        counts=counts, kind=arguments.evidence, class_names=names,
+        counts=counts, kind=arguments.evidence, class_names=shards.class_names,
     )  # fmt: skip
     return evidence, shards
 
@@ -169,19 +176,23 @@ def _clusters(text: str, evidence: Evidence) -> Any:
 
 
 def _target_prior(arguments: argparse.Namespace, evidence: Evidence) -> Any:
-    from energyalign.files import read_prior
+    from energyalign.core.names import counts_by_class
+    from energyalign.files import read_counts
 
-    return read_prior(arguments.target_prior, evidence.class_names) if arguments.target_prior else None
+    if not arguments.target_prior:
+        return None
+    prior, names = read_counts(arguments.target_prior), evidence.class_names
+    return counts_by_class(prior, names, evidence.n_classes, source=arguments.target_prior)[0]
 
 
 def _aim_at(arguments: argparse.Namespace, shifts: Shifts, engine: Engine) -> Shifts:
     """The same shifts for the label distribution of unlabelled target data."""
     from energyalign.core.evidence import Evidence
     from energyalign.core.target_prior import estimate_target_prior
-    from energyalign.files import open_shards, refuse_other_classes
+    from energyalign.files import open_shards
 
     shards = open_shards(arguments.target_logits, key=arguments.key)
-    refuse_other_classes(shards, shifts, arguments.target_logits[0], arguments.logits[0])
+    shards.match_columns(shifts, arguments.target_logits[0], arguments.logits[0])
     target = Evidence.from_parts(shards.parts(), shards.n_classes, engine=engine)
     return shifts.with_target(estimate_target_prior(target, shifts))
 
@@ -194,9 +205,16 @@ def _write_page(
 
     name = arguments.logits[0] + (f" and {len(arguments.logits) - 1} more" if len(arguments.logits) > 1 else "")
     write_fit_page(
-        arguments.report, name=name, command=command_line(arguments), blocks=shards.blocks, labels=labels,
+        arguments.report, name=name, command=command_line(arguments), blocks=_blocks(shards, shifts), labels=labels,
         evidence=evidence, shifts=shifts, scores=scores,
     )  # fmt: skip
+
+
+def _blocks(shards: ShardSet, shifts: Shifts) -> Callable[[], Iterator[Any]]:
+    """The logits as they were fitted on: of probabilities, their logarithm."""
+    from energyalign.core.probabilities import log_probabilities
+
+    return lambda: map(log_probabilities, shards.blocks()) if shifts.from_probabilities else shards.blocks()
 
 
 def _report(arguments: argparse.Namespace, evidence: Evidence, shifts: Shifts, scores: Any) -> None:

@@ -38,7 +38,7 @@ def fit_shifts(
     clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters, default="auto"
         Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
         the number of them that scores best, as in the paper.
-    target_prior : array of shape (n_classes,), optional
+    target_prior : array of shape (n_classes,) or dict, optional
         The label distribution to predict for; uniform if not given.
     tau : float, default=1.0
         Scale of estimator ``prior``.
@@ -52,7 +52,7 @@ def fit_shifts(
     UntrustedEstimateWarning
         If the estimate's own diagnostics do not support it. Nothing is replaced silently.
     """
-    target = check_target_prior(target_prior, evidence.n_classes)
+    target = check_target_prior(target_prior, evidence.n_classes, evidence.class_names)
     with linear_algebra_in_one_thread():
         result, selection = select(evidence, estimator, clusters, tau, target)
     doubts = tuple(concerns(evidence, result, selection))
@@ -71,6 +71,7 @@ def fit_shifts(
         counts=evidence.counts,
         class_names=evidence.class_names,
         evidence_kind=evidence.kind,
+        from_probabilities=evidence.holds_probabilities,
         n_samples=evidence.free_energy.n_samples,
         selection=selection,
         concerns=doubts,

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from energyalign.core.arrays import Array, Floats, Ints, as_array, is_floating, like, namespace, take_rows, to_numpy
+from energyalign.core.arrays import Array, Floats, Ints, as_array, as_logits, is_floating, like, namespace, take_rows, to_numpy
 from energyalign.core.errors import EnergyAlignError
 
 IGNORE_INDEX = -100  # as in torch.nn.CrossEntropyLoss
@@ -30,9 +30,14 @@ def class_axis(n_axes: int) -> int:
     return 1 if n_axes > 3 else n_axes - 1
 
 
+def n_columns(shape: tuple[int, ...]) -> int:
+    """Logits that a model gives per sample, token or pixel."""
+    return 1 if len(shape) < 2 else shape[class_axis(len(shape))]
+
+
 def is_one_logit(shape: tuple[int, ...], n_classes: int) -> bool:
     """Whether logits of this shape have one logit for two classes."""
-    return n_classes == 2 and (len(shape) == 1 or (len(shape) > 1 and shape[class_axis(len(shape))] == 1))
+    return n_classes == 2 and len(shape) > 0 and n_columns(shape) == 1
 
 
 def as_two_classes(logits: Array) -> Array:
@@ -45,7 +50,7 @@ def as_two_classes(logits: Array) -> Array:
 def to_rows(logits: Array) -> Array:
     """Logits of any head as (positions, columns)."""
     n_axes = logits.ndim
-    if n_axes in (0, 2):
+    if n_axes == 2:
         return logits
     xp = namespace(logits)
     if n_axes > 3:
@@ -89,15 +94,17 @@ def open_head(
     out: what is ignored of one label may be known of another.
     """
     logits = as_array(logits)
+    if logits.ndim == 0 or (logits.ndim == 1 and not is_floating(logits)):
+        as_logits(logits)  # refuses it
     rows, shape = to_rows(logits), tuple(logits.shape)
-    n_samples = shape[0] if shape else 0
+    n_samples = shape[0]
     n_positions = rows.shape[0] // n_samples if n_samples else 1
     samples = np.repeat(np.arange(n_samples), n_positions) if n_positions > 1 else None
     if multilabel:
         return HeadRows(
             rows, None if labels is None else _one_per_logit(labels, shape), samples, n_samples, n_positions
         )
-    if rows.ndim == 2 and rows.shape[1] == 1:
+    if rows.shape[1] == 1:
         rows = as_two_classes(rows)
     known = None if labels is None else _one_per_row(to_numpy(labels), shape)
     if known is not None and known.shape == (n_samples * n_positions,) and known.dtype.kind in "iuf":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
@@ -22,7 +23,7 @@ from energyalign.core.arrays import (
 )
 from energyalign.core.checks import check_target_prior
 from energyalign.core.clusters import Clusters
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
 from energyalign.core.heads import (
     add_shifts,
     as_two_classes,
@@ -32,6 +33,7 @@ from energyalign.core.heads import (
     refuse_nan,
     refuse_other_columns,
 )
+from energyalign.core.probabilities import MIN_ROWS, TAKEN_AS_LOGITS, are_probabilities, log_probabilities
 from energyalign.core.selection.record import Selection
 
 Loaded = TypeVar("Loaded")
@@ -66,6 +68,8 @@ class Shifts:
     class_names : tuple of str or None
     evidence_kind : str
         ``training``, ``out-of-fold`` or ``held-out``.
+    from_probabilities : bool
+        Whether the evidence was probabilities, of which logarithms were taken: so are they of what is to be corrected.
     n_samples : float
         Samples of evidence.
     selection : Selection or None
@@ -86,6 +90,7 @@ class Shifts:
     counts: Floats | None = None
     class_names: tuple[str, ...] | None = None
     evidence_kind: str = "training"
+    from_probabilities: bool = False
     n_samples: float = 0.0
     selection: Selection | None = None
     concerns: tuple[str, ...] = field(default=())
@@ -125,11 +130,16 @@ class Shifts:
         The shape is (n, n_classes), (n, tokens, n_classes) or (n, n_classes, height, width); of two classes also
         (n,) or a single column: one logit, to which the difference of the two shifts is added. In half precision the
         sum of a large logit and a small shift may round the shift away; `predict` and `predict_proba` add in float32.
+        Of probabilities the logarithm is taken first, with a warning.
         """
-        logits = open_to_correct(logits)
-        columns = self.columns_for(logits.shape)
-        refuse_nan(logits)
-        return add_shifts(logits, columns, inplace=inplace)
+        ready = self._as_logits(logits)
+        refuse_nan(ready)
+        columns = self.columns_for(ready.shape)
+        if not inplace:
+            return add_shifts(ready, columns)
+        if ready is not logits:
+            logits[...] = ready
+        return add_shifts(logits, columns, inplace=True)
 
     def columns_for(self, shape: tuple[int, ...]) -> Floats:
         """What is added to each column of logits of this shape: the shifts, or their difference for one logit."""
@@ -140,9 +150,9 @@ class Shifts:
 
     def predict(self, logits: Array) -> npt.NDArray[np.int64]:
         """The class number of the largest corrected logit: per sample, token or pixel."""
-        logits = open_to_correct(logits)
+        logits = self._as_logits(logits)
         if isinstance(logits, np.ndarray) and logits.ndim == 2 and logits.shape[1] > 1:
-            classes, undefined = largest_corrected(logits, self.columns_for(logits.shape))
+            classes, undefined = largest_corrected(logits, self.values)
             if undefined:
                 refuse_nan(logits)
             return classes
@@ -152,7 +162,7 @@ class Shifts:
 
     def predict_proba(self, logits: Array) -> Array:
         """Softmax of the corrected logits; of one logit the probabilities of both classes."""
-        corrected = self._corrected(logits)
+        corrected = self._corrected(self._as_logits(logits))
         xp, axis = namespace(corrected), class_axis(corrected.ndim)
         largest = xp.max(corrected, axis=axis, keepdims=True)
         if not bool(xp.all(xp.isfinite(largest))):
@@ -162,15 +172,13 @@ class Shifts:
 
     def _corrected(self, logits: Array) -> Array:
         """Logits plus shifts in at least float32, with an axis of all classes."""
-        logits = open_to_correct(logits)
-        self.columns_for(logits.shape)
         refuse_nan(logits)
         ready = working_precision(logits)
         return add_shifts(as_two_classes(ready) if is_one_logit(ready.shape, self.n_classes) else ready, self.values)
 
     def with_target(self, prior: npt.ArrayLike | None) -> Self:
         """The same correction for another label distribution: log p_t(y) is exchanged."""
-        target = check_target_prior(prior, self.n_classes)
+        target = check_target_prior(prior, self.n_classes, self.class_names)
         return replace(self, values=self.values + np.log(target / self.target_prior), target_prior=target)
 
     def names_of(self, classes: Sequence[int]) -> list[str]:
@@ -191,6 +199,16 @@ class Shifts:
         from energyalign.core._io.shifts_json import parse
 
         return load_text(path, parse)
+
+    def _as_logits(self, scores: Array) -> Array:
+        """An array of the right shape; of probabilities, their logarithm."""
+        scores = open_to_correct(scores)
+        self.columns_for(scores.shape)
+        if not are_probabilities(scores, min_rows=1 if self.from_probabilities else MIN_ROWS):
+            return scores
+        if not self.from_probabilities:
+            warnings.warn(TAKEN_AS_LOGITS, UntrustedEstimateWarning, stacklevel=3)
+        return namespace(scores).astype(log_probabilities(scores), scores.dtype)
 
 
 def load_text(path: str | os.PathLike[str], parse: Callable[[str], Loaded]) -> Loaded:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from energyalign.core.before_after import BeforeAfter, before_and_after
@@ -17,6 +16,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators import make_estimator
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
+from energyalign.core.names import Counts
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.pytorch.collect import collect_evidence
@@ -32,12 +32,12 @@ class AfterTraining:
 
     Parameters
     ----------
-    loader : iterable of batches, optional
+    loader : iterable of batches, Dataset, or tuple of two arrays, optional
         The evidence, as the network takes it. By default the trainer's validation data, or its training data if it
         has no other.
     evidence : {"training", "out-of-fold", "held-out"}, optional
         Whether the model was trained on what `loader` yields; needed with `loader`, and known otherwise.
-    counts : array of shape (n_classes,), optional
+    counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset with `targets`, optional
         Training samples per class; by default the labels of the training data are counted where that is possible.
     estimator, clusters, target_prior, head, class_names, tau
         As for `energyalign.pytorch.align`.
@@ -63,10 +63,10 @@ class AfterTraining:
         loader: Iterable[Any] | None = None,
         *,
         evidence: EvidenceKind | None = None,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         estimator: str = "auto",
         clusters: SharingChoice = "auto",
-        target_prior: npt.ArrayLike | None = None,
+        target_prior: Counts | None = None,
         head: str | None = None,
         class_names: Sequence[str] | None = None,
         tau: float = 1.0,
@@ -155,8 +155,7 @@ class AfterTraining:
         if hasattr(plain_network(model), "shifts_"):
             raise EnergyAlignError("the model is aligned already: is there another EnergyAlignCallback in the list?")
         notes = []
-        names = None if self.class_names is None else list(self.class_names)
-        evidence, probe = collect_evidence(model, loader, counts=self.counts, kind=kind, class_names=names)
+        evidence, probe = collect_evidence(model, loader, counts=self.counts, kind=kind, class_names=self.class_names)
         if self.counts is None:
             counted = count().counts(evidence.n_classes)
             if counted is None:

@@ -8,11 +8,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
 import torch
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import EvidenceKind
+from energyalign.core.names import Counts
 from energyalign.core.sharing import SharingChoice
 from energyalign.pytorch.after_training import AfterTraining, warning_instead_of_error
 from energyalign.pytorch.label_counts import LabelCounter
@@ -74,10 +74,10 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
         loader: Iterable[Any] | None = None,
         *,
         evidence: EvidenceKind | None = None,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         estimator: str = "auto",
         clusters: SharingChoice = "auto",
-        target_prior: npt.ArrayLike | None = None,
+        target_prior: Counts | None = None,
         head: str | None = None,
         class_names: Sequence[str] | None = None,
         tau: float = 1.0,

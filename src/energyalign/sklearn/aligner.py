@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -10,13 +11,16 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from energyalign.core.arrays import Array, as_array, as_logits, to_numpy
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.arrays import Array, as_array, as_logits
+from energyalign.core.checks import flat_labels
+from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning, some_of
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.free_energy import FreeEnergy
-from energyalign.core.heads import IGNORE_INDEX, class_axis, open_head
+from energyalign.core.heads import IGNORE_INDEX, n_columns, open_head
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_multilabel
+from energyalign.core.names import Counts, columns_of, names_in, names_of, numbers, order_by_name
+from energyalign.core.probabilities import TAKEN_AS_LOGITS, are_probabilities, log_probabilities
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 
@@ -33,7 +37,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters, default="auto"
         Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
         the number of them that scores best, as in the paper.
-    target_prior : array of shape (n_classes,), optional
+    target_prior : array of shape (n_classes,) or dict, optional
         The label distribution to predict for; uniform if not given.
     evidence : {"training", "out-of-fold", "held-out"}, default="training"
         Whether the model behind the logits was trained on these very samples. `auto` needs to know: on
@@ -41,7 +45,9 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     tau : float, default=1.0
         Scale of estimator ``prior``.
     classes : array of shape (n_classes,), optional
-        The label of each column. Not needed for labels 0..n_classes-1, nor when every class has a label in `y`.
+        The label of each column. Not needed for labels 0..n_classes-1, nor when every class has a label in `y`: then
+        the columns are taken to be in sorted order. The columns of a data frame name themselves; with `classes` too,
+        they are put into its order.
     multilabel : bool, default=False
         Whether columns are independent labels, each with a sigmoid of its own.
     ignore_index : int, default=-100
@@ -49,7 +55,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    shifts_ : Shifts or MultilabelShifts
+    shifts_ : Shifts, or MultilabelShifts for `multilabel`
         The result, with standard errors, diagnostics and what `auto` compared.
     classes_ : array of shape (n_classes,)
         The label of each column.
@@ -70,7 +76,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         *,
         estimator: str = "auto",
         clusters: SharingChoice = "auto",
-        target_prior: npt.ArrayLike | None = None,
+        target_prior: Counts | None = None,
         evidence: EvidenceKind = "training",
         tau: float = 1.0,
         classes: Sequence[Any] | None = None,
@@ -91,7 +97,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         X: Array,
         y: Array | None = None,
         *,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         sample_weight: Array | None = None,
         groups: npt.ArrayLike | None = None,
     ) -> Self:
@@ -100,42 +106,38 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array of shape (n_samples, n_classes)
-            Logits (NumPy, torch, ...), or log-probabilities for all estimators but ``lse``. Other heads: (n,) or (n, 1)
-            for one logit of two classes, (n, tokens, n_classes), (n, n_classes, height, width).
+            Logits (NumPy, torch, pandas, ...), or log-probabilities for all estimators but ``lse``. Probabilities
+            are recognised, and their logarithm is taken. Other heads: (n,) or (n, 1) for one logit of two classes,
+            (n, tokens, n_classes), (n, n_classes, height, width).
         y : array of shape (n_samples,), (n, tokens) or (n, height, width), optional
-            Labels; for `multilabel` 0 and 1 in the shape of X. With them the sample is weighted to be class-balanced
-            and `auto` can score; without them it is taken to be balanced.
-        counts : array of shape (n_classes,), optional
-            Training samples per class; for `multilabel` (n_labels, 2), samples without and with each label. If not
-            given, the numbers of labels stand in for them if they differ by a factor of two or more.
+            Labels, or one-hot rows; for `multilabel` 0 and 1 in the shape of X. With them the sample is weighted to be
+            class-balanced and `auto` can score; without them it is taken to be balanced.
+        counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset, optional
+            Training samples per class, by name wherever they have names; for `multilabel` an array (n_labels, 2),
+            samples without and with each label. If not given, the numbers of labels stand in for them if they differ by
+            a factor of two or more.
         sample_weight : array of shape (n_samples,), optional
             How often each sample was observed.
         groups : array of shape (n_samples,), optional
             Samples that `auto` must not separate when it splits the evidence.
         """
-        given = _as_matrix(X)
-        rows = open_head(given, y, ignore_index=self.ignore_index, multilabel=self.multilabel)
-        known: dict[str, Any] = {
-            "repeats": rows.per_row("sample_weight", sample_weight),
-            "counts": counts,
-            "kind": self.evidence,
-            "groups": rows.groups(groups),
-        }
         self._shifts: Shifts | MultilabelShifts | None
         if self.multilabel:
-            self.classes_ = self._find_classes(rows.logits.shape[1], None)
-            names = [str(name) for name in self.classes_]
-            labels = MultilabelEvidence.from_arrays(
-                rows.logits, rows.labels, class_names=names, ignore_index=self.ignore_index, **known
-            )
-            self._shifts = fit_multilabel(labels, **self._options())
+            self._shifts = self._fit_labels(X, y, counts, sample_weight, groups)
         else:
-            logits = as_logits(rows.logits)
-            self.classes_ = self._find_classes(logits.shape[1], rows.labels)
-            columns = None if rows.labels is None else _encode(rows.labels, self.classes_)
-            names = [str(name) for name in self.classes_]
-            self._shifts = self._align(Evidence.from_arrays(logits, columns, class_names=names, **known))
-        self.n_features_in_ = given.shape[class_axis(given.ndim)] if given.ndim > 1 else 1
+            rows = open_head(_as_matrix(X), None if y is None else _as_labels(y), ignore_index=self.ignore_index)
+            logits = self._name_columns(as_logits(rows.logits), columns_of(X), rows.labels, counts)
+            evidence = Evidence.from_arrays(
+                logits,
+                None if rows.labels is None else _encode(rows.labels, self.classes_),
+                repeats=rows.per_row("sample_weight", sample_weight),
+                counts=counts,
+                kind=self.evidence,
+                class_names=self._names,
+                groups=rows.groups(groups),
+            )
+            self._shifts = self._align(evidence)
+        self.n_features_in_ = n_columns(_as_matrix(X).shape)
         self.__dict__.pop("energy_", None)  # a stream that came before is over
         return self
 
@@ -144,7 +146,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         X: Array,
         y: Array | None = None,  # noqa: ARG002
         *,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         sample_weight: Array | None = None,
     ) -> Self:
         """Learn from a stream of blocks of a class-balanced sample, in memory that does not grow with it.
@@ -156,12 +158,16 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         if self.multilabel:
             raise EnergyAlignError("independent labels are not learnt from a stream: give fit() all logits at once.")
-        logits = as_logits(_as_matrix(X))
-        if not hasattr(self, "energy_"):
+        if hasattr(self, "energy_"):
+            logits = as_logits(self._in_order(_as_matrix(X), columns_of(X)), self.n_features_in_)
+        else:
+            logits = self._name_columns(as_logits(_as_matrix(X)), columns_of(X), None, counts)
             self._counts = None
             self.energy_ = FreeEnergy(logits.shape[1])
-            self.classes_ = self._find_classes(logits.shape[1], None)
             self.n_features_in_ = logits.shape[1]
+        if are_probabilities(logits):
+            warnings.warn(TAKEN_AS_LOGITS, UntrustedEstimateWarning, stacklevel=2)
+            logits = log_probabilities(logits)
         self.energy_.update(logits, repeats=sample_weight)
         self._counts = self._counts if counts is None else counts
         self._shifts = None
@@ -173,9 +179,10 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not self.__sklearn_is_fitted__():
             raise AttributeError("shifts_ is there after fit or partial_fit.")
         if self._shifts is None:
-            names = [str(name) for name in self.classes_]
             self._shifts = self._align(
-                Evidence.from_free_energy(self.energy_, counts=self._counts, kind=self.evidence, class_names=names)
+                Evidence.from_free_energy(
+                    self.energy_, counts=self._counts, kind=self.evidence, class_names=self._names
+                )
             )
         return self._shifts
 
@@ -184,6 +191,25 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _align(self, evidence: Evidence) -> Shifts:
         return fit_shifts(evidence, **self._options())
+
+    def _fit_labels(
+        self, X: Array, y: Array | None, counts: Counts | None, weights: Array | None, groups: npt.ArrayLike | None
+    ) -> MultilabelShifts:
+        columns, logits = columns_of(X), as_array(_as_matrix(X))
+        named = columns is not None and self.classes is None
+        self.classes_ = np.array(columns) if named else self._find_classes(n_columns(logits.shape), None, None)
+        self._names = names_of(self.classes_)
+        evidence = MultilabelEvidence.from_arrays(
+            self._in_order(logits, columns),
+            None if y is None else self._in_order(_as_matrix(y), columns_of(y)),
+            repeats=weights,
+            counts=counts,
+            kind=self.evidence,
+            class_names=self._names,
+            groups=groups,
+            ignore_index=self.ignore_index,
+        )
+        return fit_multilabel(evidence, **self._options())
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -213,11 +239,34 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.shifts_
 
     def _checked(self, X: Array) -> Array:
-        logits = as_array(_as_matrix(X))
+        shifts, logits = self._fitted(), as_array(self._in_order(_as_matrix(X), columns_of(X)))
         one_per_class = logits.ndim == 2 and logits.shape[1] > 1
-        return as_logits(logits, self._fitted().n_classes) if one_per_class else logits
+        return as_logits(logits, shifts.n_classes) if one_per_class else logits
 
-    def _find_classes(self, n_classes: int, y: Array | None) -> npt.NDArray[Any]:
+    def _name_columns(
+        self, logits: Array, columns: tuple[str, ...] | None, labels: npt.NDArray[Any] | None, counts: Counts | None
+    ) -> Array:
+        """Set `classes_`, and the names of the columns; return the columns in that order."""
+        n_classes = logits.shape[1]
+        if columns is None or self.classes is not None:
+            self.classes_ = self._find_classes(n_classes, labels, counts)
+            self._names = names_of(self.classes_)
+            return self._in_order(logits, columns)
+        if len(set(columns)) < n_classes:
+            raise EnergyAlignError(f"two columns of X have the same name: [{some_of(columns)}]. Rename one.")
+        self._names = columns
+        seen = set() if labels is None else set(names_of(np.unique(labels)))
+        by_number = seen and seen <= set(numbers(n_classes)) and not seen <= set(columns)
+        self.classes_ = np.arange(n_classes) if by_number else _as_classes(columns, labels)
+        return logits
+
+    def _in_order(self, matrix: Array, columns: tuple[str, ...] | None) -> Array:
+        """Return the columns as they were named in `fit`, if they have names now."""
+        if columns is None or self._names in (columns, numbers(len(self._names))):
+            return matrix
+        return matrix[:, order_by_name(columns, self._names, "the columns of X", "the classes")]
+
+    def _find_classes(self, n_classes: int, y: npt.NDArray[Any] | None, counts: Counts | None) -> npt.NDArray[Any]:
         if self.classes is not None:
             classes = np.asarray(self.classes)
             if classes.shape != (n_classes,):
@@ -227,7 +276,9 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return classes
         if y is None:
             return np.arange(n_classes)
-        seen = np.unique(to_numpy(y))
+        seen, counted = np.unique(y), names_in(counts)
+        if len(seen) < n_classes == len(counted) and set(names_of(seen)) <= set(counted):
+            return np.sort(_as_classes(counted, y))
         if np.issubdtype(seen.dtype, np.integer) and len(seen) < n_classes:
             return np.arange(n_classes)
         if len(seen) != n_classes:
@@ -245,14 +296,28 @@ def _as_matrix(X: Array) -> Array:
     return X if hasattr(X, "dtype") else np.asarray(X)
 
 
-def _encode(y: Array, classes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _as_classes(names: Sequence[str], labels: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Names as labels: whole numbers if the labels are."""
+    whole = labels is not None and labels.dtype.kind in "iu" and all(name.isdecimal() for name in names)
+    return np.array([int(name) for name in names] if whole else names)
+
+
+def _as_labels(y: Array) -> npt.NDArray[Any]:
+    """Labels as a vector; of one-hot rows in a data frame, the names of its columns."""
+    labels, columns = flat_labels(y), columns_of(y)
+    return labels if columns is None or labels.ndim != 1 else np.array(columns)[labels]
+
+
+def _encode(labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """The column of each label."""
-    labels = to_numpy(y)
     order = np.argsort(classes)
     place = np.clip(np.searchsorted(classes, labels, sorter=order), 0, len(classes) - 1)
     columns = order[place]
     unknown = classes[columns] != labels
     if np.any(unknown):
         names = np.unique(labels[unknown]).tolist()
-        raise EnergyAlignError(f"y has labels that no column stands for: {some_of(names)}.")
+        raise EnergyAlignError(
+            f"y has labels that no column stands for: {some_of(names)}. The columns are "
+            f"[{some_of(classes.tolist())}]: give y with these labels, as the model was trained on them."
+        )
     return np.asarray(columns, dtype=np.int64)

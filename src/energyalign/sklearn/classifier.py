@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
@@ -19,8 +20,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
 from energyalign.core.arrays import Floats, Ints
-from energyalign.core.errors import EnergyAlignError, classes_of, some_of
+from energyalign.core.checks import flat_labels
+from energyalign.core.errors import EnergyAlignError, classes_of, reason_of, some_of
 from energyalign.core.evidence import EvidenceKind
+from energyalign.core.names import Counts
 from energyalign.core.shifts import Shifts
 from energyalign.sklearn.aligner import EnergyAligner
 from energyalign.sklearn.scores import class_logits
@@ -37,7 +40,8 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     ----------
     estimator : classifier, optional
         Any scikit-learn classifier with `decision_function` or `predict_proba`, or a fitted one in a
-        `sklearn.frozen.FrozenEstimator`. Logistic regression if not given.
+        `sklearn.frozen.FrozenEstimator`. A fitted one without it is copied and fitted anew, as by every
+        meta-estimator of scikit-learn, with a warning. Logistic regression if not given.
     aligner : EnergyAligner, optional
         How to align. With probabilities only, estimator ``lse`` does not apply, because softmax has removed
         what it needs.
@@ -85,7 +89,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         y: Any,
         sample_weight: npt.ArrayLike | None = None,
         *,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
     ) -> Self:
         """Fit the classifier and the shifts.
 
@@ -94,15 +98,22 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         X, y : training data, or for a frozen classifier data to align it on
         sample_weight : array of shape (n_samples,), optional
             How often each sample was observed; passed on to the classifier.
-        counts : array of shape (n_classes,), optional
-            Training samples per class. Needed only if `y` does not show them (a frozen classifier and
-            balanced data).
+        counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset, optional
+            Training samples per class, by name wherever they have names. Needed only if `y` does not show them (a
+            frozen classifier and balanced data).
         """
         base = LogisticRegression() if self.estimator is None else self.estimator
         frozen = isinstance(base, FrozenEstimator)
         kind = self._choose_kind(frozen)
+        if not frozen and _is_fitted(base):
+            warnings.warn(
+                f"{type(base).__name__} is fitted already, and a copy of it is fitted anew on this data. To keep it as "
+                "it is, wrap it in sklearn.frozen.FrozenEstimator and give fit() samples that it was not trained on.",
+                stacklevel=2,
+            )
         X, y = indexable(X, y)
-        labels = column_or_1d(y, warn=True)
+        one_hot = flat_labels(y)
+        labels = column_or_1d(one_hot if one_hot.ndim < np.ndim(y) else y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -121,6 +132,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             logits, folds = class_logits(self.estimator_, X, self.classes_), None
         scored = np.ones(len(labels), dtype=bool) if folds is None else folds >= 0
         self.aligner_ = EnergyAligner() if self.aligner is None else clone(self.aligner)
+        self.aligner_.set_params(classes=self.classes_)
         self.aligner_.set_params(evidence=kind, classes=self.classes_)
         self.aligner_.fit(
             logits[scored],
@@ -222,11 +234,25 @@ def _refuse_unusable(labels: npt.NDArray[Any], weights: Floats | None) -> None:
 
 def _fit_on(base: Any, X: Any, labels: npt.NDArray[Any], weights: Floats | None) -> Any:
     """A fitted copy of `base`."""
-    if weights is None:
-        return clone(base).fit(X, labels)
-    if not has_fit_parameter(base, "sample_weight"):
+    if weights is not None and not has_fit_parameter(base, "sample_weight"):
         raise EnergyAlignError(f"{type(base).__name__} takes no sample_weight: fit without weights.")
-    return clone(base).fit(X, labels, sample_weight=weights)
+    try:
+        return clone(base).fit(X, labels, **({} if weights is None else {"sample_weight": weights}))
+    except ValueError as error:
+        if "Invalid classes inferred" not in str(error):  # XGBoost takes the numbers 0, 1, 2, ... alone
+            raise
+        raise EnergyAlignError(
+            f"{type(base).__name__} does not take these labels ({reason_of(error)}): encode them first, "
+            "y = sklearn.preprocessing.LabelEncoder().fit_transform(y)."
+        ) from error
+
+
+def _is_fitted(estimator: Any) -> bool:
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError):
+        return False
+    return True
 
 
 def _splits(cv: Any, X: Any, labels: npt.NDArray[Any]) -> Iterator[tuple[Ints, Ints]]:

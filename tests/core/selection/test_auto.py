@@ -580,7 +580,9 @@ class TestWhatCannotBeScored:
         rng = np.random.default_rng(0)
         labels = np.repeat([0, 1], [100, 1])
         logits = rng.normal(size=(101, 2)) + np.eye(2)[labels] + np.log([100, 1])
-        with pytest.warns(UntrustedEstimateWarning, match=r"cannot show whether aligning helps.*two samples of class 1"):
+        with pytest.warns(
+            UntrustedEstimateWarning, match=r"cannot show whether aligning helps.*two samples of class 1"
+        ):
             shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=[100, 1], kind="held-out"))
         assert (shifts.estimator, shifts.strength) == ("shrunk", 1)
         assert shifts.values[0] < -1

@@ -103,7 +103,7 @@ class TestCrossFitting:
 
     def test_the_target_also_moves_the_predictions(self) -> None:
         # Undecided logits: with a target of 0.9 class 0 is predicted everywhere.
-        evidence = Evidence.from_arrays(np.array([[0.0, 1.0]] * 8), [0, 1] * 4)
+        evidence = Evidence.from_arrays(np.array([[0.0, 1.5]] * 8), [0, 1] * 4)
         assert raw_score(evidence, np.array([0.9, 0.1])) == pytest.approx(0.9)
 
     def test_repeats_count_in_the_score(self) -> None:

@@ -39,7 +39,11 @@ def dump(shifts: Shifts) -> str:
         "strength": shifts.strength,
         "sharing": shifts.clusters.name,
         "anchor_cluster": shifts.clusters.anchor,
-        "evidence": {"kind": shifts.evidence_kind, "samples": shifts.n_samples},
+        "evidence": {
+            "kind": shifts.evidence_kind,
+            "samples": shifts.n_samples,
+            "probabilities": shifts.from_probabilities,
+        },
         "concerns": list(shifts.concerns),
         "selection": None if shifts.selection is None else asdict(shifts.selection),
     }
@@ -112,6 +116,7 @@ def _build(data: dict[str, Any]) -> Shifts:
         class_names=tuple(str(name) for name in names) if named else None,
         evidence_kind=str(data["evidence"]["kind"]),
         n_samples=_number(data["evidence"]["samples"]),
+        from_probabilities=data["evidence"].get("probabilities") is True,
         concerns=_texts(data["concerns"]),
         selection=_selection(data["selection"]),
         **columns,
