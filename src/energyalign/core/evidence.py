@@ -47,6 +47,7 @@ EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
 # Numbers in a block: small enough that intermediate results stay in the processor's cache, also in float64.
 _NUMBERS_PER_BLOCK = 1 << 18
 _IMBALANCED = 2.0
+_MIN_SIGMOIDS = 16  # logits may be between 0 and 1, but not so many of them
 ONLY_ENERGIES = (
     "only energies are left of this evidence, and this estimator needs the logits themselves: "
     "use estimator='lse' or 'prior', or fit on logits that can be read again."
@@ -357,6 +358,15 @@ class Evidence:
         rows = self._first_rows
         with np.errstate(over="ignore"):  # logits so large are not log-probabilities
             return rows is not None and _sum_to_one(namespace(rows).exp(rows))
+
+    @cached_property
+    def holds_one_probability(self) -> bool:
+        """True if the first rows are (0, f) with all f from 0 to 1: a sigmoid was applied, as far as one can see."""
+        rows = self._first_rows
+        if rows is None or self.n_classes != 2 or rows.shape[0] < _MIN_SIGMOIDS:
+            return False
+        xp = namespace(rows)
+        return bool(xp.all(rows[:, 0] == 0) & xp.all((rows[:, 1] >= 0) & (rows[:, 1] <= 1)))
 
     @cached_property
     def _first_rows(self) -> Array | None:

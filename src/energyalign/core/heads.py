@@ -19,7 +19,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from energyalign.core.arrays import Array, Floats, Ints, as_array, as_logits, is_floating, like, namespace, take_rows, to_numpy
+from energyalign.core.arrays import (
+    Array,
+    Floats,
+    Ints,
+    as_array,
+    as_logits,
+    is_floating,
+    like,
+    namespace,
+    take_rows,
+    to_numpy,
+)
 from energyalign.core.errors import EnergyAlignError
 
 IGNORE_INDEX = -100  # as in torch.nn.CrossEntropyLoss

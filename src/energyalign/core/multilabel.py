@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from energyalign.core._engine.parts import IN_TURN, Engine, LogitPart, Rows
 from energyalign.core._io.atomic import atomic_write
-from energyalign.core._io.shifts_json import VERSION, dump, from_document, parse_document
+from energyalign.core._io.shifts_json import MULTILABEL_SCHEMA, VERSION, dump, from_document, parse_document
 from energyalign.core.arrays import Array, Bools, Floats, Ints, namespace, take_rows, to_numpy, working_precision
 from energyalign.core.errors import EnergyAlignError, classes_of
 from energyalign.core.evidence import Evidence, EvidenceKind
@@ -27,8 +27,6 @@ from energyalign.core.heads import (
     refuse_other_columns,
 )
 from energyalign.core.shifts import Shifts, load_text
-
-SCHEMA = "energyalign.multilabel-shifts"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +88,7 @@ class MultilabelEvidence:
         labels : array of the shape of the logits, optional
             0 or 1, or `ignore_index` where a label is not known.
         counts : array of shape (n_labels, 2), optional
-            Training samples without and with each label.
+            Training samples without and with each label; by default as in `labels`.
         repeats, kind, class_names, groups
             As for `Evidence.from_arrays`.
         """
@@ -126,7 +124,7 @@ class MultilabelEvidence:
 
         def evidence_of(k: int) -> Evidence:
             keep = np.ones(int(ends[-1]), dtype=bool) if matrix is None else matrix[:, k] != ignore_index
-            return Evidence.from_parts(
+            evidence = Evidence.from_parts(
                 [LabelPart(part, k, own) for part, own in zip(parts, np.split(keep, ends[:-1]), strict=True)],
                 2,
                 None if matrix is None else matrix[keep, k],
@@ -137,6 +135,11 @@ class MultilabelEvidence:
                 groups=None if groups is None else np.asarray(groups)[keep],
                 engine=engine,
             )
+            seen = evidence.label_counts
+            # No sample is balanced for every label by chance or by design: its frequencies are those of the data.
+            if evidence.counts is None and seen is not None and seen.all():
+                return replace(evidence, counts=seen, counts_from_labels=True)
+            return evidence
 
         return cls(tuple(map(evidence_of, range(n_labels))))
 
@@ -265,12 +268,12 @@ def load_shifts(path: str | os.PathLike[str]) -> Shifts | MultilabelShifts:
 def dump_labels(shifts: MultilabelShifts) -> str:
     """The text of the file."""
     labels = ",\n".join(dump(own).rstrip() for own in shifts.labels)
-    return f'{{\n"schema": "{SCHEMA}",\n"version": {VERSION},\n"labels": [\n{labels}\n]\n}}\n'
+    return f'{{\n"schema": "{MULTILABEL_SCHEMA}",\n"version": {VERSION},\n"labels": [\n{labels}\n]\n}}\n'
 
 
 def _parse(text: str) -> Shifts | MultilabelShifts:
     document = parse_document(text)
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+    if not isinstance(document, dict) or document.get("schema") != MULTILABEL_SCHEMA:
         return from_document(document)
     labels = document.get("labels")
     if document.get("version") != VERSION or not isinstance(labels, list) or not labels:

@@ -16,6 +16,7 @@ from energyalign.core.selection.record import Candidate, Selection
 from energyalign.core.shifts import Shifts
 
 SCHEMA = "energyalign.shifts"
+MULTILABEL_SCHEMA = "energyalign.multilabel-shifts"
 VERSION = 1
 
 # key in the file -> attribute of Shifts; the first two must be there for every class
@@ -80,6 +81,8 @@ def parse_document(text: str) -> Any:
 
 def from_document(data: Any) -> Shifts:
     """The shifts in the JSON of a file, or of one label in a file of several."""
+    if isinstance(data, dict) and data.get("schema") == MULTILABEL_SCHEMA:
+        raise EnergyAlignError("shifts of independent labels, not of classes: use MultilabelShifts.load.")
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise EnergyAlignError(f'not a file of shifts: it should say "schema": "{SCHEMA}".')
     version = data.get("version")
