@@ -120,10 +120,8 @@ def open_head(
     known = None if labels is None else _one_per_row(to_numpy(labels), shape)
     if known is not None and known.shape == (n_samples * n_positions,) and known.dtype.kind in "iuf":
         kept = np.flatnonzero(known != ignore_index)
-        if len(kept) == 0 < len(known):
-            raise EnergyAlignError(f"every label is {ignore_index}, which is ignored: give labels of some positions.")
         if len(kept) < len(known):
-            rows, known = take_rows(rows, kept), known[kept]
+            rows, known = take_rows(rows, kept) if len(kept) else rows[:0, :], known[kept]
             samples = kept if samples is None else samples[kept]
     return HeadRows(rows, known, samples, n_samples, n_positions)
 

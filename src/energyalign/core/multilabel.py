@@ -181,6 +181,13 @@ def fit_multilabel(
     )
 
 
+def fit_head(evidence: Evidence | MultilabelEvidence, **options: Any) -> Shifts | MultilabelShifts:
+    """Fit shifts of classes or of independent labels, whichever the evidence is of."""
+    if isinstance(evidence, MultilabelEvidence):
+        return fit_multilabel(evidence, **options)
+    return fit_shifts(evidence, **options)
+
+
 @dataclass(frozen=True, eq=False)
 class MultilabelShifts:
     """One shift per independent label, and where it came from. Made by a fit, or loaded from JSON.
