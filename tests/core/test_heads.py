@@ -192,7 +192,7 @@ class TestPositions:
         logits, labels = maps()
         with pytest.raises(EnergyAlignError, match=r"labels must have shape \(12, 5, 4\), one per position of logits"):
             fitted(logits, labels[:, :2])
-        with pytest.raises(EnergyAlignError, match="at least one row of logits, with a label that is not ignored"):
+        with pytest.raises(EnergyAlignError, match="at least one row of logits, not all ignored"):
             fitted(logits, np.full_like(labels, -100))
 
     def test_ignored_rows_of_the_ordinary_head(self) -> None:

@@ -173,7 +173,9 @@ class Evidence:
         """
         n_samples = sum(part.n_rows for part in parts)
         if n_samples < 1:
-            raise EnergyAlignError("the evidence is empty: give at least one row of logits, with a label that is not ignored.")
+            raise EnergyAlignError(
+                "the evidence is empty: give at least one row of logits, not all ignored."
+            )
         if kind not in get_args(EvidenceKind):
             raise EnergyAlignError(f"unknown kind of evidence {kind!r}: choose {', '.join(get_args(EvidenceKind))}.")
         if class_names is not None and len(class_names) != n_classes:
@@ -220,6 +222,10 @@ class Evidence:
         """Return the same samples with these training counts."""
         ordered, names = counts_by_class(counts, self.class_names, self.n_classes)
         return replace(self, counts=check_counts(ordered, self.n_classes), counts_from_labels=False, class_names=names)
+
+    def with_engine(self, engine: Engine) -> Self:
+        """Return the same samples, to be worked on by this engine."""
+        return replace(self, engine=engine)
 
     def subset(self, keep: Bools) -> Self:
         """Return the same evidence with only the samples where `keep` is true."""

@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from energyalign.core._engine.parts import IN_TURN, Engine, LogitPart, Rows
+from energyalign.core._engine.parts import IN_TURN, Engine, LogitPart, Rows, keep_rows
 from energyalign.core._io.atomic import atomic_write
-from energyalign.core._io.shifts_json import MULTILABEL_SCHEMA, VERSION, dump, from_document, parse_document
-from energyalign.core.arrays import Array, Bools, Floats, Ints, namespace, take_rows, to_numpy, working_precision
+from energyalign.core._io.shifts_json import MULTILABEL_SCHEMA, VERSION, from_document, parse_document
+from energyalign.core.arrays import Array, Floats, Ints, namespace, to_numpy, working_precision
 from energyalign.core.errors import EnergyAlignError, classes_of
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
@@ -31,26 +31,20 @@ from energyalign.core.shifts import Shifts, load_text
 
 @dataclass(frozen=True, eq=False)
 class LabelPart:
-    """The logits of one label in a part of the evidence, as two classes; without the rows where it is not known."""
+    """The logits of one label in a part of the evidence, as two classes."""
 
     part: LogitPart
     column: int
-    keep: Bools
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return int(self.keep.sum())
+        return self.part.n_rows
 
     def blocks(self) -> Iterator[Array]:
         """The rows from first to last."""
-        start = 0
         for block in self.part.blocks():
-            stop = start + block.shape[0]
-            rows = np.flatnonzero(self.keep[start:stop])
-            start = stop
-            if len(rows):
-                yield as_two_classes(take_rows(block[:, self.column : self.column + 1], rows))
+            yield as_two_classes(block[:, self.column : self.column + 1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +112,14 @@ class MultilabelEvidence:
         names = [str(name) for name in (range(n_labels) if class_names is None else class_names)]
         if len(names) != n_labels:
             raise EnergyAlignError(f"{len(names)} class names were given for {n_labels} labels.")
-        ends = np.cumsum([part.n_rows for part in parts])
-        matrix = None if labels is None else _check_matrix(labels, (int(ends[-1]), n_labels), names, ignore_index)
+        n_rows = sum(part.n_rows for part in parts)
+        matrix = None if labels is None else _check_matrix(labels, (n_rows, n_labels), names, ignore_index)
         pairs = None if counts is None else _check_pairs(counts, names)
 
         def evidence_of(k: int) -> Evidence:
-            keep = np.ones(int(ends[-1]), dtype=bool) if matrix is None else matrix[:, k] != ignore_index
+            keep = np.ones(n_rows, dtype=bool) if matrix is None else matrix[:, k] != ignore_index
             evidence = Evidence.from_parts(
-                [LabelPart(part, k, own) for part, own in zip(parts, np.split(keep, ends[:-1]), strict=True)],
+                [LabelPart(part, k) for part in keep_rows(parts, keep)],
                 2,
                 None if matrix is None else matrix[keep, k],
                 repeats=None if repeats is None else to_numpy(repeats)[keep],
@@ -148,9 +142,18 @@ class MultilabelEvidence:
         """Number of labels."""
         return len(self.labels)
 
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the labels."""
+        return tuple(own.names_of([1])[0] for own in self.labels)
+
+    def with_engine(self, engine: Engine) -> Self:
+        """Return the same evidence, to be worked on by this engine."""
+        return type(self)(tuple(replace(own, engine=engine) for own in self.labels))
+
     def with_counts(self, counts: npt.ArrayLike) -> Self:
         """Return the same samples with these training counts, (n_labels, 2)."""
-        pairs = _check_pairs(counts, [own.names_of([1])[0] for own in self.labels])
+        pairs = _check_pairs(counts, self.class_names)
         return type(self)(tuple(own.with_counts(pair) for own, pair in zip(self.labels, pairs, strict=True)))
 
 
@@ -254,9 +257,14 @@ class MultilabelShifts:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write JSON that a person can read, the shifts of one label after another. A file is replaced as a whole."""
-        text = dump_labels(self)
+        text = self.to_json()
         with atomic_write(path) as stream:
             stream.write(text)
+
+    def to_json(self) -> str:
+        """The text of the file that `save` writes."""
+        labels = ",\n".join(own.to_json().rstrip() for own in self.labels)
+        return f'{{\n"schema": "{MULTILABEL_SCHEMA}",\n"version": {VERSION},\n"labels": [\n{labels}\n]\n}}\n'
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> MultilabelShifts:
@@ -270,12 +278,6 @@ class MultilabelShifts:
 def load_shifts(path: str | os.PathLike[str]) -> Shifts | MultilabelShifts:
     """Read shifts of classes or of independent labels, whichever the file has."""
     return load_text(path, _parse)
-
-
-def dump_labels(shifts: MultilabelShifts) -> str:
-    """The text of the file."""
-    labels = ",\n".join(dump(own).rstrip() for own in shifts.labels)
-    return f'{{\n"schema": "{MULTILABEL_SCHEMA}",\n"version": {VERSION},\n"labels": [\n{labels}\n]\n}}\n'
 
 
 def _parse(text: str) -> Shifts | MultilabelShifts:

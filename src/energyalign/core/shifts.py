@@ -187,11 +187,15 @@ class Shifts:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write JSON that a person can read, one class a line. An existing file is replaced as a whole."""
-        from energyalign.core._io.shifts_json import dump
-
-        text = dump(self)
+        text = self.to_json()
         with atomic_write(path) as stream:
             stream.write(text)
+
+    def to_json(self) -> str:
+        """The text of the file that `save` writes."""
+        from energyalign.core._io.shifts_json import dump
+
+        return dump(self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Shifts:
