@@ -1,9 +1,9 @@
 """Token classification: rare tags, word by word
 ================================================
 
-A tagger (an embedding, a convolution over neighbours, a linear layer) learns which words of made-up sentences are names of people
-or of places; most are neither. Sentences have different lengths: they are padded, and the padding has the label -100, as
-everywhere in PyTorch. ``align`` takes its logits, sentences x words x tags, and leaves the padding out. A
+A tagger (an embedding, a convolution over neighbours, a linear layer) learns which words of made-up sentences are names
+of people or of places; most are neither. Sentences have different lengths: they are padded, and the padding has the
+label -100, as everywhere in PyTorch. ``align`` takes its logits, sentences x words x tags, and leaves the padding out. A
 ``...ForTokenClassification`` of Hugging Face is aligned by the same line. Run it with one of
 
 .. code-block:: bash
@@ -46,7 +46,9 @@ def write_sentences(n, generator):
         tags = torch.multinomial(torch.tensor([0.94, 0.04, 0.02]), length, replacement=True, generator=generator)
         words = torch.randint(1, 100, (length,), generator=generator)  # any word may be anything
         typical = torch.rand(length, generator=generator) < torch.tensor([0.0, 0.5, 0.5])[tags]
-        words[typical] = 100 + 10 * (tags[typical] - 1) + torch.randint(0, 10, (int(typical.sum()),), generator=generator)
+        words[typical] = (
+            100 + 10 * (tags[typical] - 1) + torch.randint(0, 10, (int(typical.sum()),), generator=generator)
+        )
         after = (tags[1:] > 0).nonzero()[:, 0]  # a title or a preposition stands before some of them
         words[after] = torch.where(torch.rand(len(after), generator=generator) < 0.6, tags[after + 1], words[after])
         sentences.append((words, tags))

@@ -60,13 +60,21 @@ def test_quickstart(tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(page["corrected"], page["test_logits"] + page["shifts"].values)
 
 
-def test_names(tmp_path, capsys):
-    run_page("names.md", tmp_path)
+def test_names(monkeypatch, capsys):
+    run_page("names.md", monkeypatch)
     text = (DOCS / "names.md").read_text(encoding="utf-8")
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 2
     for line in said:
         assert f"\n\n    {line}\n\n" in text
+
+
+def test_heads(monkeypatch, capsys):
+    run_page("heads.md", monkeypatch)
+    text = (DOCS / "heads.md").read_text(encoding="utf-8")
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 4
+    assert all(f"\n    {line}\n" in text for line in said)
 
 
 @pytest.fixture
