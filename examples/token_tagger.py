@@ -3,8 +3,8 @@
 
 A tagger (an embedding, a convolution over neighbours, a linear layer) learns which words of made-up sentences are names
 of people or of places; most are neither. Sentences have different lengths: they are padded, and the padding has the
-label -100, as everywhere in PyTorch. ``align`` takes its logits, sentences x words x tags, and leaves the padding out. A
-``...ForTokenClassification`` of Hugging Face is aligned by the same line. Run it with one of
+label -100, as everywhere in PyTorch. ``align`` takes its logits, sentences x words x tags, and leaves the padding out.
+A ``...ForTokenClassification`` of Hugging Face is aligned by the same line. Run it with one of
 
 .. code-block:: bash
 
