@@ -90,3 +90,12 @@ def test_of_probabilities_the_logarithm_is_taken_and_said_once(problem, run, shi
     assert code == 0
     assert err.count("their logarithms were taken as logits") == 1
     np.testing.assert_array_equal(np.load("out.npy"), np.tile(shifts.predict(logits), 2))
+
+
+def test_a_strength_multiplies_the_shifts(problem, run):
+    assert run("fit", "logits.npy", "--counts", "counts.json", "--estimator", "prior", "--out", "shifts.json")[0] == 0
+    logits, shifts = np.load("logits.npy"), Shifts.load("shifts.json")
+    for strength in (0.0, 0.5):
+        given = ("apply", "logits.npy", "--shifts", "shifts.json", "--strength", str(strength), "--out", "half.npy")
+        assert run(*given)[0] == 0
+        np.testing.assert_allclose(np.load("half.npy"), logits + strength * shifts.values, rtol=1e-6)

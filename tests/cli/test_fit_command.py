@@ -343,3 +343,40 @@ def test_the_result_is_saved_though_nobody_reads_the_tables(problem):
     command = f"{sys.executable} -m energyalign.cli.main fit logits.npy --estimator lse --out s.json | true"
     subprocess.run(command, shell=True, check=False, timeout=120, capture_output=True)
     assert Shifts.load("s.json").n_classes == 3
+
+
+@pytest.mark.usefixtures("problem")
+class TestObjectives:
+    given = ("fit", "logits.npy", "--labels", "labels.npy", "--counts", "counts.json", "--evidence", "held-out")
+
+    def test_a_score_by_name(self, run):
+        assert run(*self.given, "--scoring", "f1_macro", "--out", "shifts.json")[0] == 0
+        shifts = Shifts.load("shifts.json")
+        assert shifts.scoring == "f1_macro"
+        expected = library_shifts(np.load("logits.npy"), np.load("labels.npy"), scoring="f1_macro")
+        np.testing.assert_allclose(shifts.values, expected, rtol=1e-12, atol=1e-12)
+
+    def test_costs_from_a_file(self, run):
+        costs = [[0, 1, 1], [1, 0, 1], [9, 9, 0]]
+        with open("costs.json", "w") as file:
+            json.dump(costs, file)
+        assert run(*self.given, "--costs", "costs.json", "--out", "shifts.json")[0] == 0
+        expected = library_shifts(np.load("logits.npy"), np.load("labels.npy"), costs=costs)
+        np.testing.assert_allclose(Shifts.load("shifts.json").values, expected, rtol=1e-12, atol=1e-12)
+
+    def test_a_recall_that_must_be_reached(self, run):
+        code, out, _ = run(*self.given, "--minimum-recall", "2=0.7", "--out", "shifts.json")
+        assert code == 0
+        assert "(minimum 0.7)" in " ".join(out.split())
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [(("--scoring", "f1_marco"), "unknown scoring 'f1_marco'"),
+         (("--minimum-recall", "2"), "takes CLASS=NUMBER, such as fraud=0.8, got '2'"),
+         (("--minimum-recall", "fraud=0.8"), "unknown class 'fraud'; the classes are"),
+         (("--costs", "missing.json"), "cannot read costs from missing.json")],
+    )  # fmt: skip
+    def test_what_is_wrong_is_said(self, run, options, message):
+        code, _, err = run(*self.given, *options, "--out", "shifts.json")
+        assert code == 2
+        assert message in " ".join(err.split())

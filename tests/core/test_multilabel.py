@@ -159,3 +159,17 @@ def test_doubts_name_the_label() -> None:
     with pytest.warns(UntrustedEstimateWarning, match="fog"):
         shifts = fitted(logits, labels, "marginal", class_names=NAMES, counts=[[7, 3], [9, 1], [5, 5]])
     assert any("fog" in concern for concern in shifts.concerns)
+
+
+def test_the_aims_of_each_label() -> None:
+    logits, labels = problem()
+    evidence = MultilabelEvidence.from_arrays(logits, labels, kind="held-out", class_names=NAMES)
+    shifts = fit_multilabel(evidence, scoring="f1", minimum_recall={"fog": 0.9})
+    assert np.mean(shifts.predict(logits)[labels[:, 1] == 1, 1]) >= 0.9
+    alone = fit_shifts(Evidence.from_arrays(logits[:, 0], labels[:, 0], kind="held-out"), scoring="f1")
+    np.testing.assert_array_equal(shifts.labels[0].values, alone.values)
+    with pytest.raises(EnergyAlignError, match="labels that there are not: snow"):
+        fit_multilabel(evidence, minimum_recall={"snow": 0.9})
+    np.testing.assert_allclose(
+        fitted(logits, labels, "marginal").scaled(0.5).values * 2, fitted(logits, labels, "marginal").values
+    )

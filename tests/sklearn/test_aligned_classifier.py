@@ -10,11 +10,12 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier
 from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -123,7 +124,8 @@ def test_cross_validation(long_tail: Problem) -> None:
 def test_parameters_go_in_and_out() -> None:
     base, aligner = LogisticRegression(C=2.0), EnergyAligner(tau=0.5)
     model = EnergyAlignedClassifier(base, aligner=aligner, evidence="training", cv=3)
-    shallow = {"estimator": base, "aligner": aligner, "evidence": "training", "cv": 3}
+    aims = dict.fromkeys(("scoring", "costs", "minimum_recall", "minimum_precision"))
+    shallow = {"estimator": base, "aligner": aligner, "evidence": "training", "cv": 3, **aims}
     assert model.get_params(deep=False) == shallow
     assert model.get_params()["estimator__C"] == 2.0
     assert model.get_params()["aligner__tau"] == 0.5
@@ -299,3 +301,35 @@ def test_names_for_a_classifier_that_takes_numbers_only(long_tail: Problem) -> N
     X, y = long_tail
     with pytest.raises(EnergyAlignError, match=r"XGBClassifier does not take these labels .*LabelEncoder\(\)"):
         EnergyAlignedClassifier(xgboost.XGBClassifier(n_estimators=2)).fit(X, np.array([f"class {k}" for k in y]))
+
+
+class TestObjectives:
+    @pytest.fixture(scope="class")
+    def data(self) -> tuple[Any, Any]:
+        X, y = make_classification(
+            1500, n_classes=3, n_informative=4, weights=[0.85, 0.1], class_sep=0.7, random_state=0
+        )
+        return X, np.array(["common", "some", "rare"])[y]
+
+    def test_a_score_is_passed_on_to_the_aligner(self, data: tuple[Any, Any]) -> None:
+        model = EnergyAlignedClassifier(scoring="f1_macro").fit(*data)
+        assert model.shifts_.scoring == "f1_macro"
+        raw, _, chosen = model.shifts_.selection.candidates
+        assert chosen.score > raw.score
+        assert (
+            EnergyAlignedClassifier(aligner=EnergyAligner(scoring="accuracy")).fit(*data).shifts_.scoring == "accuracy"
+        )
+
+    def test_a_function_sees_the_labels_of_the_user(self, data: tuple[Any, Any]) -> None:
+        def rare_f1(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+            return float(f1_score(y_true == "rare", y_pred == "rare", sample_weight=sample_weight))
+
+        model = EnergyAlignedClassifier(scoring=rare_f1).fit(*data)
+        raw, _, chosen = model.shifts_.selection.candidates
+        assert chosen.score > raw.score
+
+    def test_a_recall_by_name(self, data: tuple[Any, Any]) -> None:
+        X, y = data
+        model = EnergyAlignedClassifier(minimum_recall={"rare": 0.7}).fit(X, y)
+        assert "of class rare (minimum 0.7)" in model.shifts_.summary()
+        assert np.mean(model.predict(X)[y == "rare"] == "rare") > 0.65

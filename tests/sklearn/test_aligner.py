@@ -121,6 +121,10 @@ def test_parameters_and_clones() -> None:
         "evidence": "held-out",
         "tau": 0.5,
         "classes": ["a", "b", "c"],
+        "scoring": "balanced_accuracy",
+        "costs": None,
+        "minimum_recall": None,
+        "minimum_precision": None,
         "multilabel": False,
         "ignore_index": 255,
     }

@@ -24,6 +24,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "logits", nargs="+", metavar="LOGITS", help=".npy, .npz, .parquet or .csv shards, samples x classes; - is stdin"
     )
     add("--shifts", required=True, metavar="FILE", help="what `energyalign fit` wrote")
+    add("--strength", type=float, default=1.0, metavar="X",
+        help="multiply the shifts: 0 is the raw model, 1 (default) as they were fitted")  # fmt: skip
     add("--out", required=True, metavar="FILE", help=".npy, .csv or .parquet; - is .npy to stdout")
     add("--as", dest="form", default="logits", choices=["logits", "probabilities", "labels"],
         help="what to write (default: logits); labels are class numbers")  # fmt: skip
@@ -40,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.core.multilabel import load_shifts
     from energyalign.files import matrix_writer, open_shards
 
-    shifts = load_shifts(arguments.shifts)
+    shifts = load_shifts(arguments.shifts).scaled(arguments.strength)
     shards = open_shards(arguments.logits, key=arguments.key)
     shards.match_columns(shifts, arguments.logits[0], arguments.shifts)
     names = shards.class_names or shifts.class_names

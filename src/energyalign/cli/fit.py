@@ -22,6 +22,8 @@ EXAMPLES = """\
 examples:
   energyalign fit val_logits.npy --labels val_labels.npy --counts counts.json --evidence held-out --out shifts.json
   energyalign fit shards/*.npy --counts counts.json --estimator lse --clusters 8 --out shifts.json
+  energyalign fit oof.csv --evidence out-of-fold --scoring f1_macro --out shifts.json
+  energyalign fit oof.csv --evidence out-of-fold --minimum-recall fraud=0.8 --out shifts.json
   energyalign fit scored.csv --out shifts.json                 (a column named `label` holds the labels)
   energyalign fit 'shards/**/*.npy' --jobs 8 --out shifts.json  (more shards than a shell can pass on)
   energyalign fit maps.npy --labels masks.npy --ignore-index 255 --out shifts.json     (n x classes x height x width)
@@ -58,6 +60,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--target-prior", metavar="FILE", help="label distribution to predict for (default: uniform)")
     add("--target-logits", nargs="+", metavar="FILE",
         help="unlabelled logits of the target data, from which its label distribution is estimated (EM)")  # fmt: skip
+    add("--scoring", default="balanced_accuracy", metavar="NAME",
+        help="what the predictions should be best at: balanced_accuracy (default), accuracy, f1 (of the second of two classes), f1_macro, f1_weighted, "
+        "matthews_corrcoef, geometric_mean, or a scikit-learn scorer of labels")  # fmt: skip
+    add("--costs", metavar="FILE",
+        help="instead of --scoring: a JSON list of lists, for each true class what each prediction costs")  # fmt: skip
+    add("--minimum-recall", nargs="+", metavar="CLASS=NUMBER", help="recalls that must be reached, such as fraud=0.8")
+    add("--minimum-precision", nargs="+", metavar="CLASS=NUMBER", help="precisions that must be reached")
     add("--tau", type=float, default=1.0, help="scale of estimator `prior` (default: 1)")
     add("--key", help="which array of an .npz file, or list column of a .parquet file, holds the logits")
     add("--jobs", type=int, metavar="N",
@@ -103,6 +112,10 @@ def run(arguments: argparse.Namespace) -> None:
                 clusters=_clusters(arguments.clusters, evidence),
                 target_prior=_target_prior(arguments, evidence),
                 tau=arguments.tau,
+                scoring=arguments.scoring,
+                costs=_costs(arguments.costs),
+                minimum_recall=_minima(arguments.minimum_recall, "--minimum-recall"),
+                minimum_precision=_minima(arguments.minimum_precision, "--minimum-precision"),
             )
         if arguments.target_logits and isinstance(shifts, Shifts):
             shifts = _aim_at(arguments, shifts, progress.engine("target prior", engine))
@@ -217,6 +230,32 @@ def _target_prior(arguments: argparse.Namespace, evidence: Evidence | Multilabel
         return None
     prior, names = read_counts(arguments.target_prior), evidence.class_names
     return counts_by_class(prior, names, evidence.n_classes, source=arguments.target_prior)[0]
+
+
+def _costs(file: str | None) -> Any:
+    from energyalign.core._io.strict_json import parse_json, read_text
+    from energyalign.core.errors import EnergyAlignError
+
+    if file is None:
+        return None
+    try:
+        return parse_json(read_text(file))
+    except (OSError, ValueError) as error:
+        raise EnergyAlignError(f"cannot read costs from {file}: {error}.") from error
+
+
+def _minima(given: list[str] | None, option: str) -> dict[str, float] | None:
+    """Pairs of class and number; a class is a name, or its place among the columns."""
+    from energyalign.core.errors import EnergyAlignError
+
+    minima = {}
+    for pair in given or ():
+        name, _, number = pair.rpartition("=")
+        try:
+            minima[name] = float(number if name else "")
+        except ValueError:
+            raise EnergyAlignError(f"{option} takes CLASS=NUMBER, such as fraud=0.8, got {pair!r}.") from None
+    return minima or None
 
 
 def _aim_at(arguments: argparse.Namespace, shifts: Shifts, engine: Engine) -> Shifts:

@@ -14,7 +14,7 @@ from energyalign.core._engine.parts import IN_TURN, Engine, LogitPart, Rows, kee
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core._io.shifts_json import MULTILABEL_SCHEMA, VERSION, from_document, parse_document
 from energyalign.core.arrays import Array, Floats, Ints, namespace, to_numpy, working_precision
-from energyalign.core.errors import EnergyAlignError, classes_of
+from energyalign.core.errors import EnergyAlignError, classes_of, some_of
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.heads import (
@@ -168,20 +168,19 @@ def fit_multilabel(
     target_prior : array of shape (n_labels,), optional
         How probable each label is where the model will predict; a half if not given.
     **options
-        As for `energyalign.fit_shifts`.
+        As for `energyalign.fit_shifts`; `minimum_recall` and `minimum_precision` by label.
     """
-    n_labels = evidence.n_classes
-    with_label = np.full(n_labels, 0.5) if target_prior is None else np.asarray(target_prior, dtype=np.float64)
-    if with_label.shape != (n_labels,) or not np.all((with_label > 0) & (with_label < 1)):
-        raise EnergyAlignError(
-            f"target prior of independent labels must have shape ({n_labels},), a probability between 0 and 1 for each."
-        )
-    return MultilabelShifts(
-        tuple(
-            fit_shifts(own, target_prior=(1.0 - probability, probability), **options)
-            for own, probability in zip(evidence.labels, with_label.tolist(), strict=True)
-        )
-    )
+    targets = [None] * evidence.n_classes if target_prior is None else _check_targets(target_prior, evidence.n_classes)
+    minima = {key: dict(options.pop(key, None) or {}) for key in ("minimum_recall", "minimum_precision")}
+    unknown = [name for minimum in minima.values() for name in minimum if name not in evidence.class_names]
+    if unknown:
+        raise EnergyAlignError(f"minima are given for labels that there are not: {some_of(unknown)}.")
+
+    def fit(name: str, own: Evidence, target: Floats | None) -> Shifts:
+        aims: dict[str, Any] = {key: {name: minimum[name]} for key, minimum in minima.items() if name in minimum}
+        return fit_shifts(own, target_prior=target, **aims, **options)
+
+    return MultilabelShifts(tuple(map(fit, evidence.class_names, evidence.labels, targets)))
 
 
 def fit_head(evidence: Evidence | MultilabelEvidence, **options: Any) -> Shifts | MultilabelShifts:
@@ -227,6 +226,10 @@ class MultilabelShifts:
     def concerns(self) -> tuple[str, ...]:
         """Reasons not to trust an estimate, with remedies."""
         return tuple(concern for own in self.labels for concern in own.concerns)
+
+    def scaled(self, strength: float) -> Self:
+        """The same correction, `strength` times as large: 0 is the raw model, 1 leaves it as it is."""
+        return type(self)(tuple(own.scaled(strength) for own in self.labels))
 
     def columns_for(self, shape: tuple[int, ...]) -> Floats:
         """What is added to each column of logits of this shape."""
@@ -311,6 +314,16 @@ def _check_matrix(labels: Array, shape: tuple[int, int], names: Sequence[str], i
     if unknown:
         raise EnergyAlignError(f"no sample is labelled for {classes_of(unknown)}: leave them out of logits and labels.")
     return values.astype(np.int64)
+
+
+def _check_targets(target_prior: npt.ArrayLike, n_labels: int) -> list[Floats | None]:
+    """Without and with each label."""
+    given = np.asarray(target_prior, dtype=np.float64)
+    if given.shape != (n_labels,) or not np.all((given > 0) & (given < 1)):
+        raise EnergyAlignError(
+            f"target prior of independent labels must have shape ({n_labels},), a probability between 0 and 1 for each."
+        )
+    return list(np.column_stack([1.0 - given, given]))
 
 
 def _check_pairs(counts: npt.ArrayLike, names: Sequence[str]) -> Floats:

@@ -37,9 +37,10 @@ from energyalign.core.probabilities import MIN_ROWS, TAKEN_AS_LOGITS, are_probab
 from energyalign.core.selection.record import Selection
 
 Loaded = TypeVar("Loaded")
+_MAX_SHOWN = 20  # classes in a summary
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Shifts:
     """One shift per class, and where it came from. Made by a fit, or loaded from JSON.
 
@@ -72,6 +73,8 @@ class Shifts:
         Whether the evidence was probabilities, of which logarithms were taken: so are they of what is to be corrected.
     n_samples : float
         Samples of evidence.
+    scoring : str
+        What the shifts were chosen for.
     selection : Selection or None
         What `auto` compared and why it chose.
     concerns : tuple of str
@@ -92,6 +95,7 @@ class Shifts:
     evidence_kind: str = "training"
     from_probabilities: bool = False
     n_samples: float = 0.0
+    scoring: str = "balanced_accuracy"
     selection: Selection | None = None
     concerns: tuple[str, ...] = field(default=())
 
@@ -118,6 +122,26 @@ class Shifts:
     @property
     def n_classes(self) -> int:
         return self.clusters.n_classes
+
+    def __repr__(self) -> str:
+        return (
+            f"Shifts({self.n_classes} classes, estimator={self.estimator!r}, scoring={self.scoring!r}, "
+            f"strength={self.strength:.2f}, evidence={self.evidence_kind!r}, concerns={len(self.concerns)})"
+        )
+
+    def summary(self) -> str:
+        """What was fitted, how it was chosen, the largest and smallest shifts, and what speaks against it."""
+        order = np.argsort(-self.values, kind="stable").tolist()
+        half, left_out = _MAX_SHOWN // 2, max(0, self.n_classes - _MAX_SHOWN)
+        rows = [f"  {self.values[k]:+8.3f} +- {self.standard_errors[k]:.3f}  {self.names_of([k])[0]}" for k in order]
+        if left_out:
+            rows[half:-half] = [f"  ... {left_out} more"]
+        head = (
+            f"Shifts of {self.n_classes} classes by {self.estimator} ({self.clusters.name}) for {self.scoring}, from "
+            f"{self.n_samples:,.0f} {self.evidence_kind} samples."
+        )
+        chosen = [] if self.selection is None else [f"Chosen: {self.selection.reason}"]
+        return "\n".join([head, *chosen, *rows, *(f"Concern: {concern}" for concern in self.concerns)])
 
     @property
     def aligned_energies(self) -> Floats | None:
@@ -176,8 +200,24 @@ class Shifts:
         ready = working_precision(logits)
         return add_shifts(as_two_classes(ready) if is_one_logit(ready.shape, self.n_classes) else ready, self.values)
 
+    def scaled(self, strength: float) -> Self:
+        """The same correction, `strength` times as large: 0 is the raw model, 1 leaves it as it is."""
+        if not np.isfinite(strength):
+            raise EnergyAlignError(f"strength must be a finite number, got {strength}.")
+        target = np.log(self.target_prior * self.n_classes) if self.scoring == "balanced_accuracy" else 0.0
+        return replace(
+            self,
+            values=strength * (self.values - target) + target,
+            standard_errors=abs(strength) * self.standard_errors,
+            strength=strength * self.strength,
+        )
+
     def with_target(self, prior: npt.ArrayLike | None) -> Self:
         """The same correction for another label distribution: log p_t(y) is exchanged."""
+        if self.scoring != "balanced_accuracy":
+            raise EnergyAlignError(
+                f"these shifts were chosen for {self.scoring}: fit them again with target_prior=... for another target."
+            )
         target = check_target_prior(prior, self.n_classes, self.class_names)
         return replace(self, values=self.values + np.log(target / self.target_prior), target_prior=target)
 

@@ -12,6 +12,7 @@ from energyalign.core.errors import classes_of
 from energyalign.core.estimators import Estimate
 from energyalign.core.evidence import Evidence
 from energyalign.core.probabilities import TAKEN_AS_LOGITS
+from energyalign.core.selection.decision import Aim
 from energyalign.core.selection.record import Selection
 
 # In logits: a class that sharing moves further than this has a bias that its count does not explain. Seen on a network
@@ -19,7 +20,12 @@ from energyalign.core.selection.record import Selection
 MAX_STRAIN = 3.0
 
 
-def concerns(evidence: Evidence, estimate: Estimate, selection: Selection | None = None) -> list[str]:
+def concerns(
+    evidence: Evidence,
+    estimate: Estimate,
+    selection: Selection | None = None,
+    aim: Aim | None = None,
+) -> list[str]:
     """List every reason to doubt `estimate` and how it was chosen, worst first; empty if there is none."""
     found = [
         doubt_column_order(evidence),
@@ -31,7 +37,8 @@ def concerns(evidence: Evidence, estimate: Estimate, selection: Selection | None
         _not_a_logit(evidence),
         _passed_over(evidence, selection),
         _not_scored(evidence, selection),
-        _no_gain(selection),
+        _chosen_blindly(selection, aim),
+        _no_gain(selection) if aim is None or aim.is_default else None,
     ]
     return [concern for concern in found if concern]
 
@@ -84,6 +91,17 @@ def _not_scored(evidence: Evidence, selection: Selection | None) -> str | None:
     return (
         "the evidence cannot show whether aligning helps: a class is scored only if its samples can be split. Give at "
         f"least two samples of {which}, from two groups if there are groups."
+    )
+
+
+def _chosen_blindly(selection: Selection | None, aim: Aim | None) -> str | None:
+    if aim is None or aim.name in ("balanced_accuracy", "accuracy"):
+        return None
+    if selection is not None and selection.gain is not None:
+        return None
+    return (
+        f"{aim.name} cannot be measured on this evidence: the shifts are halfway between the raw and the aligned "
+        "model. Give labelled samples that the model was not trained on (held-out or out-of-fold evidence)."
     )
 
 

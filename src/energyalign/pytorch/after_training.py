@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean
-from typing import Any, get_args
+from typing import Any, Unpack, get_args
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.heads import IGNORE_INDEX
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_head
 from energyalign.core.names import Counts
+from energyalign.core.objectives import Aims, make_objective
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.pytorch.collect import collect_evidence
@@ -41,7 +42,8 @@ class AfterTraining:
         Whether the model was trained on what `loader` yields; needed with `loader`, and known otherwise.
     counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset with `targets`, optional
         Training samples per class; by default the labels of the training data are counted where that is possible.
-    estimator, clusters, target_prior, head, class_names, tau, multilabel, ignore_index
+    estimator, clusters, target_prior, head, class_names, tau, multilabel, ignore_index, scoring, costs, minimum_recall,
+    minimum_precision
         As for `energyalign.pytorch.align`.
 
     Attributes
@@ -75,6 +77,7 @@ class AfterTraining:
         tau: float = 1.0,
         multilabel: bool = False,
         ignore_index: int = IGNORE_INDEX,
+        **aims: Unpack[Aims],
     ) -> None:
         super().__init__()
         if (loader is None) != (evidence is None):
@@ -83,6 +86,9 @@ class AfterTraining:
                 "('training') or not ('held-out')."
             )
         # What can be known to be wrong is refused now, not after hours of training.
+        if unknown := sorted(set(aims) - set(Aims.__annotations__)):
+            raise TypeError(f"unknown options: {', '.join(unknown)}.")
+        make_objective(aims.get("scoring", "balanced_accuracy"))
         if estimator != "auto":
             make_estimator(estimator, tau=tau)
         if evidence is not None and evidence not in get_args(EvidenceKind):
@@ -91,7 +97,7 @@ class AfterTraining:
             )
         self.loader, self.evidence, self.counts = loader, evidence, counts
         self.estimator, self.clusters, self.target_prior, self.tau = estimator, clusters, target_prior, tau
-        self.head, self.class_names = head, class_names
+        self.head, self.class_names, self.aims = head, class_names, aims
         self.multilabel, self.ignore_index = multilabel, ignore_index
         self._notes: list[str] = []
 
@@ -178,8 +184,9 @@ class AfterTraining:
             else:
                 evidence = evidence.with_counts(counted)
         shifts = fit_head(
-            evidence, estimator=self.estimator, clusters=self.clusters, target_prior=self.target_prior, tau=self.tau
-        )
+            evidence, estimator=self.estimator, clusters=self.clusters, target_prior=self.target_prior, tau=self.tau,
+            **self.aims,
+        )  # fmt: skip
         aligned = fold_or_wrap(model, shifts, probe, head=self.head)
         plain_network(aligned).shifts_ = shifts
         # Only now, when nothing can go wrong with the model any more: a failure to measure must not undo it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
@@ -12,6 +12,7 @@ from energyalign.core.evidence import EvidenceKind
 from energyalign.core.heads import IGNORE_INDEX
 from energyalign.core.multilabel import fit_head
 from energyalign.core.names import Counts
+from energyalign.core.objectives import Aims
 from energyalign.core.sharing import SharingChoice
 from energyalign.pytorch.collect import collect_evidence
 from energyalign.pytorch.fold import fold_or_wrap, refuse_aligned
@@ -33,6 +34,7 @@ def align(
     multilabel: bool = False,
     ignore_index: int = IGNORE_INDEX,
     inplace: bool = False,
+    **aims: Unpack[Aims],
 ) -> torch.nn.Module:
     """A network of the same architecture that predicts without the class-imbalance bias of this one.
 
@@ -65,6 +67,8 @@ def align(
     inplace : bool
         Change `model` itself instead of a copy. The copy is of the network alone, without what `torch.compile` or data
         parallelism put around it.
+    **aims : scoring, costs, minimum_recall, minimum_precision
+        What the predictions should be best at, as for `energyalign.fit_shifts`.
 
     Returns
     -------
@@ -77,7 +81,7 @@ def align(
         model, loader, counts=counts, kind=evidence, class_names=class_names,
         multilabel=multilabel, ignore_index=ignore_index,
     )  # fmt: skip
-    shifts = fit_head(found, estimator=estimator, clusters=clusters, target_prior=target_prior, tau=tau)
+    shifts = fit_head(found, estimator=estimator, clusters=clusters, target_prior=target_prior, tau=tau, **aims)
     with torch.inference_mode(False):  # a network made in that mode could never be trained
         aligned = fold_or_wrap(model if inplace else copy.deepcopy(plain_network(model)), shifts, probe, head=head)
     aligned.shifts_ = plain_network(aligned).shifts_ = shifts

@@ -31,7 +31,8 @@ class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
 
     Parameters
     ----------
-    loader, evidence, counts, estimator, clusters, target_prior, head, class_names, tau, multilabel, ignore_index
+    loader, evidence, counts, estimator, clusters, target_prior, head, class_names, tau, multilabel, ignore_index,
+    scoring, costs, minimum_recall, minimum_precision
         All optional; see `energyalign.pytorch.after_training.AfterTraining`.
 
     Attributes

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 
@@ -14,6 +14,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import EvidenceKind
 from energyalign.core.heads import IGNORE_INDEX
 from energyalign.core.names import Counts
+from energyalign.core.objectives import Aims
 from energyalign.core.sharing import SharingChoice
 from energyalign.pytorch.after_training import AfterTraining, warning_instead_of_error
 from energyalign.pytorch.label_counts import LabelCounter
@@ -44,7 +45,8 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
 
     Parameters
     ----------
-    loader, evidence, counts, estimator, clusters, target_prior, head, class_names, tau, multilabel, ignore_index
+    loader, evidence, counts, estimator, clusters, target_prior, head, class_names, tau, multilabel, ignore_index,
+    scoring, costs, minimum_recall, minimum_precision
         All optional; see `energyalign.pytorch.after_training.AfterTraining`.
     network : str, optional
         Name of the attribute of the module that makes the logits, if the module's own ``forward`` does not.
@@ -85,11 +87,12 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
         multilabel: bool = False,
         ignore_index: int = IGNORE_INDEX,
         network: str | None = None,
+        **aims: Unpack[Aims],
     ) -> None:
         super().__init__(
             loader, evidence=evidence, counts=counts, estimator=estimator, clusters=clusters,
             target_prior=target_prior, head=head, class_names=class_names, tau=tau, multilabel=multilabel,
-            ignore_index=ignore_index,
+            ignore_index=ignore_index, **aims,
         )  # fmt: skip
         self.network = network
         self._forget_counts()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from energyalign.core.free_energy import FreeEnergy
 from energyalign.core.heads import IGNORE_INDEX, n_columns, open_head
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_multilabel
 from energyalign.core.names import Counts, columns_of, names_in, names_of, numbers, order_by_name
+from energyalign.core.objectives import make_objective
 from energyalign.core.probabilities import TAKEN_AS_LOGITS, are_probabilities, log_probabilities
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
@@ -48,6 +49,14 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         The label of each column. Not needed for labels 0..n_classes-1, nor when every class has a label in `y`: then
         the columns are taken to be in sorted order. The columns of a data frame name themselves; with `classes` too,
         they are put into its order.
+    scoring : str or callable, default="balanced_accuracy"
+        What the predictions should be best at: ``balanced_accuracy``, ``accuracy``, ``f1`` (of the second of two
+        classes), ``f1_macro``, ``f1_weighted``, ``matthews_corrcoef``, ``geometric_mean``, any scikit-learn scorer of
+        labels, or a function ``(y_true, y_pred[, sample_weight])``. Needs labels, and out-of-fold or held-out evidence.
+    costs : array of shape (n_classes, n_classes), optional
+        ``costs[k, j]`` is what it costs to predict class j for a sample of class k; replaces `scoring`.
+    minimum_recall, minimum_precision : dict of class to number, optional
+        What must be reached on the evidence, e.g. ``{"fraud": 0.8}``. What cannot be reached is refused.
     multilabel : bool, default=False
         Whether columns are independent labels, each with a sigmoid of its own.
     ignore_index : int, default=-100
@@ -80,6 +89,10 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         evidence: EvidenceKind = "training",
         tau: float = 1.0,
         classes: Sequence[Any] | None = None,
+        scoring: str | Callable[..., float] = "balanced_accuracy",
+        costs: npt.ArrayLike | None = None,
+        minimum_recall: Mapping[Any, float] | None = None,
+        minimum_precision: Mapping[Any, float] | None = None,
         multilabel: bool = False,
         ignore_index: int = IGNORE_INDEX,
     ) -> None:
@@ -89,6 +102,10 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.evidence = evidence
         self.tau = tau
         self.classes = classes
+        self.scoring = scoring
+        self.costs = costs
+        self.minimum_recall = minimum_recall
+        self.minimum_precision = minimum_precision
         self.multilabel = multilabel
         self.ignore_index = ignore_index
 
@@ -190,7 +207,8 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "_shifts")
 
     def _align(self, evidence: Evidence) -> Shifts:
-        return fit_shifts(evidence, **self._options())
+        scoring = self.scoring if isinstance(self.scoring, str) else make_objective(self.scoring, self.classes_)
+        return fit_shifts(evidence, **self._options() | {"scoring": scoring})
 
     def _fit_labels(
         self, X: Array, y: Array | None, counts: Counts | None, weights: Array | None, groups: npt.ArrayLike | None
@@ -217,6 +235,10 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "clusters": self.clusters,
             "target_prior": self.target_prior,
             "tau": self.tau,
+            "scoring": self.scoring,
+            "costs": self.costs,
+            "minimum_recall": self.minimum_recall,
+            "minimum_precision": self.minimum_precision,
         }
 
     def transform(self, X: Array) -> Array:

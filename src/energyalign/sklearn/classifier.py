@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -24,6 +24,7 @@ from energyalign.core.checks import flat_labels
 from energyalign.core.errors import EnergyAlignError, classes_of, reason_of, some_of
 from energyalign.core.evidence import EvidenceKind
 from energyalign.core.names import Counts
+from energyalign.core.objectives import Aims
 from energyalign.core.shifts import Shifts
 from energyalign.sklearn.aligner import EnergyAligner
 from energyalign.sklearn.scores import class_logits
@@ -50,6 +51,8 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         very samples that the classifier was trained on: faster, and only as good as the classifier is modest.
     cv : int, splitter or iterable of splits
         The folds of ``out-of-fold`` evidence.
+    scoring, costs, minimum_recall, minimum_precision : optional
+        What the predictions should be best at; see `EnergyAligner`. By default as `aligner` has them.
 
     Attributes
     ----------
@@ -77,11 +80,19 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         aligner: EnergyAligner | None = None,
         evidence: Literal["auto", "out-of-fold", "training", "held-out"] = "auto",
         cv: Any = 5,
+        scoring: str | Callable[..., float] | None = None,
+        costs: npt.ArrayLike | None = None,
+        minimum_recall: Mapping[Any, float] | None = None,
+        minimum_precision: Mapping[Any, float] | None = None,
     ) -> None:
         self.estimator = estimator
         self.aligner = aligner
         self.evidence = evidence
         self.cv = cv
+        self.scoring = scoring
+        self.costs = costs
+        self.minimum_recall = minimum_recall
+        self.minimum_precision = minimum_precision
 
     def fit(
         self,
@@ -132,8 +143,9 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             logits, folds = class_logits(self.estimator_, X, self.classes_), None
         scored = np.ones(len(labels), dtype=bool) if folds is None else folds >= 0
         self.aligner_ = EnergyAligner() if self.aligner is None else clone(self.aligner)
-        self.aligner_.set_params(classes=self.classes_)
-        self.aligner_.set_params(evidence=kind, classes=self.classes_)
+        aims = {name: getattr(self, name) for name in Aims.__annotations__}
+        given = {name: value for name, value in aims.items() if value is not None}
+        self.aligner_.set_params(evidence=kind, classes=self.classes_, **given)
         self.aligner_.fit(
             logits[scored],
             labels[scored],

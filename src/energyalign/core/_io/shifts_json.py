@@ -38,6 +38,7 @@ def dump(shifts: Shifts) -> str:
         "estimator": shifts.estimator,
         "tau": shifts.tau,
         "strength": shifts.strength,
+        "scoring": shifts.scoring,
         "sharing": shifts.clusters.name,
         "anchor_cluster": shifts.clusters.anchor,
         "evidence": {
@@ -116,6 +117,7 @@ def _build(data: dict[str, Any]) -> Shifts:
         estimator=str(data["estimator"]),
         tau=_number(data["tau"]),
         strength=_number(data["strength"]),
+        scoring=str(data["scoring"]),
         class_names=tuple(str(name) for name in names) if named else None,
         evidence_kind=str(data["evidence"]["kind"]),
         n_samples=_number(data["evidence"]["samples"]),

@@ -2,7 +2,7 @@
 
 from energyalign.core.objectives.constraints import Constraints
 from energyalign.core.objectives.costs import Costs
-from energyalign.core.objectives.functions import make_objective
+from energyalign.core.objectives.functions import Aims, make_objective
 from energyalign.core.objectives.metrics import METRICS, Objective
 
-__all__ = ["METRICS", "Constraints", "Costs", "Objective", "make_objective"]
+__all__ = ["METRICS", "Aims", "Constraints", "Costs", "Objective", "make_objective"]

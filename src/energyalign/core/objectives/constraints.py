@@ -18,6 +18,7 @@ class Constraints:
 
     recall: Mapping[int, float] = field(default_factory=dict)
     precision: Mapping[int, float] = field(default_factory=dict)
+    names: Sequence[str] = ()
 
     @classmethod
     def make(
@@ -30,6 +31,7 @@ class Constraints:
                 _number(k, names, "minimum_precision"): _share(v, k, "minimum_precision")
                 for k, v in (precision or {}).items()
             },
+            names,
         )
 
     def __bool__(self) -> bool:
@@ -66,6 +68,8 @@ def _number(given: object, names: Sequence[str], option: str) -> int:
         return int(given)
     if str(given) in names:
         return names.index(str(given))
+    if isinstance(given, str) and given.isdecimal() and int(given) < len(names):
+        return int(given)
     raise BadValueError(f"{option}: unknown class {given!r}; the classes are {', '.join(names[:20])}.")
 
 

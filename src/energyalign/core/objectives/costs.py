@@ -18,7 +18,7 @@ class Costs:
 
     matrix: Floats
     name: ClassVar[str] = "costs"
-    max_trials: ClassVar[int] = 2000
+    max_trials: ClassVar[int] = 1000
 
     @classmethod
     def make(cls, costs: npt.ArrayLike, n_classes: int) -> Costs:
@@ -49,3 +49,7 @@ class Costs:
     def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:  # noqa: ARG002
         """The mean cost, negative."""
         return -float(weights @ self.matrix[labels, predicted] / weights.sum())
+
+    def expected(self, posteriors: Floats, predicted: Ints, weights: Floats) -> float:
+        """The expected cost, negative."""
+        return -float(weights @ np.sum(posteriors * self.matrix.T[predicted], axis=1) / weights.sum())

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from energyalign.core.arrays import Floats, Ints
+from energyalign.core.errors import BadValueError
 
 
 class Objective(Protocol):
@@ -20,10 +21,13 @@ class Objective(Protocol):
 
     @property
     def max_trials(self) -> int:
-        """How many scores may be computed in a search."""
+        """How many scores a search class by class may compute; 0 if the largest posterior is the best decision."""
 
     def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:
         """The score of these predictions, each sample with its weight."""
+
+    def expected(self, posteriors: Floats, predicted: Ints, weights: Floats) -> float:
+        """The score of these predictions if the labels were drawn from the posteriors."""
 
 
 class Tally(NamedTuple):
@@ -35,12 +39,14 @@ class Tally(NamedTuple):
 
     @classmethod
     def of(cls, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> Tally:
+        """Tally predictions."""
         right = labels == predicted
-        return cls(
+        sums = (
             np.bincount(labels[right], weights[right], n_classes),
             np.bincount(labels, weights, n_classes),
             np.bincount(predicted, weights, n_classes),
         )
+        return cls(*(np.asarray(values, dtype=np.float64) for values in sums))
 
     @property
     def recalls(self) -> Floats:
@@ -54,12 +60,14 @@ class Tally(NamedTuple):
         return np.divide(2 * self.right, both, out=np.zeros_like(both), where=both > 0)
 
 
-def _balanced_accuracy(tally: Tally) -> float:
-    return float(tally.recalls.mean())
-
-
 def _accuracy(tally: Tally) -> float:
     return float(tally.right.sum() / tally.true.sum())
+
+
+def _f1(tally: Tally) -> float:
+    if len(tally.true) != 2:
+        raise BadValueError(f"scoring 'f1' is of two classes, got {len(tally.true)}: use f1_macro or f1_weighted.")
+    return float(tally.f1[1])
 
 
 def _f1_macro(tally: Tally) -> float:
@@ -88,21 +96,29 @@ class Metric:
 
     name: str
     function: Callable[[Tally], float]
-    max_trials: int = 2000
+    max_trials: int
 
     def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:
         """Tally the predictions and score them."""
         return self.function(Tally.of(labels, predicted, weights, n_classes))
 
+    def expected(self, posteriors: Floats, predicted: Ints, weights: Floats) -> float:
+        """Tally what the posteriors say."""
+        own = posteriors[np.arange(len(predicted)), predicted]
+        sums = (np.bincount(predicted, values, posteriors.shape[1]) for values in (weights * own, weights))
+        right, chosen = (np.asarray(values, dtype=np.float64) for values in sums)
+        return self.function(Tally(right, weights @ posteriors, chosen))
+
 
 METRICS: dict[str, Metric] = {
-    name: Metric(name, function)
-    for name, function in (
-        ("balanced_accuracy", _balanced_accuracy),
-        ("accuracy", _accuracy),
-        ("f1_macro", _f1_macro),
-        ("f1_weighted", _f1_weighted),
-        ("matthews_corrcoef", _matthews_corrcoef),
-        ("geometric_mean", _geometric_mean),
+    name: Metric(name, function, max_trials)
+    for name, function, max_trials in (
+        ("balanced_accuracy", _accuracy, 0),  # of samples that are weighted to be balanced
+        ("accuracy", _accuracy, 0),
+        ("f1", _f1, 1000),  # of the second of two classes
+        ("f1_macro", _f1_macro, 1000),
+        ("f1_weighted", _f1_weighted, 1000),
+        ("matthews_corrcoef", _matthews_corrcoef, 1000),
+        ("geometric_mean", _geometric_mean, 1000),
     )
 }
