@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from energyalign.core.fitting import fit_shifts
     from energyalign.core.free_energy import FreeEnergy
     from energyalign.core.metrics import ClassScores, confusion_matrix
+    from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_multilabel
     from energyalign.core.shifts import Shifts
     from energyalign.core.target_prior import estimate_target_prior
     from energyalign.experiments.engine.stored import load_rows
@@ -31,10 +32,13 @@ _HOMES = {
     "EnergyAligner": "sklearn.aligner",
     "Evidence": "core.evidence",
     "FreeEnergy": "core.free_energy",
+    "MultilabelEvidence": "core.multilabel",
+    "MultilabelShifts": "core.multilabel",
     "Shifts": "core.shifts",
     "UntrustedEstimateWarning": "core.errors",
     "confusion_matrix": "core.metrics",
     "estimate_target_prior": "core.target_prior",
+    "fit_multilabel": "core.multilabel",
     "fit_shifts": "core.fitting",
     "load_rows": "experiments.engine.stored",
 }
@@ -47,11 +51,14 @@ __all__ = [
     "EnergyAligner",
     "Evidence",
     "FreeEnergy",
+    "MultilabelEvidence",
+    "MultilabelShifts",
     "Shifts",
     "UntrustedEstimateWarning",
     "__version__",
     "confusion_matrix",
     "estimate_target_prior",
+    "fit_multilabel",
     "fit_shifts",
     "load_rows",
 ]

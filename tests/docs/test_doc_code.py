@@ -77,6 +77,14 @@ def test_names(monkeypatch, capsys):
         assert f"\n\n    {line}\n\n" in text
 
 
+def test_heads(monkeypatch, capsys):
+    run_page("heads.md", monkeypatch)
+    text = (DOCS / "heads.md").read_text(encoding="utf-8")
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 4
+    assert all(f"\n    {line}\n" in text for line in said)
+
+
 @pytest.fixture
 def registries():
     """What the page adds to the registries is gone afterwards."""

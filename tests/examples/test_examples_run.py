@@ -224,6 +224,48 @@ def test_a_class_that_val_lacks_is_not_taken_for_the_next(image_folder, tmp_path
         load_example("torchvision_image_folder").load_images(tmp_path, image_size=8)
 
 
+@needs("torch")
+def test_segmentation_shapes(tmp_path):
+    printed = run_example("segmentation_shapes.py", cwd=tmp_path)
+    table = Table(printed)
+    assert table.names == ["background", "square", "cross"]
+    assert table.counts == sorted(table.counts, reverse=True)
+    assert sum(table.counts) == 150 * 22 * 22  # the border is not counted
+    assert table.gain > 10
+    assert table.gain_of_rarest > 40
+    assert printed.endswith("Changed in the network: 4.bias\n")
+
+
+@needs("torch")
+def test_token_tagger(tmp_path):
+    table = Table(run_example("token_tagger.py", cwd=tmp_path))
+    assert table.names == ["other", "person", "place"]
+    assert table.counts == sorted(table.counts, reverse=True)
+    assert table.gain > 5
+    assert table.gain_of_rarest > 15
+
+
+def test_multilabel_text(tmp_path):
+    printed = run_example("multilabel_text.py", cwd=tmp_path)
+    rows = re.findall(r"^([A-Z]\w+) +(\d+) +([+-][\d.]+) +([\d.]+)% +([\d.]+)% +([\d.]+)% +([\d.]+)%$", printed, re.M)
+    assert [row[0] for row in rows] == ["Returns", "Examples", "Notes", "References", "Raises"]
+    counts, shifts, recall, after, balanced, corrected = np.array([row[1:] for row in rows], dtype=float).T
+    assert np.all(shifts[counts < counts.max()] > 0.5)
+    assert np.all((after - recall)[counts < counts.max()] > 10)
+    assert corrected.mean() > balanced.mean() + 8
+    (summary,) = re.findall(r"^balanced accuracy +([\d.]+)% +([\d.]+)%$", printed, re.M)
+    np.testing.assert_allclose([float(x) for x in summary], [balanced.mean(), corrected.mean()], atol=0.11)
+
+
+@needs("torch", "transformers")
+def test_label_words(tmp_path):
+    table = Table(run_example("label_words.py", cwd=tmp_path))
+    assert table.names == ["fine", "late", "broken"]
+    assert sum(table.counts) == 1500
+    assert table.gain > 10
+    assert table.gain_of_rarest > 20
+
+
 @pytest.fixture(scope="module")
 def package_texts():
     """Pairs of text and label for training, aligning and measuring, as the example takes them with seed 0."""

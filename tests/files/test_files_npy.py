@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from energyalign import EnergyAlignError
-from energyalign.files import open_shards
-from energyalign.files.npy import read_header, read_vector_file
+from energyalign import EnergyAlignError, Evidence
+from energyalign.files import checks, open_shards
+from energyalign.files.npy import NpyShard, read_header, read_vector_file
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f2", ">f4", ">f8"])
@@ -82,8 +82,8 @@ def test_format_version_2_and_unaligned_data_are_read(tmp_path, logits, read):
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros(4), r"bad\.npy has shape \(4,\), but logits have two dimensions"),
-        (np.zeros((2, 3, 4)), r"shape \(2, 3, 4\)"),
+        (np.zeros((2, 0, 4)), r"shape \(2, 0, 4\), without a logit"),
+        (np.asfortranarray(np.zeros((2, 3, 4))), "is in Fortran order"),
         (np.array(1.0), r"shape \(\)"),
         (np.zeros((3, 4), dtype=np.int64), "holds int64, but logits are floating point: save the scores"),
         (np.zeros((3, 4), dtype=np.uint8), "holds uint8"),
@@ -93,7 +93,6 @@ def test_format_version_2_and_unaligned_data_are_read(tmp_path, logits, read):
         (np.zeros((3, 4), dtype="M8[s]"), "holds datetime64"),
         (np.zeros((3, 4), dtype=[("a", "f4")]), "holds .*'a'"),
         (np.zeros((0, 4)), "has no rows"),
-        (np.zeros((3, 1)), "has 1 class columns; at least 2"),
         (np.zeros((3, 0)), "has 0 class columns"),
     ],
 )
@@ -184,3 +183,32 @@ def test_vectors_have_one_dimension_and_native_byte_order(tmp_path):
     np.save(tmp_path / "m.npy", np.zeros((2, 2)))
     with pytest.raises(EnergyAlignError, match=r"m\.npy has shape \(2, 2\), but one dimension"):
         read_vector_file(tmp_path / "m.npy")
+
+
+@pytest.mark.parametrize("shape", [(7,), (7, 1), (7, 4, 3), (7, 3, 4, 5), (7, 1, 2, 2)])
+def test_other_heads_are_read_as_rows_and_as_they_are(tmp_path, monkeypatch, shape):
+    monkeypatch.setattr(checks, "BLOCK_BYTES", 500)  # several blocks
+    logits = np.random.default_rng(0).normal(size=shape)
+    np.save(tmp_path / "a.npy", logits)
+    shards = open_shards([tmp_path / "a.npy"])
+    rows = Evidence.from_arrays(logits)
+    expected = np.concatenate([block.logits for block in rows.blocks()])
+    np.testing.assert_array_equal(np.concatenate(list(shards.blocks())), expected)
+    np.testing.assert_array_equal(
+        np.concatenate([block for part in shards.parts() for block in part.blocks()]), expected
+    )
+    np.testing.assert_array_equal(np.concatenate(list(shards.sample_blocks())), logits)
+    assert (shards.n_rows, shards.n_classes) == expected.shape
+    assert (shards.n_samples, *shards.sample_shape) == shape
+    if rows.groups is None:
+        assert shards.samples is None
+    else:
+        np.testing.assert_array_equal(shards.samples, rows.groups)
+
+
+def test_pieces_are_of_whole_samples(tmp_path):
+    logits = np.random.default_rng(0).normal(size=(5, 3, 2, 2))
+    np.save(tmp_path / "a.npy", logits)
+    pieces = NpyShard(tmp_path / "a.npy", "a").cut(6)  # an image has 4 pixels
+    assert [piece.n_rows for piece in pieces] == [4] * 5
+    np.testing.assert_array_equal(np.concatenate([b for piece in pieces for b in piece.sample_blocks()]), logits)

@@ -240,7 +240,7 @@ class TestBadInput:
         ("labels", "message"),
         [
             (torch.zeros(32, 4, dtype=torch.long), r"labels of a batch have shape \(32, 4\): give one class number"),
-            (torch.zeros(32), "labels of a batch are torch.float32: give class numbers"),
+            (torch.zeros(32), "labels of a batch are float32: give class numbers"),
             (["cat"] * 32, "labels of a batch are no class numbers"),
         ],
     )

@@ -35,7 +35,7 @@ def test_a_later_batch_may_have_fewer_classes() -> None:
     "labels",
     [
         pytest.param([torch.tensor([0.3, 0.7])], id="soft labels"),
-        pytest.param([torch.tensor([[0, 1, 2], [2, 1, 0]])], id="rows, one-hot for example"),
+        pytest.param([torch.eye(3, dtype=torch.long)], id="one-hot rows"),
         pytest.param([torch.tensor(2)], id="a single number"),
         pytest.param([["cat", "dog"]], id="names"),
         pytest.param([[[0], [1, 2]]], id="ragged"),
@@ -57,6 +57,25 @@ def test_a_batch_that_is_not_understood_makes_it_unknown() -> None:
     counter.add([0, 1, 2])
     counter.add_batch((1, 2, 3))
     assert counter.counts(3) is None
+
+
+def test_tokens_and_pixels_are_counted_without_what_is_ignored() -> None:
+    assert counted(torch.tensor([[0, 1, 2], [2, -100, 0]]), torch.tensor([[[1, 1], [0, -100]]])) == [3, 3, 2]
+
+
+def test_sides_as_floats() -> None:
+    assert counted(torch.tensor([[0.0], [1.0], [1.0]]), n_classes=2) == [1, 2]
+
+
+def test_independent_labels_are_counted_without_and_with() -> None:
+    counter = LabelCounter(multilabel=True)
+    counter.add(torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
+    counter.add(torch.tensor([[1, 1], [-100, 1]]))
+    found = counter.counts(2)
+    assert found is not None
+    assert found.tolist() == [[1, 2], [2, 2]]
+    counter.add(torch.tensor([[0, 2]]))
+    assert counter.counts(2) is None
 
 
 def test_a_column_of_labels_is_counted() -> None:

@@ -71,7 +71,7 @@ def test_precision(given: torch.dtype, kept: type) -> None:
 def test_labels_of_any_whole_type_or_none() -> None:
     store = LogitStore()
     store.append(torch.zeros(2, 3), torch.tensor([1, 2], dtype=torch.uint8))
-    store.append(torch.zeros(1, 3), torch.tensor([[0]], dtype=torch.int32))
+    store.append(torch.zeros(1, 3), torch.tensor([0], dtype=torch.int32))
     labels = store.all_labels()
     assert labels is not None
     assert labels.tolist() == [1, 2, 0]

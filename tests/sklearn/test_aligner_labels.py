@@ -101,10 +101,9 @@ def test_classes_that_do_not_fit_the_columns(classes: list[str], message: str, f
         getattr(aligner(classes=classes), fit)(LOGITS)
 
 
-@pytest.mark.parametrize("labels", [NUMBERS[:-1], NUMBERS[:, None]], ids=["too few", "a column"])
-def test_labels_of_another_shape(labels: np.ndarray) -> None:
+def test_labels_of_another_shape() -> None:
     with pytest.raises(EnergyAlignError, match=r"labels must have shape \(30,\), one per row of logits"):
-        aligner().fit(LOGITS, labels)
+        aligner().fit(LOGITS, NUMBERS[:-1])
 
 
 def test_labels_of_the_same_number_say_nothing_of_the_training_data() -> None:
@@ -241,11 +240,6 @@ class TestMistakes:
     def test_swapped_arguments(self, labels: np.ndarray) -> None:
         with pytest.raises(EnergyAlignError, match=r"Give logits first, then labels"):
             aligner().fit(labels, LOGITS)
-
-    @pytest.mark.parametrize("logits", [LOGITS[:, 0], LOGITS[:, :1]], ids=["1-D", "a column"])
-    def test_one_score_for_two_classes(self, logits: np.ndarray) -> None:
-        with pytest.raises(EnergyAlignError, match=r"give np\.column_stack\(\[-z / 2, z / 2\]\)"):
-            aligner().fit(logits, NUMBERS > 0)
 
     def test_probabilities(self) -> None:
         probabilities = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)

@@ -35,29 +35,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, add, write."""
+    import numpy as np
+
     from energyalign.cli.terminal import Progress
     from energyalign.core.errors import count_of
-    from energyalign.core.shifts import Shifts
+    from energyalign.core.multilabel import load_shifts
     from energyalign.files import matrix_writer, open_shards
 
-    shifts = Shifts.load(arguments.shifts).scaled(arguments.strength)
+    shifts = load_shifts(arguments.shifts).scaled(arguments.strength)
     shards = open_shards(arguments.logits, key=arguments.key)
     shards.match_columns(shifts, arguments.logits[0], arguments.shifts)
     names = shards.class_names or shifts.class_names
-    forms: dict[str, tuple[Callable[[Any], Any], int | None, Any]] = {
-        "logits": (shifts.apply, shards.n_classes, shards.dtype),
-        "probabilities": (
-            shifts.predict_proba,
-            shards.n_classes,
-            "float64" if shards.dtype == "float64" else "float32",
-        ),
-        "labels": (shifts.predict, None, "int64"),
+    forms: dict[str, tuple[Callable[[Any], Any], Any]] = {
+        "logits": (shifts.apply, shards.dtype),
+        "probabilities": (shifts.predict_proba, "float64" if shards.dtype == "float64" else "float32"),
+        "labels": (shifts.predict, "int64"),
     }
-    convert, n_columns, dtype = forms[arguments.form]
+    convert, dtype = forms[arguments.form]
+    row_shape = convert(np.zeros((1, *shards.sample_shape), dtype=shards.dtype)).shape[1:]
+    if row_shape != (shards.n_classes,) or arguments.form == "labels":
+        names = None
     with (
         warnings.catch_warnings(record=True) as doubts,
         Progress(quiet=arguments.quiet) as progress,
-        matrix_writer(arguments.out, shards.n_rows, n_columns, dtype, names if n_columns else None) as writer,
+        matrix_writer(arguments.out, shards.n_samples, row_shape, dtype, names) as writer,
     ):
         warnings.simplefilter("always")
         for block in progress.watch("applying shifts", shards):
@@ -65,4 +66,4 @@ def run(arguments: argparse.Namespace) -> None:
     for doubt in dict.fromkeys(str(doubt.message) for doubt in doubts):
         print(f"energyalign: warning: {doubt}", file=sys.stderr)
     if not arguments.quiet and arguments.out != "-":
-        print(f"Wrote {arguments.form} of {count_of(shards.n_rows, 'sample')} to {arguments.out}.")
+        print(f"Wrote {arguments.form} of {count_of(shards.n_samples, 'sample')} to {arguments.out}.")

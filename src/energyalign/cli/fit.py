@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from energyalign.core._engine.parts import Engine
+    from energyalign.core._engine.parts import Engine, LogitPart
     from energyalign.core.evidence import Evidence
+    from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts
     from energyalign.core.shifts import Shifts
     from energyalign.files import ShardSet
 DESCRIPTION = (
@@ -25,6 +26,8 @@ examples:
   energyalign fit oof.csv --evidence out-of-fold --minimum-recall fraud=0.8 --out shifts.json
   energyalign fit scored.csv --out shifts.json                 (a column named `label` holds the labels)
   energyalign fit 'shards/**/*.npy' --jobs 8 --out shifts.json  (more shards than a shell can pass on)
+  energyalign fit maps.npy --labels masks.npy --ignore-index 255 --out shifts.json     (n x classes x height x width)
+  energyalign fit logits.npy --labels marks.npy --multilabel --out shifts.json
   export_logits | energyalign fit - --estimator marginal --out - > shifts.json
 """
 
@@ -36,12 +39,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "logits",
         nargs="+",
         metavar="LOGITS",
-        help=".npy, .npz, .parquet or .csv shards, samples x classes, or a quoted pattern of their names; - is stdin",
+        help=".npy, .npz, .parquet or .csv shards, samples x classes, or a quoted pattern of their names; - is stdin; "
+        ".npy also of one logit (n, or n x 1), tokens (n x tokens x classes) or pixels (n x classes x height x width)",
     )
     add("--labels", metavar="FILE", help="class of each sample: .npy, .json or .csv")
     add("--counts", metavar="FILE", help="training samples per class: a JSON list, or names to counts; .npy; .csv")
     add("--classes", metavar="NAMES",
         help="names of the columns in their order, if the file of logits has none: a,b,c or a JSON list")  # fmt: skip
+    add("--multilabel", action="store_true",
+        help="columns are independent labels, each with a sigmoid: --labels is a .npy matrix of 0 and 1, --counts one "
+        "of training samples without and with each label (labels x 2)")  # fmt: skip
+    add("--ignore-index", type=int, default=-100, metavar="N",
+        help="label of samples, tokens or pixels that are left out (default: -100)")  # fmt: skip
     add("--estimator", default="auto", metavar="NAME", help="auto (default), or one of `energyalign list methods`")
     add("--clusters", default="auto", metavar="HOW",
         help="which classes share a shift: auto, per-class, monotone, a number of Jenks clusters, jenks for the best, "
@@ -53,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="unlabelled logits of the target data, from which its label distribution is estimated (EM)")  # fmt: skip
     add("--scoring", default="balanced_accuracy", metavar="NAME",
         help="what the predictions should be best at: balanced_accuracy (default), accuracy, f1 (of the second of "
-        "two classes), f1_macro, f1_weighted, matthews_corrcoef, geometric_mean, or a scikit-learn scorer of labels")  # fmt: skip
+        "two classes), f1_macro, f1_weighted, matthews_corrcoef, geometric_mean, or a scikit-learn scorer")  # fmt: skip
     add("--costs", metavar="FILE",
         help="instead of --scoring: a JSON list of lists, for each true class what each prediction costs")  # fmt: skip
     add("--minimum-recall", nargs="+", metavar="CLASS=NUMBER", help="recalls that must be reached, such as fraud=0.8")
@@ -73,13 +82,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read, fit, print, write."""
     import warnings
-    from dataclasses import replace
 
     from energyalign.cli.process import share_one_heap
     from energyalign.cli.terminal import Progress
     from energyalign.core.before_after import scores_with
     from energyalign.core.errors import UntrustedEstimateWarning
-    from energyalign.core.fitting import fit_shifts
+    from energyalign.core.evidence import Evidence
+    from energyalign.core.multilabel import fit_head
+    from energyalign.core.shifts import Shifts
     from energyalign.files.engines import open_engine
     from energyalign.files.shards import expand_patterns
 
@@ -87,16 +97,16 @@ def run(arguments: argparse.Namespace) -> None:
     _refuse_contradictions(arguments)
     arguments.logits = expand_patterns(arguments.logits)
     arguments.target_logits = expand_patterns(arguments.target_logits or [])
-    evidence, shards = _open_evidence(arguments)
+    evidence, shards, rows = _open_evidence(arguments)
     with (
         open_engine(arguments.engine, jobs=arguments.jobs, address=arguments.address) as engine,
         Progress(quiet=arguments.quiet) as progress,
     ):
-        evidence = replace(evidence, engine=progress.engine("reading logits", engine))
-        with warnings.catch_warnings(), _naming_the_file(shards):
+        evidence = evidence.with_engine(progress.engine("reading logits", engine))
+        with warnings.catch_warnings(), _naming_the_file(shards, rows):
             # They are on the result too, and printed from there without a traceback's noise.
             warnings.simplefilter("ignore", UntrustedEstimateWarning)
-            shifts = fit_shifts(
+            shifts = fit_head(
                 evidence,
                 estimator=arguments.estimator,
                 clusters=_clusters(arguments.clusters, evidence),
@@ -107,21 +117,21 @@ def run(arguments: argparse.Namespace) -> None:
                 minimum_recall=_minima(arguments.minimum_recall, "--minimum-recall"),
                 minimum_precision=_minima(arguments.minimum_precision, "--minimum-precision"),
             )
-        if arguments.target_logits:
+        if arguments.target_logits and isinstance(shifts, Shifts):
             shifts = _aim_at(arguments, shifts, progress.engine("target prior", engine))
         scores = None
-        if evidence.labels is not None:
-            scores = scores_with(replace(evidence, engine=progress.engine("scoring", engine)), shifts.values)
+        if isinstance(evidence, Evidence) and evidence.labels is not None:
+            scores = scores_with(evidence.with_engine(progress.engine("scoring", engine)), shifts.values)
     # The file first: a reader of the tables that goes away (| head) must not cost the result.
     _write(arguments, shifts)
-    if arguments.report and evidence.labels is not None:
-        _write_page(arguments, shards, labels=evidence.labels, evidence=evidence, shifts=shifts, scores=scores)
+    if arguments.report and isinstance(evidence, Evidence) and isinstance(shifts, Shifts):
+        _write_page(arguments, evidence=evidence, shifts=shifts, scores=scores)
     _report(arguments, evidence, shifts, scores)
 
 
 @contextlib.contextmanager
-def _naming_the_file(shards: ShardSet) -> Iterator[None]:
-    """For a bad number, which the fit knows by its place among all samples."""
+def _naming_the_file(shards: ShardSet, rows: Any) -> Iterator[None]:
+    """For a bad number, which the fit knows by its place among the rows that it was given, of these numbers."""
     from energyalign.core.errors import BadValueError, EnergyAlignError
 
     try:
@@ -129,7 +139,8 @@ def _naming_the_file(shards: ShardSet) -> Iterator[None]:
     except BadValueError as error:
         if error.sample is None:
             raise
-        raise EnergyAlignError(f"{shards.place_of(error.sample)}: {error}") from error
+        row = error.sample if rows is None else int(rows[error.sample])
+        raise EnergyAlignError(f"{shards.place_of(row)}: {error}") from error
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> None:
@@ -140,6 +151,8 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
         raise EnergyAlignError(
             "--target-prior and --target-logits exclude each other: the target is given or estimated."
         )
+    if arguments.multilabel and (arguments.report or arguments.target_logits):
+        raise EnergyAlignError("--report and --target-logits are for classes: leave them out with --multilabel.")
     if arguments.report is not None and arguments.report in ("-", arguments.out):
         raise EnergyAlignError("--report writes a page to a file of its own: give it another name.")
     if arguments.engine == "ray" and "-" in (*arguments.logits, *(arguments.target_logits or ())):
@@ -151,14 +164,20 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
             refuse_unwritable(file)  # before an hour of reading, not after
 
 
-def _open_evidence(arguments: argparse.Namespace) -> tuple[Evidence, ShardSet]:
+def _open_evidence(arguments: argparse.Namespace) -> tuple[Evidence | MultilabelEvidence, ShardSet, Any]:
+    """The evidence, the files, and which of their rows it has, if not all."""
+    import numpy as np
+
+    from energyalign.core._engine.parts import keep_rows
     from energyalign.core.errors import EnergyAlignError, some_of
     from energyalign.core.evidence import Evidence
+    from energyalign.core.heads import to_rows
+    from energyalign.core.multilabel import MultilabelEvidence
     from energyalign.core.names import counts_by_class
-    from energyalign.files import open_shards, read_counts, read_labels, read_names
+    from energyalign.files import open_shards, read_counts, read_labels, read_matrix, read_names
 
     shards = open_shards(arguments.logits, key=arguments.key)
-    counts = read_counts(arguments.counts) if arguments.counts else None
+    counts = read_counts(arguments.counts) if arguments.counts and not arguments.multilabel else None
     if arguments.classes:
         names = read_names(arguments.classes)
         if len(names) != shards.n_classes or shards.class_names not in (None, names):
@@ -168,17 +187,32 @@ def _open_evidence(arguments: argparse.Namespace) -> tuple[Evidence, ShardSet]:
             )
         shards.class_names = names
     counts, shards.class_names = counts_by_class(counts, shards.class_names, shards.n_classes, source=arguments.counts)
+    if arguments.multilabel:
+        marks = read_matrix(arguments.labels, "0 or 1 for each label") if arguments.labels else None
+        pairs = read_matrix(arguments.counts, "samples without and with each label") if arguments.counts else None
+        every_label = MultilabelEvidence.from_parts(
+            shards.parts(), shards.n_classes, None if marks is None else to_rows(marks), counts=pairs,
+            kind=arguments.evidence, class_names=shards.class_names, groups=shards.samples,
+            ignore_index=arguments.ignore_index,
+        )  # fmt: skip
+        return every_label, shards, None
     labels = read_labels(arguments.labels, shards.class_names, shards.n_rows) if arguments.labels else shards.labels
     if arguments.report and labels is None:
         raise EnergyAlignError("--report shows which predictions are right: give --labels, or leave it out.")
+    rows, samples = None, shards.samples
+    parts: Sequence[LogitPart] = shards.parts()
+    if labels is not None and len(labels) == shards.n_rows and np.any(labels == arguments.ignore_index):
+        keep = labels != arguments.ignore_index
+        parts, rows, labels = keep_rows(parts, keep), np.flatnonzero(keep), labels[keep]
+        samples = None if samples is None else samples[keep]
     evidence = Evidence.from_parts(
-        shards.parts(), shards.n_classes, labels,
-        counts=counts, kind=arguments.evidence, class_names=shards.class_names,
+        parts, shards.n_classes, labels,
+        counts=counts, kind=arguments.evidence, class_names=shards.class_names, groups=samples,
     )  # fmt: skip
-    return evidence, shards
+    return evidence, shards, rows
 
 
-def _clusters(text: str, evidence: Evidence) -> Any:
+def _clusters(text: str, evidence: Evidence | MultilabelEvidence) -> Any:
     """`old:K` and files are ways of the command line; the rest is for the core to understand."""
     from energyalign.core.clusters import Clusters
     from energyalign.files import read_assignment
@@ -188,7 +222,7 @@ def _clusters(text: str, evidence: Evidence) -> Any:
     return read_assignment(text) if text.endswith(".json") else text
 
 
-def _target_prior(arguments: argparse.Namespace, evidence: Evidence) -> Any:
+def _target_prior(arguments: argparse.Namespace, evidence: Evidence | MultilabelEvidence) -> Any:
     from energyalign.core.names import counts_by_class
     from energyalign.files import read_counts
 
@@ -236,39 +270,42 @@ def _aim_at(arguments: argparse.Namespace, shifts: Shifts, engine: Engine) -> Sh
     return shifts.with_target(estimate_target_prior(target, shifts))
 
 
-def _write_page(
-    arguments: argparse.Namespace, shards: ShardSet, *, labels: Any, evidence: Evidence, shifts: Shifts, scores: Any
-) -> None:
+def _write_page(arguments: argparse.Namespace, *, evidence: Evidence, shifts: Shifts, scores: Any) -> None:
     from energyalign.cli.process import command_line
     from energyalign.report.page.fit_page import write_fit_page
 
     name = arguments.logits[0] + (f" and {len(arguments.logits) - 1} more" if len(arguments.logits) > 1 else "")
+    assert evidence.labels is not None  # or the report would have been refused
     write_fit_page(
-        arguments.report, name=name, command=command_line(arguments), blocks=_blocks(shards, shifts), labels=labels,
-        evidence=evidence, shifts=shifts, scores=scores,
+        arguments.report, name=name, command=command_line(arguments), blocks=_blocks(evidence, shifts),
+        labels=evidence.labels, evidence=evidence, shifts=shifts, scores=scores,
     )  # fmt: skip
 
 
-def _blocks(shards: ShardSet, shifts: Shifts) -> Callable[[], Iterator[Any]]:
+def _blocks(evidence: Evidence, shifts: Shifts) -> Callable[[], Iterator[Any]]:
     """The logits as they were fitted on: of probabilities, their logarithm."""
     from energyalign.core.probabilities import log_probabilities
 
-    return lambda: map(log_probabilities, shards.blocks()) if shifts.from_probabilities else shards.blocks()
+    def read() -> Iterator[Any]:
+        for part in evidence.parts:
+            yield from map(log_probabilities, part.blocks()) if shifts.from_probabilities else part.blocks()
+
+    return read
 
 
-def _report(arguments: argparse.Namespace, evidence: Evidence, shifts: Shifts, scores: Any) -> None:
+def _report(
+    arguments: argparse.Namespace,
+    evidence: Evidence | MultilabelEvidence,
+    shifts: Shifts | MultilabelShifts,
+    scores: Any,
+) -> None:
     from energyalign.cli import fit_tables as tables
     from energyalign.cli.terminal import make_console
 
     if not arguments.quiet:
         # With the result on stdout, what is for people goes to stderr.
         console = make_console(sys.stderr if arguments.out == "-" else sys.stdout)
-        tables.print_summary(console, evidence, shifts)
-        tables.print_shifts(console, shifts)
-        if scores is not None:
-            tables.print_scores(console, scores[0], scores[1], shifts)
-        if shifts.selection is not None:
-            tables.print_selection(console, shifts.selection)
+        tables.print_fit(console, evidence, shifts, scores)
         if arguments.out is None:
             console.print("Nothing was saved: add --out shifts.json to keep the shifts.")
         if arguments.report:
@@ -280,10 +317,8 @@ def _report(arguments: argparse.Namespace, evidence: Evidence, shifts: Shifts, s
         print(f"energyalign: warning: {concern}", file=sys.stderr)
 
 
-def _write(arguments: argparse.Namespace, shifts: Shifts) -> None:
+def _write(arguments: argparse.Namespace, shifts: Shifts | MultilabelShifts) -> None:
     if arguments.out == "-":
-        from energyalign.core._io.shifts_json import dump
-
-        sys.stdout.write(dump(shifts))
+        sys.stdout.write(shifts.to_json())
     elif arguments.out is not None:
         shifts.save(arguments.out)

@@ -10,14 +10,47 @@ from rich.console import Console
 from rich.text import Text
 
 from energyalign.cli.terminal import print_table
+from energyalign.core.before_after import scores_with
+from energyalign.core.evidence import Evidence
+from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts
+from energyalign.core.shifts import Shifts
 
 if TYPE_CHECKING:
-    from energyalign.core.evidence import Evidence
     from energyalign.core.metrics import ClassScores
     from energyalign.core.selection.record import Selection
-    from energyalign.core.shifts import Shifts
 
 _MAX_ROWS = 24
+
+
+def print_fit(
+    console: Console, evidence: Evidence | MultilabelEvidence, shifts: Shifts | MultilabelShifts, scores: Any
+) -> None:
+    """All that is said of a fit."""
+    if isinstance(evidence, MultilabelEvidence) and isinstance(shifts, MultilabelShifts):
+        _print_labels(console, evidence, shifts)
+        return
+    assert isinstance(evidence, Evidence)
+    assert isinstance(shifts, Shifts)
+    print_summary(console, evidence, shifts)
+    print_shifts(console, shifts)
+    if scores is not None:
+        print_scores(console, scores[0], scores[1], shifts)
+    if shifts.selection is not None:
+        print_selection(console, shifts.selection)
+
+
+def _print_labels(console: Console, evidence: MultilabelEvidence, shifts: MultilabelShifts) -> None:
+    """A row per independent label; the last two are balanced accuracies on these samples."""
+    rows = []
+    for own, found in zip(evidence.labels, shifts.labels, strict=True):
+        (value,) = found.columns_for((1,))
+        row = [own.names_of([1])[0], f"{own.n_samples:,}", _number(found.counts, 0, ",.0f"),
+               _number(found.counts, 1, ",.0f"), found.estimator, f"{value:+.3f}",
+               _number([found.standard_errors.max()], 0)]  # fmt: skip
+        scores = (None, None) if own.labels is None else scores_with(own, found.values)
+        rows.append(row + ["" if score is None else _percent(score.balanced_accuracy) for score in scores])
+    columns = ["label", "samples", "without", "with", "estimator", "shift", "± std. error", "raw %", "corrected %"]
+    print_table(console, columns, rows)
 
 
 def print_summary(console: Console, evidence: Evidence, shifts: Shifts) -> None:

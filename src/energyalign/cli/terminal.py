@@ -79,9 +79,9 @@ class Progress:
             self._bar.stop()
 
     def watch(self, what: str, shards: ShardSet) -> Iterator[Any]:
-        """The blocks of the shards, showing how far they are read."""
-        with self._task(what, shards.n_rows) as advance:
-            for block in shards.blocks():
+        """The blocks of the shards in the shape of the files, showing how far they are read."""
+        with self._task(what, shards.n_samples) as advance:
+            for block in shards.sample_blocks():
                 yield block
                 advance(len(block))
 

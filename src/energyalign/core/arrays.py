@@ -92,11 +92,8 @@ def take_from_each(rows: Array, columns: Ints) -> Floats:
     return to_numpy(take_rows(one_column, n_columns * np.arange(n_rows) + columns))[:, 0]
 
 
-def as_logits(logits: Array, n_classes: int | None = None, *, name: str = "logits") -> Array:
-    """Check that `logits` is a floating array (n_samples, n_classes) and return it, detached, as an array.
-
-    The values are not looked at here: the reductions that follow see a NaN or +inf for free.
-    """
+def as_array(logits: Array, *, name: str = "logits") -> Array:
+    """Logits of any shape as a dense array, detached."""
     if isinstance(logits, (list, tuple)):
         logits = np.asarray(logits)
     if hasattr(logits, "tocsr"):
@@ -105,6 +102,15 @@ def as_logits(logits: Array, n_classes: int | None = None, *, name: str = "logit
         raise EnergyAlignError(f"{name} must be an array (n_samples, n_classes), not {type(logits).__name__}.")
     if hasattr(logits, "detach"):
         logits = logits.detach()
+    return logits
+
+
+def as_logits(logits: Array, n_classes: int | None = None, *, name: str = "logits") -> Array:
+    """Check that `logits` is a floating array (n_samples, n_classes) and return it, detached, as an array.
+
+    The values are not looked at here: the reductions that follow see a NaN or +inf for free.
+    """
+    logits = as_array(logits, name=name)
     if logits.ndim != 2:
         hint = (
             "" if logits.ndim != 1 else f" {ONE_SCORE}" if is_floating(logits) else " Give logits first, then labels."

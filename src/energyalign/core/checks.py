@@ -40,6 +40,8 @@ def check_labels(labels: Array, n_samples: int, n_classes: int, class_names: Seq
             )
         columns = {name: column for column, name in enumerate(class_names)}
         values = np.array([columns[name] for name in distinct.tolist()])[place]
+    if n_classes == 2 and values.dtype.kind in "bf" and np.isin(values, (0, 1)).all():
+        values = values.astype(np.int64)  # as losses of one logit take them
     if not np.issubdtype(values.dtype, np.integer):
         raise EnergyAlignError(
             f"labels must be class numbers (integers), not {values.dtype}; or names, with class_names=[...]."

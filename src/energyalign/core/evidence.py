@@ -38,6 +38,7 @@ from energyalign.core.arrays import (
 from energyalign.core.checks import check_counts, check_groups, check_labels, check_per_sample
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.free_energy import FreeEnergy, energy_of_blocks
+from energyalign.core.heads import IGNORE_INDEX, open_head
 from energyalign.core.names import Counts, columns_of, counts_by_class, names_of, order_by_name
 from energyalign.core.probabilities import MAX_ROWS_TO_LOOK_AT, are_probabilities
 
@@ -46,6 +47,7 @@ EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
 # Numbers in a block: small enough that intermediate results stay in the processor's cache, also in float64.
 _NUMBERS_PER_BLOCK = 1 << 18
 _IMBALANCED = 2.0
+_MIN_SIGMOIDS = 16  # logits may be between 0 and 1, but not so many of them
 ONLY_ENERGIES = (
     "only energies are left of this evidence, and this estimator needs the logits themselves: "
     "use estimator='lse' or 'prior', or fit on logits that can be read again."
@@ -99,8 +101,14 @@ class Evidence:
         kind: EvidenceKind = "training",
         class_names: Sequence[object] | None = None,
         groups: npt.ArrayLike | None = None,
+        ignore_index: int = IGNORE_INDEX,
     ) -> Self:
-        """Evidence that is in memory (NumPy, torch, ...); the columns of a data frame name the classes."""
+        """Evidence that is in memory (NumPy, torch, ...); the columns of a data frame name the classes.
+
+        Logits are (n, n_classes), (n,) or (n, 1) for one logit of two classes, (n, tokens, n_classes), or
+        (n, n_classes, height, width). Positions with the label `ignore_index` are left out. Repeats and groups are
+        per sample; tokens and pixels of a sample stay together unless groups say otherwise.
+        """
         columns = columns_of(logits)
         if hasattr(logits, "to_numpy"):
             logits = logits.to_numpy()
@@ -109,7 +117,9 @@ class Evidence:
                 :, order_by_name(columns, names_of(class_names), "the columns of the logits", "class_names")
             ]
         class_names = columns if class_names is None else class_names
-        block = as_logits(logits)
+        rows = open_head(logits, labels, ignore_index=ignore_index)
+        block, labels = as_logits(rows.logits), rows.labels
+        repeats, groups = rows.per_row("repeats", repeats), rows.groups(groups)
         parts: list[LogitPart] = [Rows(block)]
         engine: Engine = IN_TURN
         # Arrays of other libraries have threads, or a device, of their own.
@@ -163,7 +173,9 @@ class Evidence:
         """
         n_samples = sum(part.n_rows for part in parts)
         if n_samples < 1:
-            raise EnergyAlignError("the evidence is empty: give at least one row of logits.")
+            raise EnergyAlignError(
+                "the evidence is empty: give at least one row of logits, not all ignored."
+            )
         if kind not in get_args(EvidenceKind):
             raise EnergyAlignError(f"unknown kind of evidence {kind!r}: choose {', '.join(get_args(EvidenceKind))}.")
         if class_names is not None and len(class_names) != n_classes:
@@ -210,6 +222,10 @@ class Evidence:
         """Return the same samples with these training counts."""
         ordered, names = counts_by_class(counts, self.class_names, self.n_classes)
         return replace(self, counts=check_counts(ordered, self.n_classes), counts_from_labels=False, class_names=names)
+
+    def with_engine(self, engine: Engine) -> Self:
+        """Return the same samples, to be worked on by this engine."""
+        return replace(self, engine=engine)
 
     def subset(self, keep: Bools) -> Self:
         """Return the same evidence with only the samples where `keep` is true."""
@@ -348,6 +364,15 @@ class Evidence:
         rows = self._first_rows
         with np.errstate(over="ignore"):  # logits so large are not log-probabilities
             return rows is not None and _sum_to_one(namespace(rows).exp(rows))
+
+    @cached_property
+    def holds_one_probability(self) -> bool:
+        """True if the first rows are (0, f) with all f from 0 to 1: a sigmoid was applied, as far as one can see."""
+        rows = self._first_rows
+        if rows is None or self.n_classes != 2 or rows.shape[0] < _MIN_SIGMOIDS:
+            return False
+        xp = namespace(rows)
+        return bool(xp.all(rows[:, 0] == 0) & xp.all((rows[:, 1] >= 0) & (rows[:, 1] <= 1)))
 
     @cached_property
     def _first_rows(self) -> Array | None:

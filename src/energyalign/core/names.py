@@ -53,9 +53,9 @@ def names_of(labels: Iterable[object]) -> tuple[str, ...]:
 
 
 def columns_of(table: Any) -> tuple[str, ...] | None:
-    """The names of the columns of a data frame; pandas' 0, 1, 2, ... are none."""
+    """The names of the columns of a data frame; pandas' 0, 1, 2, ... are none, nor is that of a single column."""
     columns = names_of(getattr(table, "columns", ()))
-    return None if columns == numbers(len(columns)) else columns
+    return None if len(columns) < 2 or columns == numbers(len(columns)) else columns
 
 
 def names_in(counts: Counts | None) -> tuple[str, ...]:

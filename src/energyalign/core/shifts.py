@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,6 @@ from energyalign.core._io.strict_json import read_text
 from energyalign.core.arrays import (
     Array,
     Floats,
-    is_floating,
-    like,
     namespace,
     to_numpy,
     working_precision,
@@ -26,9 +24,19 @@ from energyalign.core.arrays import (
 from energyalign.core.checks import check_target_prior
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
+from energyalign.core.heads import (
+    add_shifts,
+    as_two_classes,
+    class_axis,
+    is_one_logit,
+    open_to_correct,
+    refuse_nan,
+    refuse_other_columns,
+)
 from energyalign.core.probabilities import MIN_ROWS, TAKEN_AS_LOGITS, are_probabilities, log_probabilities
 from energyalign.core.selection.record import Selection
 
+Loaded = TypeVar("Loaded")
 _MAX_SHOWN = 20  # classes in a summary
 
 
@@ -141,47 +149,56 @@ class Shifts:
         return None if self.energies is None else self.energies + self.values
 
     def apply(self, logits: Array, *, inplace: bool = False) -> Array:
-        """Logits plus shifts: an array of the same namespace, dtype, device and shape (..., n_classes).
+        """Logits plus shifts: an array of the same namespace, dtype, device and shape.
 
-        In half precision the sum of a large logit and a small shift may round the shift away; `predict` and
-        `predict_proba` add in float32. Of probabilities the logarithm is taken first, with a warning.
+        The shape is (n, n_classes), (n, tokens, n_classes) or (n, n_classes, height, width); of two classes also
+        (n,) or a single column: one logit, to which the difference of the two shifts is added. In half precision the
+        sum of a large logit and a small shift may round the shift away; `predict` and `predict_proba` add in float32.
+        Of probabilities the logarithm is taken first, with a warning.
         """
         ready = self._as_logits(logits)
-        self._check(ready)
-        added = like(self.values, ready)
+        refuse_nan(ready)
+        columns = self.columns_for(ready.shape)
         if not inplace:
-            return ready + added
+            return add_shifts(ready, columns)
         if ready is not logits:
             logits[...] = ready
-        logits += added
-        return logits
+        return add_shifts(logits, columns, inplace=True)
+
+    def columns_for(self, shape: tuple[int, ...]) -> Floats:
+        """What is added to each column of logits of this shape: the shifts, or their difference for one logit."""
+        if is_one_logit(shape, self.n_classes):
+            return self.values[1:] - self.values[:1]
+        refuse_other_columns(shape, self.n_classes)
+        return self.values
 
     def predict(self, logits: Array) -> npt.NDArray[np.int64]:
-        """The class number of the largest corrected logit, per sample."""
+        """The class number of the largest corrected logit: per sample, token or pixel."""
         logits = self._as_logits(logits)
-        if isinstance(logits, np.ndarray) and logits.ndim == 2:
+        if isinstance(logits, np.ndarray) and logits.ndim == 2 and logits.shape[1] > 1:
             classes, undefined = largest_corrected(logits, self.values)
             if undefined:
-                self._check(logits)
+                refuse_nan(logits)
             return classes
         corrected = self._corrected(logits)
-        return to_numpy(namespace(corrected).argmax(corrected, axis=-1)).astype(np.int64, copy=False)
+        axis = class_axis(corrected.ndim)
+        return to_numpy(namespace(corrected).argmax(corrected, axis=axis)).astype(np.int64, copy=False)
 
     def predict_proba(self, logits: Array) -> Array:
-        """Softmax of the corrected logits."""
+        """Softmax of the corrected logits; of one logit the probabilities of both classes."""
         corrected = self._corrected(self._as_logits(logits))
-        xp = namespace(corrected)
-        largest = xp.max(corrected, axis=-1, keepdims=True)
+        xp, axis = namespace(corrected), class_axis(corrected.ndim)
+        largest = xp.max(corrected, axis=axis, keepdims=True)
         if not bool(xp.all(xp.isfinite(largest))):
             raise EnergyAlignError("a sample has +inf, or -inf for every class: its probabilities are not defined.")
         scaled = xp.exp(corrected - largest)
-        return scaled / xp.sum(scaled, axis=-1, keepdims=True)
+        return scaled / xp.sum(scaled, axis=axis, keepdims=True)
 
     def _corrected(self, logits: Array) -> Array:
-        """Logits plus shifts in at least float32."""
-        self._check(logits)
+        """Logits plus shifts in at least float32, with an axis of all classes."""
+        refuse_nan(logits)
         ready = working_precision(logits)
-        return ready + like(self.values, ready)
+        return add_shifts(as_two_classes(ready) if is_one_logit(ready.shape, self.n_classes) else ready, self.values)
 
     def scaled(self, strength: float) -> Self:
         """The same correction, `strength` times as large: 0 is the raw model, 1 leaves it as it is."""
@@ -210,50 +227,41 @@ class Shifts:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write JSON that a person can read, one class a line. An existing file is replaced as a whole."""
-        from energyalign.core._io.shifts_json import dump
-
-        text = dump(self)
+        text = self.to_json()
         with atomic_write(path) as stream:
             stream.write(text)
+
+    def to_json(self) -> str:
+        """The text of the file that `save` writes."""
+        from energyalign.core._io.shifts_json import dump
+
+        return dump(self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Shifts:
         """Read what `save` wrote; anything else is refused with the reason."""
         from energyalign.core._io.shifts_json import parse
 
-        try:
-            text = read_text(path)
-        except (OSError, ValueError) as error:
-            raise EnergyAlignError(f"cannot read shifts from {path}: {error}.") from error
-        try:
-            return parse(text)
-        except EnergyAlignError as error:
-            raise EnergyAlignError(f"{path}: {error}") from error
+        return load_text(path, parse)
 
     def _as_logits(self, scores: Array) -> Array:
         """An array of the right shape; of probabilities, their logarithm."""
-        if isinstance(scores, (list, tuple)):
-            scores = np.asarray(scores)
-        self._check_shape(scores)
+        scores = open_to_correct(scores)
+        self.columns_for(scores.shape)
         if not are_probabilities(scores, min_rows=1 if self.from_probabilities else MIN_ROWS):
             return scores
         if not self.from_probabilities:
             warnings.warn(TAKEN_AS_LOGITS, UntrustedEstimateWarning, stacklevel=3)
         return namespace(scores).astype(log_probabilities(scores), scores.dtype)
 
-    def _check_shape(self, logits: Array) -> None:
-        if not hasattr(logits, "dtype") or not is_floating(logits):
-            raise EnergyAlignError(f"logits must be a floating array, not {getattr(logits, 'dtype', type(logits))}.")
-        if logits.ndim < 1 or logits.shape[-1] != self.n_classes:
-            raise EnergyAlignError(
-                f"logits of shape {tuple(logits.shape)} do not fit shifts for {self.n_classes} classes."
-            )
 
-    def _check(self, logits: Array) -> None:
-        xp = namespace(logits)
-        undefined = xp.isnan(logits)
-        if bool(xp.any(undefined)):
-            first = ", ".join(str(index) for index in np.argwhere(to_numpy(undefined))[0])
-            raise EnergyAlignError(
-                f"logits to correct have NaN, first at [{first}]: mend the model or drop those samples."
-            )
+def load_text(path: str | os.PathLike[str], parse: Callable[[str], Loaded]) -> Loaded:
+    """What `parse` makes of a file of shifts; its errors name the file."""
+    try:
+        text = read_text(path)
+    except (OSError, ValueError) as error:
+        raise EnergyAlignError(f"cannot read shifts from {path}: {error}.") from error
+    try:
+        return parse(text)
+    except EnergyAlignError as error:
+        raise EnergyAlignError(f"{path}: {error}") from error

@@ -34,6 +34,7 @@ def concerns(
         _unseen_classes(evidence, estimate),
         TAKEN_AS_LOGITS if evidence.holds_probabilities else None,
         estimate.estimator.applies(evidence),
+        _not_a_logit(evidence),
         _passed_over(evidence, selection),
         _not_scored(evidence, selection),
         _chosen_blindly(selection, aim),
@@ -61,6 +62,15 @@ def _unseen_classes(evidence: Evidence, estimate: Estimate) -> str | None:
     return (
         f"there is no labelled evidence for {classes_of(evidence.names_of(unseen.tolist()))}: the shift is what the "
         f"training count suggests (sharing: {estimate.clusters.name}). Add samples to measure it."
+    )
+
+
+def _not_a_logit(evidence: Evidence) -> str | None:
+    if not evidence.holds_one_probability:
+        return None
+    name = f" for {evidence.names_of([1])[0]!r}" if evidence.class_names is not None else ""
+    return (
+        f"all scores{name} are from 0 to 1, as a sigmoid gives them: give the logits before it, or np.log(p / (1 - p))."
     )
 
 

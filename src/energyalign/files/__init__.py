@@ -6,7 +6,7 @@ Nothing here unpickles, and nothing but `EnergyAlignError` is raised for a bad f
 from __future__ import annotations
 
 from energyalign.files.shards import ShardSet, open_shards
-from energyalign.files.vectors import read_assignment, read_counts, read_labels, read_names
+from energyalign.files.vectors import read_assignment, read_counts, read_labels, read_matrix, read_names
 from energyalign.files.writer import MatrixWriter, matrix_writer
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "read_assignment",
     "read_counts",
     "read_labels",
+    "read_matrix",
     "read_names",
 ]

@@ -63,10 +63,13 @@ def require_extension(path: Path, known: Collection[str]) -> str:
     return extension
 
 
-def require_logits(shape: Sequence[int], dtype: np.dtype[Any], name: str) -> None:
-    """Check that shape and dtype are those of logits: floating, (n_samples, n_classes), 2 classes or more."""
+def require_logits(shape: Sequence[int], dtype: np.dtype[Any], name: str, *, any_head: bool = False) -> None:
+    """Check that shape and dtype are those of logits: floating, (n_samples, n_classes), 2 classes or more.
+
+    With `any_head` also one logit, tokens and pixels.
+    """
     refuse_objects(dtype, name)
-    if len(shape) != 2:
+    if len(shape) != 2 and not (any_head and shape):
         raise EnergyAlignError(
             f"{name} has shape {tuple(shape)}, but logits have two dimensions, (n_samples, n_classes)."
         )
@@ -76,6 +79,10 @@ def require_logits(shape: Sequence[int], dtype: np.dtype[Any], name: str) -> Non
         )
     if shape[0] < 1:
         raise EnergyAlignError(f"{name} has no rows: leave it out, or write it again with samples in it.")
+    if any_head and (len(shape) != 2 or shape[1] == 1):
+        if 0 in shape:
+            raise EnergyAlignError(f"{name} has shape {tuple(shape)}, without a logit: write it again.")
+        return
     if shape[1] < 2:
         raise EnergyAlignError(f"{name} has {shape[1]} class columns; at least 2 are needed, one for each class.")
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.heads import as_two_classes, n_columns, to_rows
 from energyalign.files.checks import (
     native,
     reading,
@@ -88,6 +89,13 @@ def read_array(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
         return values.astype(native(values.dtype), copy=False)
 
 
+def read_array_file(path: Path) -> NDArray[Any]:
+    """Read a whole .npy file of any shape."""
+    size = require_file(path, str(path))
+    with reading(str(path), KIND), path.open("rb") as stream:
+        return read_array(stream, size, str(path))
+
+
 def read_vector_file(path: Path) -> NDArray[Any]:
     """Read a whole .npy file of one dimension."""
     size = require_file(path, str(path))
@@ -96,7 +104,7 @@ def read_vector_file(path: Path) -> NDArray[Any]:
 
 
 class NpyShard:
-    """A .npy file of logits.
+    """A .npy file of logits, of any head: see `energyalign.core.heads`.
 
     Every block is a map of its own over a part of the file: one map of the whole would need as much address
     space as the file is long, and would count as the process's memory as it is read.
@@ -110,20 +118,33 @@ class NpyShard:
         size = require_file(path, name)
         with reading(name, KIND), path.open("rb") as stream:
             self._header = read_header(stream, name)
-        require_logits(self._header.shape, self._header.dtype, name)
+        shape = self._header.shape
+        require_logits(shape, self._header.dtype, name, any_head=True)
         self._header.check_length(size, name)
-        self._first_row = 0
-        self.n_rows, self.n_classes = self._header.shape
+        if self._header.fortran_order and len(shape) > 2:
+            raise EnergyAlignError(f"{name} is in Fortran order: save np.ascontiguousarray of it.")
+        self.sample_shape = shape[1:]
+        # As it lies in the file: a row of numbers for each sample.
+        self._header = self._header._replace(shape=(shape[0], math.prod(self.sample_shape)))
+        self.n_positions = self._header.shape[1] // n_columns(shape)
+        self._first_sample, self._n_samples = 0, shape[0]
+        self.n_classes = max(2, n_columns(shape))
         self.dtype = native(self._header.dtype)
 
-    def cut(self, max_rows: int) -> list[Self]:
-        """The same rows as shards of at most so many."""
-        return [self._some_rows(first, max_rows) for first in range(0, self.n_rows, max_rows)]
+    @property
+    def n_rows(self) -> int:
+        """Samples, tokens or pixels."""
+        return self._n_samples * self.n_positions
 
-    def _some_rows(self, first: int, max_rows: int) -> Self:
+    def cut(self, max_rows: int) -> list[Self]:
+        """The same rows as shards of at most so many, or of one sample if it has more."""
+        step = max(1, max_rows // self.n_positions)
+        return [self._some_samples(first, step) for first in range(0, self._n_samples, step)]
+
+    def _some_samples(self, first: int, max_samples: int) -> Self:
         some = copy.copy(self)
-        some._first_row = self._first_row + first
-        some.n_rows = min(max_rows, self.n_rows - first)
+        some._first_sample = self._first_sample + first
+        some._n_samples = min(max_samples, self._n_samples - first)
         return some
 
     def read_labels(self) -> None:
@@ -131,26 +152,35 @@ class NpyShard:
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
         """Rows from first to last, in blocks that may be read-only."""
+        return map(_as_rows, self.sample_blocks())  # which holds no block beside the one that is read
+
+    def sample_blocks(self) -> Iterator[NDArray[np.floating]]:
+        """The same in the shape that the file has."""
         window = self._columns if self._header.fortran_order else self._rows
-        step = rows_per_block(self.n_classes, self.dtype)
+        step = rows_per_block(self._header.shape[1], self.dtype)
         # Mapping a file that has shrunk since it was opened would end the process with SIGBUS.
         self._header.check_length(require_file(self.path, self.name), self.name)
         with reading(self.name, KIND), self.path.open("rb") as stream:
-            for first in range(0, self.n_rows, step):
-                block = window(stream, self._first_row + first, min(step, self.n_rows - first))
-                yield np.require(block, self.dtype, ["C", "ALIGNED", "ENSUREARRAY"])
+            for first in range(0, self._n_samples, step):
+                block = window(stream, self._first_sample + first, min(step, self._n_samples - first))
+                yield np.require(block, self.dtype, ["C", "ALIGNED", "ENSUREARRAY"]).reshape(-1, *self.sample_shape)
 
     def _rows(self, stream: IO[bytes], first: int, count: int) -> NDArray[np.floating]:
         """Rows that lie one after another in the file."""
-        offset = self._header.offset + first * self.n_classes * self.dtype.itemsize
-        shape = (count, self.n_classes)
+        offset = self._header.offset + first * self._header.shape[1] * self.dtype.itemsize
+        shape = (count, self._header.shape[1])
         return np.memmap(stream, dtype=self._header.dtype, mode="r", offset=offset, shape=shape)
 
     def _columns(self, stream: IO[bytes], first: int, count: int) -> NDArray[np.floating]:
         """Rows of a Fortran-ordered file, collected from a stretch of each column."""
-        block = np.empty((count, self.n_classes), dtype=self.dtype)
-        for column in range(self.n_classes):
+        block = np.empty((count, self._header.shape[1]), dtype=self.dtype)
+        for column in range(self._header.shape[1]):
             stream.seek(self._header.offset + (column * self._header.shape[0] + first) * self.dtype.itemsize)
             stretch = stream.read(count * self.dtype.itemsize)
             block[:, column] = np.frombuffer(stretch, dtype=self._header.dtype, count=count)
         return block
+
+
+def _as_rows(samples: NDArray[np.floating]) -> NDArray[np.floating]:
+    rows = to_rows(samples)
+    return np.ascontiguousarray(as_two_classes(rows) if rows.shape[1] == 1 else rows)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from energyalign.core.errors import EnergyAlignError, count_of, some_of
+from energyalign.core.multilabel import MultilabelShifts
 from energyalign.core.names import order_by_name
 from energyalign.core.shifts import Shifts
 from energyalign.files.checks import require_extension
@@ -34,8 +35,11 @@ class Shard(Protocol):
     """One file of logits, checked but not read."""
 
     name: str
-    n_rows: int
     n_classes: int
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of logits."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -78,7 +82,7 @@ class ShardSet:
     Attributes
     ----------
     n_rows : int
-        Samples in all shards.
+        Rows in all shards: samples, tokens or pixels.
     n_classes : int
     dtype : numpy.dtype
         The type that holds the blocks of every shard without loss.
@@ -94,6 +98,34 @@ class ShardSet:
         self.class_names = _agreed_names(shards)
         self._order: tuple[int, ...] | None = None
         self.dtype: np.dtype[Any] = np.result_type(*(shard.dtype for shard in shards))
+
+    @functools.cached_property
+    def samples(self) -> NDArray[np.int64] | None:
+        """The sample of each row, if samples have several: tokens or pixels."""
+        positions = [getattr(shard, "n_positions", 1) for shard in self._shards]
+        if max(positions) == 1:
+            return None
+        sizes = [np.full(shard.n_rows // n, n) for shard, n in zip(self._shards, positions, strict=True)]
+        return np.repeat(np.arange(sum(map(len, sizes))), np.concatenate(sizes))
+
+    @property
+    def n_samples(self) -> int:
+        """Samples in all shards."""
+        return sum(shard.n_rows // getattr(shard, "n_positions", 1) for shard in self._shards)
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """The shape of a sample in the files."""
+        shapes = {getattr(shard, "sample_shape", (shard.n_classes,)): shard.name for shard in self._shards}
+        if len(shapes) > 1:
+            (one, first), (other, second) = list(shapes.items())[:2]
+            raise EnergyAlignError(f"{second} has samples of shape {other}, but {first} of {one}: give them apart.")
+        return next(iter(shapes))
+
+    def sample_blocks(self) -> Iterator[NDArray[np.floating]]:
+        """All samples once, in the shape of the files."""
+        for shard in self._shards:
+            yield from shard.sample_blocks() if isinstance(shard, NpyShard) else blocks_of([shard], self._order)
 
     @functools.cached_property
     def labels(self) -> NDArray[np.int64] | None:
@@ -119,7 +151,7 @@ class ShardSet:
             )
         return label_indices(values, self.class_names, shard.name)
 
-    def match_columns(self, shifts: Shifts, source: str, whose: str) -> None:
+    def match_columns(self, shifts: Shifts | MultilabelShifts, source: str, whose: str) -> None:
         """Put the columns into the order of the shifts, by name; other classes are refused.
 
         `source` and `whose` are what the message calls these logits and the shifts.

@@ -22,7 +22,7 @@ from energyalign.files.checks import (
     require_file,
 )
 from energyalign.files.csv import not_a_number, read_small, text_array
-from energyalign.files.npy import read_vector_file
+from energyalign.files.npy import read_array_file, read_vector_file
 
 EXTENSIONS = (".npy", ".json", ".csv")
 
@@ -35,8 +35,8 @@ def read_labels(
     Parameters
     ----------
     path : str or Path
-        A .npy vector, a .json list, or a .csv file of one column with or without a header. Names of classes are
-        looked up in `class_names`; other whole numbers are class indices.
+        A .npy array in the shape of the samples, tokens or pixels, a .json list, or a .csv file of one column with
+        or without a header. Names of classes are looked up in `class_names`; other whole numbers are class indices.
     class_names : sequence of str, optional
         Names of the classes in the order of the logits' columns.
     n_rows : int, optional
@@ -50,7 +50,12 @@ def read_labels(
     path = Path(path)
     match require_extension(path, EXTENSIONS):
         case ".npy":
-            values = read_vector_file(path)
+            values = read_array_file(path)
+            if values.ndim != 1 and values.size != n_rows:
+                raise EnergyAlignError(
+                    f"{path} has shape {values.shape}, but one label is expected for each of {n_rows} rows of logits."
+                )
+            values = values.reshape(-1)
         case ".json":
             values = _text_or_numbers(_read_list(path, "class indices or of class names"))
         case _:
@@ -58,6 +63,16 @@ def read_labels(
             header = label_column(cells[:1].tolist(), str(path)) or len(cells) - 1 == n_rows
             values = cells[1:] if header else cells
     return label_indices(values, class_names, str(path))
+
+
+def read_matrix(path: str | Path, what: str) -> NDArray[Any]:
+    """Read numbers in a .npy file of two dimensions or more, such as the labels of independent labels."""
+    path = Path(path)
+    require_extension(path, (".npy",))
+    values = read_array_file(path)
+    if values.ndim < 2 or values.dtype.kind not in "biuf":
+        raise EnergyAlignError(f"{path} has {values.dtype} of shape {values.shape}, but {what} are expected.")
+    return values
 
 
 def read_counts(path: str | Path) -> NDArray[np.float64] | dict[str, float]:

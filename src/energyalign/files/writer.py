@@ -25,17 +25,22 @@ Write = Callable[[NDArray[Any]], object]
 
 
 class Layout(NamedTuple):
-    """What is known of a table before its first row; `n_columns` is None for a vector."""
+    """What is known of an array before its first row: one number or class a row, or of another shape."""
 
     name: str
     n_rows: int
-    n_columns: int | None
+    row_shape: tuple[int, ...]
     dtype: np.dtype[Any]
     class_names: tuple[str, ...] | None
 
     def shape(self, n_rows: int) -> tuple[int, ...]:
         """The shape of `n_rows` rows."""
-        return (n_rows,) if self.n_columns is None else (n_rows, self.n_columns)
+        return (n_rows, *self.row_shape)
+
+    def refuse_more_than_a_table(self) -> None:
+        """Formats of rows and columns have no place for more."""
+        if len(self.row_shape) > 1:
+            raise EnergyAlignError(f"{self.name}: an array of shape {self.shape(self.n_rows)} is written as .npy only.")
 
 
 @contextlib.contextmanager
@@ -50,6 +55,7 @@ def npy_sink(stream: IO[bytes], layout: Layout) -> Iterator[Write]:
 @contextlib.contextmanager
 def csv_sink(stream: IO[str], layout: Layout) -> Iterator[Write]:
     """A header if the classes have names; numbers in the fewest digits that give them back exactly."""
+    layout.refuse_more_than_a_table()
     writer = csv.writer(stream, lineterminator="\n")
     if layout.class_names is not None:
         writer.writerow(layout.class_names)
@@ -65,20 +71,21 @@ def csv_sink(stream: IO[str], layout: Layout) -> Iterator[Write]:
 def parquet_sink(stream: IO[bytes], layout: Layout) -> Iterator[Write]:
     """A column for each named class, or one column ``logits`` of lists of fixed length."""
     arrow = import_pyarrow(layout.name)
-    if layout.n_columns is None:
+    layout.refuse_more_than_a_table()
+    if not layout.row_shape:
         raise EnergyAlignError(f"{layout.name}: labels are written as .npy or .csv, not as .parquet.")
     try:
         number = arrow.from_numpy_dtype(layout.dtype)
     except NotImplementedError as error:
         raise EnergyAlignError(f"{layout.name}: Parquet has no type for {layout.dtype}. Write .npy instead.") from error
     if layout.class_names is None:
-        schema = arrow.schema([("logits", arrow.list_(number, layout.n_columns))])
+        schema = arrow.schema([("logits", arrow.list_(number, layout.row_shape[0]))])
     else:
         schema = arrow.schema([(name, number) for name in layout.class_names])
 
     def write(block: NDArray[Any]) -> None:
         if layout.class_names is None:
-            columns = [arrow.FixedSizeListArray.from_arrays(block.ravel(), layout.n_columns)]
+            columns = [arrow.FixedSizeListArray.from_arrays(block.ravel(), layout.row_shape[0])]
         else:
             columns = [arrow.array(column) for column in block.T]
         writer.write_batch(arrow.record_batch(columns, schema=schema))
@@ -129,7 +136,7 @@ class MatrixWriter:
 def matrix_writer(
     target: str | Path,
     n_rows: int,
-    n_columns: int | None,
+    n_columns: int | tuple[int, ...] | None,
     dtype: DTypeLike,
     class_names: Sequence[str] | None = None,
 ) -> Iterator[MatrixWriter]:
@@ -143,8 +150,8 @@ def matrix_writer(
     target : str or Path
         A file in .npy, .csv or .parquet format; ``-`` is .npy to standard output.
     n_rows : int
-    n_columns : int or None
-        None for a vector, such as predicted labels (.npy and .csv only).
+    n_columns : int, tuple of int, or None
+        None for a vector, such as predicted labels (.npy and .csv only); the shape of a row that is none (.npy only).
     dtype : dtype
         Blocks are converted to it within their kind (float64 to float32, not float to int).
     class_names : sequence of str, optional
@@ -157,8 +164,9 @@ def matrix_writer(
     to_stdout = str(target) == DASH
     sink, mode = _SINKS[".npy" if to_stdout else require_extension(Path(target), _SINKS)]
     names = None if class_names is None else tuple(class_names)
-    layout = Layout(STDOUT if to_stdout else str(target), n_rows, n_columns, native(np.dtype(dtype)), names)
-    if names is not None and len(names) != n_columns:
+    row_shape = n_columns if isinstance(n_columns, tuple) else () if n_columns is None else (n_columns,)
+    layout = Layout(STDOUT if to_stdout else str(target), n_rows, row_shape, native(np.dtype(dtype)), names)
+    if names is not None and (len(names),) != row_shape:
         raise EnergyAlignError(f"{layout.name}: {len(names)} class names for {n_columns} columns.")
     file = _standard_output() if to_stdout else atomic_write(target, mode)
     with file as stream, sink(stream, layout) as write:

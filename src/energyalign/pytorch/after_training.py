@@ -6,6 +6,7 @@ import contextlib
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from statistics import fmean
 from typing import Any, Unpack, get_args
 
 import numpy as np
@@ -15,13 +16,14 @@ from energyalign.core.before_after import BeforeAfter, before_and_after
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators import make_estimator
 from energyalign.core.evidence import Evidence, EvidenceKind
-from energyalign.core.fitting import fit_shifts
+from energyalign.core.heads import IGNORE_INDEX
+from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_head
 from energyalign.core.names import Counts
 from energyalign.core.objectives import Aims, make_objective
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.pytorch.collect import collect_evidence
-from energyalign.pytorch.fold import fold_or_wrap
+from energyalign.pytorch.fold import AnyShifts, fold_or_wrap
 from energyalign.pytorch.inference import plain_network
 from energyalign.pytorch.label_counts import LabelCounter
 
@@ -40,22 +42,24 @@ class AfterTraining:
         Whether the model was trained on what `loader` yields; needed with `loader`, and known otherwise.
     counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset with `targets`, optional
         Training samples per class; by default the labels of the training data are counted where that is possible.
-    estimator, clusters, target_prior, head, class_names, tau, scoring, costs, minimum_recall, minimum_precision
+    estimator, clusters, target_prior, head, class_names, tau, multilabel, ignore_index, scoring, costs, minimum_recall,
+    minimum_precision
         As for `energyalign.pytorch.align`.
 
     Attributes
     ----------
-    shifts_ : Shifts
+    shifts_ : Shifts, or MultilabelShifts for `multilabel`
         What was added to the logits. This and the other attributes exist only after a training that ended aligned.
     aligned_ : torch.nn.Module
         The trainer's own model; or, where folding is impossible, an `AlignedModel` around it, and the trainer's own
         model is unchanged (a warning and the report say so).
     metrics_ : dict of str to float
         ``accuracy_before``, ``accuracy_after``, ``balanced_accuracy_before``, ...: on the evidence, every sample
-        corrected by shifts from the others. Empty if that could not be measured; the report says why.
+        corrected by shifts from the others; means over independent labels. Empty if that could not be measured; the
+        report says why.
     """
 
-    shifts_: Shifts
+    shifts_: AnyShifts
     aligned_: torch.nn.Module
     metrics_: dict[str, float]
 
@@ -71,6 +75,8 @@ class AfterTraining:
         head: str | None = None,
         class_names: Sequence[str] | None = None,
         tau: float = 1.0,
+        multilabel: bool = False,
+        ignore_index: int = IGNORE_INDEX,
         **aims: Unpack[Aims],
     ) -> None:
         super().__init__()
@@ -92,6 +98,7 @@ class AfterTraining:
         self.loader, self.evidence, self.counts = loader, evidence, counts
         self.estimator, self.clusters, self.target_prior, self.tau = estimator, clusters, target_prior, tau
         self.head, self.class_names, self.aims = head, class_names, aims
+        self.multilabel, self.ignore_index = multilabel, ignore_index
         self._notes: list[str] = []
 
     def forget_earlier_run(self, model: torch.nn.Module) -> None:
@@ -134,10 +141,12 @@ class AfterTraining:
         """What happened, for people."""
         if not hasattr(self, "shifts_"):
             return "energyalign: the model was not aligned."
-        shifts = self.shifts_
+        values = self.shifts_.values
+        shifts = self.shifts_ if isinstance(self.shifts_, Shifts) else self.shifts_.labels[0]
+        how = f"{shifts.estimator} ({shifts.clusters.name})" if shifts is self.shifts_ else f"{len(values)} labels"
         lines = [
-            f"{shifts.estimator} ({shifts.clusters.name}) on {shifts.n_samples:,.0f} {shifts.evidence_kind} samples; "
-            f"shifts from {np.min(shifts.values):+.2f} to {np.max(shifts.values):+.2f}."
+            f"{how} on {shifts.n_samples:,.0f} {shifts.evidence_kind} samples; "
+            f"shifts from {np.min(values):+.2f} to {np.max(values):+.2f}."
         ]
         if self.metrics_:
             pairs = [
@@ -154,20 +163,27 @@ class AfterTraining:
         folded = 0.0 if self._is_wrapped else 1.0
         return {f"{prefix}{name}": value for name, value in (self.metrics_ | {"folded": folded}).items()}
 
+    def new_counter(self) -> LabelCounter:
+        """Count labels of the kind that the model has."""
+        return LabelCounter(multilabel=self.multilabel, ignore_index=self.ignore_index)
+
     def _align_in_place(
         self, model: torch.nn.Module, loader: Iterable[Any], kind: EvidenceKind, count: Callable[[], LabelCounter]
     ) -> None:
         if hasattr(plain_network(model), "shifts_"):
             raise EnergyAlignError("the model is aligned already: is there another EnergyAlignCallback in the list?")
         notes = []
-        evidence, probe = collect_evidence(model, loader, counts=self.counts, kind=kind, class_names=self.class_names)
+        evidence, probe = collect_evidence(
+            model, loader, counts=self.counts, kind=kind, class_names=self.class_names,
+            multilabel=self.multilabel, ignore_index=self.ignore_index,
+        )  # fmt: skip
         if self.counts is None:
             counted = count().counts(evidence.n_classes)
             if counted is None:
                 notes.append("training counts unknown: give counts=... if you know them.")
             else:
                 evidence = evidence.with_counts(counted)
-        shifts = fit_shifts(
+        shifts = fit_head(
             evidence, estimator=self.estimator, clusters=self.clusters, target_prior=self.target_prior, tau=self.tau,
             **self.aims,
         )  # fmt: skip
@@ -205,8 +221,14 @@ def warning_instead_of_error(consequence: str) -> Iterator[None]:
         warnings.warn(f"{consequence}: {_said_by(error)}", stacklevel=4)
 
 
-def _measured(evidence: Evidence, shifts: Shifts) -> tuple[dict[str, float], str | None]:
-    """The metrics, or none and why."""
+def _measured(evidence: Evidence | MultilabelEvidence, shifts: AnyShifts) -> tuple[dict[str, float], str | None]:
+    """The metrics, or none and why; of independent labels their means."""
+    if isinstance(evidence, MultilabelEvidence) and isinstance(shifts, MultilabelShifts):
+        each = [_measured(*pair) for pair in zip(evidence.labels, shifts.labels, strict=True)]
+        problem = next((problem for _, problem in each if problem is not None), None)
+        return {} if problem else {name: fmean(own[name] for own, _ in each) for name in each[0][0]}, problem
+    assert isinstance(evidence, Evidence)
+    assert isinstance(shifts, Shifts)
     if evidence.labels is None:
         return {}, "the evidence has no labels"
     try:

@@ -9,7 +9,8 @@ from typing import Any, Unpack
 import torch
 
 from energyalign.core.evidence import EvidenceKind
-from energyalign.core.fitting import fit_shifts
+from energyalign.core.heads import IGNORE_INDEX
+from energyalign.core.multilabel import fit_head
 from energyalign.core.names import Counts
 from energyalign.core.objectives import Aims
 from energyalign.core.sharing import SharingChoice
@@ -30,6 +31,8 @@ def align(
     head: str | None = None,
     class_names: Sequence[str] | None = None,
     tau: float = 1.0,
+    multilabel: bool = False,
+    ignore_index: int = IGNORE_INDEX,
     inplace: bool = False,
     **aims: Unpack[Aims],
 ) -> torch.nn.Module:
@@ -41,7 +44,8 @@ def align(
     Parameters
     ----------
     model : torch.nn.Module
-        Returns logits, or an output with ``.logits`` (Hugging Face).
+        Returns logits, or an output with ``.logits`` (Hugging Face): (n, classes), (n,) or (n, 1) for one logit of
+        two classes, (n, tokens, classes), or (n, classes, height, width).
     loader : iterable of batches, Dataset, or tuple of two arrays
         ``(inputs, labels)``, inputs alone, or dicts of named inputs with or without ``labels``. A class-balanced
         sample, or a labelled one of any balance; see `balanced_evidence`.
@@ -55,6 +59,11 @@ def align(
         Name of the module that makes the logits, if it is not found by itself.
     class_names : sequence of str, optional
         Of the columns of the logits; by default the ``classes`` of the loader's dataset.
+    multilabel : bool, default=False
+        Whether the model has independent labels, each with a sigmoid; the labels of a batch are then a matrix of 0 and
+        1, and `counts` (n_labels, 2), training samples without and with each label.
+    ignore_index : int, default=-100
+        Label of tokens and pixels that are left out.
     inplace : bool
         Change `model` itself instead of a copy. The copy is of the network alone, without what `torch.compile` or data
         parallelism put around it.
@@ -64,11 +73,15 @@ def align(
     Returns
     -------
     torch.nn.Module
-        Its ``state_dict`` differs only in the bias of the head. The `Shifts` are its attribute ``shifts_``.
+        Its ``state_dict`` differs only in the bias of the head. The `Shifts` (or `MultilabelShifts`) are its attribute
+        ``shifts_``.
     """
     refuse_aligned(plain_network(model))
-    found, probe = collect_evidence(model, loader, counts=counts, kind=evidence, class_names=class_names)
-    shifts = fit_shifts(found, estimator=estimator, clusters=clusters, target_prior=target_prior, tau=tau, **aims)
+    found, probe = collect_evidence(
+        model, loader, counts=counts, kind=evidence, class_names=class_names,
+        multilabel=multilabel, ignore_index=ignore_index,
+    )  # fmt: skip
+    shifts = fit_head(found, estimator=estimator, clusters=clusters, target_prior=target_prior, tau=tau, **aims)
     with torch.inference_mode(False):  # a network made in that mode could never be trained
         aligned = fold_or_wrap(model if inplace else copy.deepcopy(plain_network(model)), shifts, probe, head=head)
     aligned.shifts_ = plain_network(aligned).shifts_ = shifts

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from energyalign.core.checks import flat_labels
 from energyalign.core.errors import EnergyAlignError
 
 LABEL_KEYS = ("labels", "label", "y", "target")
@@ -91,15 +90,6 @@ def _as_labels(values: Any) -> torch.Tensor | None:
     if values is None:
         return None
     try:
-        labels = torch.as_tensor(values)
+        return torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as error:
         raise EnergyAlignError(f"the labels of a batch are no class numbers: {error}.") from error
-    if labels.ndim == 2 and labels.shape[1] > 1:
-        labels = torch.as_tensor(flat_labels(labels))
-    if labels.ndim > 1 and labels.numel() != len(labels):
-        raise EnergyAlignError(
-            f"the labels of a batch have shape {tuple(labels.shape)}: give one class number per sample."
-        )
-    if labels.is_floating_point() or labels.is_complex():
-        raise EnergyAlignError(f"the labels of a batch are {labels.dtype}: give class numbers, as integers.")
-    return labels

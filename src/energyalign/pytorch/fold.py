@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from energyalign.core.arrays import Floats
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.heads import in_form_of, is_one_logit, n_columns, to_rows
+from energyalign.core.multilabel import MultilabelShifts
 from energyalign.core.shifts import Shifts
 from energyalign.pytorch.batches import ModelBatch, device_of, open_batch
 from energyalign.pytorch.heads import can_take_bias, find_heads
 from energyalign.pytorch.inference import plain_network, undisturbed
-from energyalign.pytorch.outputs import flat_logits, logits_of, with_logits
+from energyalign.pytorch.outputs import logits_of, with_logits
 
+AnyShifts: TypeAlias = Shifts | MultilabelShifts
 _FAR = 1000.0
 
 
@@ -22,7 +25,7 @@ class NotFolded(EnergyAlignError):
     """The shifts cannot become part of the head's bias; the message says why."""
 
 
-def fold_shifts(model: torch.nn.Module, shifts: Shifts, batch: Any, *, head: str | None = None) -> str:
+def fold_shifts(model: torch.nn.Module, shifts: AnyShifts, batch: Any, *, head: str | None = None) -> str:
     """Add the shifts to the bias of the model's head, in place, and verify it.
 
     A head without bias gets one.
@@ -30,7 +33,7 @@ def fold_shifts(model: torch.nn.Module, shifts: Shifts, batch: Any, *, head: str
     Parameters
     ----------
     model : torch.nn.Module
-    shifts : Shifts
+    shifts : Shifts or MultilabelShifts
         For example ``Shifts.load("shifts.json")``.
     batch
         Inputs as a loader would yield them, to find the head and to verify the result.
@@ -65,7 +68,7 @@ def refuse_aligned(network: torch.nn.Module) -> None:
 
 
 def fold_or_wrap(
-    model: torch.nn.Module, shifts: Shifts, probe: ModelBatch, *, head: str | None = None
+    model: torch.nn.Module, shifts: AnyShifts, probe: ModelBatch, *, head: str | None = None
 ) -> torch.nn.Module:
     """The model with the shifts folded in, or, where that is impossible, in a wrapper; the user is told which."""
     try:
@@ -82,17 +85,18 @@ def fold_or_wrap(
     return model
 
 
-def fold_into_head(network: torch.nn.Module, shifts: Shifts, probe: ModelBatch, head: str | None) -> str:
+def fold_into_head(network: torch.nn.Module, shifts: AnyShifts, probe: ModelBatch, head: str | None) -> str:
     """Fold into the first head for which the logits follow on the probe; the network is as it was if there is none."""
     with undisturbed(network):
-        n_classes = flat_logits(logits_of(probe.call(network))).shape[1]
+        shape = tuple(logits_of(probe.call(network)).shape)
         heads = find_heads(network, probe, head)
-    if n_classes != shifts.n_classes:
-        raise EnergyAlignError(f"the shifts are for {shifts.n_classes} classes, the model has {n_classes}.")
+    if shifts.n_classes != n_columns(shape) and not is_one_logit(shape, shifts.n_classes):
+        raise EnergyAlignError(f"the shifts are for {shifts.n_classes} classes, the model has {n_columns(shape)}.")
+    added = shifts.columns_for(shape)
     reason = NotFolded("no module of the model makes the logits and has a bias (a functional or scripted head?).")
     for name, module in heads:
         try:
-            _fold_into(network, name, module, shifts, probe)
+            _fold_into(network, name, module, added, probe)
         except NotFolded as error:
             reason = error
         else:
@@ -100,8 +104,8 @@ def fold_into_head(network: torch.nn.Module, shifts: Shifts, probe: ModelBatch, 
     raise reason
 
 
-def _fold_into(network: torch.nn.Module, name: str, module: torch.nn.Module, shifts: Shifts, probe: ModelBatch) -> None:
-    if not can_take_bias(module, shifts.n_classes):
+def _fold_into(network: torch.nn.Module, name: str, module: torch.nn.Module, added: Floats, probe: ModelBatch) -> None:
+    if not can_take_bias(module, len(added)):
         raise NotFolded(f"module {name!r} ({type(module).__name__}) has no bias with one number per class.")
     _refuse_tied(network, name, module)
     old = None if module.bias is None else module.bias.detach().clone()
@@ -109,9 +113,9 @@ def _fold_into(network: torch.nn.Module, name: str, module: torch.nn.Module, shi
     try:
         # Far to either side first: a clamp or a ReLU behind the head may touch none of the probe's logits as they are.
         for distance in (-_FAR, _FAR, 0.0):
-            bias = _new_bias(module, old, shifts.values + distance)
+            bias = _new_bias(module, old, added + distance)
             _set_bias(module, bias)
-            if not before.followed_by(_Run(network, name, module, probe), shifts.values + distance, bias):
+            if not before.followed_by(_Run(network, name, module, probe), added + distance, bias):
                 raise NotFolded(f"a bias on module {name!r} does not end up in the logits unchanged.")
     except BaseException:  # Ctrl-C too must not leave a trial in the network
         _set_bias(module, old)
@@ -132,7 +136,7 @@ class _Run:
         hook = head.register_forward_hook(lambda _m, _i, output: precisions.append(_precision(output)))
         try:
             with undisturbed(network):
-                logits = flat_logits(logits_of(probe.call(network)))
+                logits = to_rows(logits_of(probe.call(network)))
         except EnergyAlignError:
             raise
         except Exception as error:
@@ -200,12 +204,12 @@ class AlignedModel(torch.nn.Module):  # type: ignore[misc]
     Parameters
     ----------
     model : torch.nn.Module
-    shifts : Shifts
+    shifts : Shifts or MultilabelShifts
     """
 
     shifts: torch.Tensor
 
-    def __init__(self, model: torch.nn.Module, shifts: Shifts) -> None:
+    def __init__(self, model: torch.nn.Module, shifts: AnyShifts) -> None:
         super().__init__()
         self.model = model
         # In float32 even if the model is not: its head may be finer than its body, and is rounded once.
@@ -216,4 +220,6 @@ class AlignedModel(torch.nn.Module):  # type: ignore[misc]
         output = self.model(*inputs, **named)
         logits = logits_of(output)
         shifts = self.shifts.to(logits.dtype)
-        return with_logits(output, logits + (shifts[:, None, None] if logits.ndim == 4 else shifts))
+        if is_one_logit(tuple(logits.shape), len(shifts)):
+            shifts = shifts[1:] - shifts[:1]
+        return with_logits(output, logits + in_form_of(shifts, logits.ndim))

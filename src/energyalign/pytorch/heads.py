@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.heads import n_columns
 from energyalign.pytorch.batches import ModelBatch
 from energyalign.pytorch.outputs import logits_of
 
@@ -45,11 +46,11 @@ def find_heads(model: torch.nn.Module, batch: ModelBatch, path: str | None = Non
         for hook in hooks:
             hook.remove()
     # Modules end innermost first, so that the first match is the deepest one that makes the logits.
-    return [
-        (name, modules[name])
-        for name, output in outputs
-        if can_take_bias(modules[name], logits.shape[1]) and _makes(output, logits)
-    ]
+    able = [(name, output) for name, output in outputs if can_take_bias(modules[name], n_columns(logits.shape))]
+    makers = [name for name, output in able if _makes(output, logits)]
+    # A constant passes through interpolation: the last coarser map may do, which is for the caller to verify.
+    makers += [name for name, output in reversed(able) if name not in makers and _is_coarser(output, logits)]
+    return [(name, modules[name]) for name in makers]
 
 
 def _makes(output: torch.Tensor, logits: torch.Tensor) -> bool:
@@ -59,6 +60,11 @@ def _makes(output: torch.Tensor, logits: torch.Tensor) -> bool:
     if output.ndim != 3 or logits.ndim != 2 or (len(output), output.shape[2]) != tuple(logits.shape):
         return False
     return bool((output == logits[:, None]).all(2).any(1).all())
+
+
+def _is_coarser(output: torch.Tensor, logits: torch.Tensor) -> bool:
+    """Whether the output may be a map of pixels of which the logits are an enlargement."""
+    return bool(output.ndim == logits.ndim > 3 and output.shape[:2] == logits.shape[:2])
 
 
 def can_take_bias(head: torch.nn.Module, n_classes: int) -> bool:

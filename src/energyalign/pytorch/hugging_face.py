@@ -31,8 +31,8 @@ class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
 
     Parameters
     ----------
-    loader, evidence, counts, estimator, clusters, target_prior, head, class_names, tau, scoring, costs, minimum_recall,
-    minimum_precision
+    loader, evidence, counts, estimator, clusters, target_prior, head, class_names, tau, multilabel, ignore_index,
+    scoring, costs, minimum_recall, minimum_precision
         All optional; see `energyalign.pytorch.after_training.AfterTraining`.
 
     Attributes
@@ -83,7 +83,7 @@ class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
         """Align, report, log."""
         training, held_out = trainer["train_dataloader"], self._evaluated
         self._training, self._evaluated = False, None
-        if not self.align_or_warn(trainer["model"], held_out, training, lambda: _counted(training)):
+        if not self.align_or_warn(trainer["model"], held_out, training, lambda: self._counted(training)):
             return
         if state.is_world_process_zero:
             print(self.report())
@@ -91,11 +91,10 @@ class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
             self.numbers_to_log("energyalign_") | {"epoch": state.epoch, "step": state.global_step}
         )
 
-
-def _counted(loader: Any) -> LabelCounter:
-    counter = LabelCounter()
-    counter.add(_labels_of(getattr(loader, "dataset", None)))
-    return counter
+    def _counted(self, loader: Any) -> LabelCounter:
+        counter = self.new_counter()
+        counter.add(_labels_of(getattr(loader, "dataset", None)))
+        return counter
 
 
 def _labels_of(dataset: Any) -> Any:

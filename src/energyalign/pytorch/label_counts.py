@@ -9,6 +9,8 @@ import numpy as np
 import torch
 
 from energyalign.core.arrays import Ints
+from energyalign.core.checks import flat_labels
+from energyalign.core.heads import IGNORE_INDEX, to_rows
 from energyalign.pytorch.batches import LABEL_KEYS
 from energyalign.pytorch.ranks import in_a_group, summed_over_ranks
 
@@ -16,13 +18,21 @@ from energyalign.pytorch.ranks import in_a_group, summed_over_ranks
 class LabelCounter:
     """Counts class numbers until it meets something else, such as the soft labels of mixup; then it knows nothing.
 
+    Parameters
+    ----------
+    multilabel : bool
+        Whether labels are a matrix of 0 and 1: label k is then counted as classes 2k (without) and 2k + 1 (with it).
+    ignore_index : int
+        Not counted.
+
     Attributes
     ----------
     seen : dict of int to int, or None
         Samples of each class that occurred on this rank; None once something was not understood.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, multilabel: bool = False, ignore_index: int = IGNORE_INDEX) -> None:
+        self._multilabel, self._ignore_index = multilabel, ignore_index
         self.seen: dict[int, int] | None = {}
 
     def add_batch(self, batch: Any) -> None:
@@ -33,8 +43,8 @@ class LabelCounter:
             self.add(batch[1] if isinstance(batch, (tuple, list)) and len(batch) == 2 else None)
 
     def add(self, labels: Any) -> None:
-        """Count these labels: class numbers of shape (n,) or (n, 1)."""
-        numbers = _class_numbers(labels)
+        """Count these labels: class numbers of samples, tokens or pixels."""
+        numbers = self._class_numbers(labels)
         if self.seen is None or numbers is None:
             self.seen = None
             return
@@ -42,7 +52,12 @@ class LabelCounter:
             self.seen[label] = self.seen.get(label, 0) + n
 
     def counts(self, n_classes: int) -> Ints | None:
-        """Samples of each class over all ranks, or None if they could not be counted or a class was not seen."""
+        """Samples of each class over all ranks, or None if they could not be counted or a class was not seen.
+
+        Of independent labels, (n_classes, 2): samples without and with each.
+        """
+        if self._multilabel:
+            n_classes *= 2
         padded = np.zeros(n_classes + 1, dtype=np.int64)
         if self.seen and max(self.seen) < n_classes:
             padded[list(self.seen)] = list(self.seen.values())
@@ -50,15 +65,24 @@ class LabelCounter:
             padded[-1] = 1  # how many ranks could not count
         if in_a_group():
             padded = summed_over_ranks(padded)
-        return None if padded[-1] or not padded[:-1].all() else padded[:-1]
+        if padded[-1] or not padded[:-1].all():
+            return None
+        return padded[:-1].reshape(-1, 2) if self._multilabel else padded[:-1]
 
-
-def _class_numbers(labels: Any) -> Ints | None:
-    """The labels as integers from 0, or None if they are anything else: none at all, names, shares, one-hot rows."""
-    try:
-        numbers = np.asarray(torch.as_tensor(labels).cpu().numpy())
-    except (TypeError, ValueError, RuntimeError):
-        return None
-    if numbers.ndim == 0 or numbers.ndim > 2 or (numbers.ndim == 2 and numbers.shape[1] != 1):
-        return None
-    return None if numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0 else numbers.reshape(-1)
+    def _class_numbers(self, labels: Any) -> Ints | None:
+        """The labels as integers from 0, or None if they are anything else: none, names, shares, one-hot rows."""
+        try:
+            numbers = np.asarray(torch.as_tensor(labels).cpu().numpy())
+        except (TypeError, ValueError, RuntimeError):
+            return None
+        if numbers.ndim == 0 or numbers.dtype.kind not in "biuf" or np.any(numbers != np.rint(numbers)):
+            return None
+        if self._multilabel:
+            numbers = to_rows(numbers)
+        elif flat_labels(numbers).ndim != numbers.ndim:  # one-hot rows, or tokens that look so
+            return None
+        known = numbers != self._ignore_index
+        counted = numbers[known].astype(np.int64)
+        if counted.min(initial=0) < 0 or (self._multilabel and counted.max(initial=0) > 1):
+            return None
+        return np.asarray(counted + 2 * np.nonzero(known)[1]) if self._multilabel else counted

@@ -12,6 +12,7 @@ import torch
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import EvidenceKind
+from energyalign.core.heads import IGNORE_INDEX
 from energyalign.core.names import Counts
 from energyalign.core.objectives import Aims
 from energyalign.core.sharing import SharingChoice
@@ -44,8 +45,8 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
 
     Parameters
     ----------
-    loader, evidence, counts, estimator, clusters, target_prior, head, class_names, tau, scoring, costs, minimum_recall,
-    minimum_precision
+    loader, evidence, counts, estimator, clusters, target_prior, head, class_names, tau, multilabel, ignore_index,
+    scoring, costs, minimum_recall, minimum_precision
         All optional; see `energyalign.pytorch.after_training.AfterTraining`.
     network : str, optional
         Name of the attribute of the module that makes the logits, if the module's own ``forward`` does not.
@@ -83,12 +84,15 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
         head: str | None = None,
         class_names: Sequence[str] | None = None,
         tau: float = 1.0,
+        multilabel: bool = False,
+        ignore_index: int = IGNORE_INDEX,
         network: str | None = None,
         **aims: Unpack[Aims],
     ) -> None:
         super().__init__(
             loader, evidence=evidence, counts=counts, estimator=estimator, clusters=clusters,
-            target_prior=target_prior, head=head, class_names=class_names, tau=tau, **aims,
+            target_prior=target_prior, head=head, class_names=class_names, tau=tau, multilabel=multilabel,
+            ignore_index=ignore_index, **aims,
         )  # fmt: skip
         self.network = network
         self._forget_counts()
@@ -118,7 +122,7 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
         if self.counts is not None or self._whole_epoch:
             return
         if batch_idx == 0:
-            self._counter, self._from_the_start = LabelCounter(), trainer.global_step == 0
+            self._counter, self._from_the_start = self.new_counter(), trainer.global_step == 0
         if self._counter is not None:  # it is None in the rest of an epoch that was resumed
             self._counter.add_batch(batch)
             self._whole_epoch = trainer.is_last_batch
@@ -151,7 +155,7 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over the counts of the run that wrote the checkpoint."""
         if "labels_seen" in state_dict:
-            self._counter, self._whole_epoch = LabelCounter(), True
+            self._counter, self._whole_epoch = self.new_counter(), True
             self._counter.seen = state_dict["labels_seen"]
 
     def _forget_counts(self) -> None:
@@ -160,7 +164,7 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
     def _counted(self) -> LabelCounter:
         """What was counted, if it is a whole epoch, or all that the network was ever trained on."""
         known = self._whole_epoch or self._from_the_start
-        return self._counter if self._counter is not None and known else LabelCounter()
+        return self._counter if self._counter is not None and known else self.new_counter()
 
     def _network_of(self, module: LightningModule) -> torch.nn.Module:
         if self.network is None:

@@ -36,17 +36,6 @@ def with_logits(output: Any, logits: torch.Tensor) -> Any:
     return changed
 
 
-def flat_logits(logits: torch.Tensor) -> torch.Tensor:
-    """Logits as (n_samples, n_classes); maps of 1 x 1 pixel, as some convolutional heads give, are flattened."""
-    if logits.ndim == 4 and logits.shape[2:] == (1, 1):
-        return logits[:, :, 0, 0]
-    if logits.ndim != 2:
-        raise EnergyAlignError(
-            f"the model returned logits of shape {tuple(logits.shape)}; (n_samples, n_classes) is needed."
-        )
-    return logits
-
-
 def _kind(output: Any) -> str:
     if isinstance(output, (tuple, list)):
         return f"a {type(output).__name__} of {len(output)}"

@@ -49,9 +49,9 @@ def from_all_ranks(own: LogitStore) -> LogitStore:
         for i in range(n):
             mine = rank == dist.get_rank()
             logits = _sent_by(rank, torch.from_numpy(own.blocks[i]) if mine else None)
-            known = own.labels[i] if mine else None
-            labels = _sent_by(rank, torch.empty(0, dtype=torch.int64) if known is None else known)
-            everyone.append(logits, labels if len(labels) == len(logits) else None)
+            known = (own.labels[i], own.samples[i]) if mine else (None, None)
+            sent = [_sent_by(rank, torch.empty(0, dtype=torch.int64) if part is None else part) for part in known]
+            everyone.append(logits, *(part if len(part) == len(logits) else None for part in sent))
     return everyone
 
 

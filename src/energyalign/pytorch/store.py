@@ -28,17 +28,22 @@ class LogitStore:
     def __init__(self, bytes_in_memory: int = BYTES_IN_MEMORY) -> None:
         self.blocks: list[Array] = []
         self.labels: list[torch.Tensor | None] = []
+        self.samples: list[torch.Tensor | None] = []
         self._room = bytes_in_memory
         self._file: IO[bytes] | None = None
 
-    def append(self, logits: torch.Tensor, labels: torch.Tensor | None) -> None:
-        """Keep a block. Half precision becomes float32; float64 stays."""
+    def append(self, logits: torch.Tensor, labels: torch.Tensor | None, samples: torch.Tensor | None = None) -> None:
+        """Keep a block. Half precision becomes float32; float64 stays.
+
+        Several rows may be of one sample (tokens, pixels): `samples` are its numbers, from 0 in each block.
+        """
         kept = torch.float64 if logits.dtype == torch.float64 else torch.float32
         # A copy: the model may use the memory again, and a view would keep all of what it is a view of.
         block = logits.detach().to("cpu", kept, copy=True).contiguous().numpy()
         self._room -= block.nbytes
         self.blocks.append(block if self._room >= 0 else self._spilled(block))
-        self.labels.append(None if labels is None else labels.to("cpu", torch.int64).reshape(-1))
+        self.labels.append(None if labels is None else labels.to("cpu", torch.int64))
+        self.samples.append(None if samples is None else samples.to("cpu", torch.int64))
 
     @property
     def n_samples(self) -> int:
@@ -52,6 +57,15 @@ class LogitStore:
         if [len(labels) for labels in known] != [len(block) for block in self.blocks]:
             raise EnergyAlignError("some batches have labels and some have none, or not one per sample.")
         return np.asarray(torch.cat(known).numpy())
+
+    def groups(self) -> Ints | None:
+        """The sample of each row, counted over all blocks; None if every row is a sample."""
+        first, groups = 0, []
+        for block, samples in zip(self.blocks, self.samples, strict=True):
+            own = np.arange(len(block)) if samples is None else samples.numpy()
+            groups.append(first + own)
+            first += int(own.max()) + 1
+        return None if all(samples is None for samples in self.samples) else np.concatenate(groups)
 
     def read(self) -> Sequence[Array]:
         """The blocks, in the order in which they came."""

@@ -11,12 +11,14 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from energyalign.core.arrays import Array, as_logits
+from energyalign.core.arrays import Array, as_array, as_logits
 from energyalign.core.checks import flat_labels
 from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning, some_of
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.free_energy import FreeEnergy
+from energyalign.core.heads import IGNORE_INDEX, n_columns, open_head
+from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_multilabel
 from energyalign.core.names import Counts, columns_of, names_in, names_of, numbers, order_by_name
 from energyalign.core.objectives import make_objective
 from energyalign.core.probabilities import TAKEN_AS_LOGITS, are_probabilities, log_probabilities
@@ -55,10 +57,14 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ``costs[k, j]`` is what it costs to predict class j for a sample of class k; replaces `scoring`.
     minimum_recall, minimum_precision : dict of class to number, optional
         What must be reached on the evidence, e.g. ``{"fraud": 0.8}``. What cannot be reached is refused.
+    multilabel : bool, default=False
+        Whether columns are independent labels, each with a sigmoid of its own.
+    ignore_index : int, default=-100
+        Label of what is left out: the padding of a sequence, the border of a mask, a label that is not known.
 
     Attributes
     ----------
-    shifts_ : Shifts
+    shifts_ : Shifts, or MultilabelShifts for `multilabel`
         The result, with standard errors, diagnostics and what `auto` compared.
     classes_ : array of shape (n_classes,)
         The label of each column.
@@ -87,6 +93,8 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         costs: npt.ArrayLike | None = None,
         minimum_recall: Mapping[Any, float] | None = None,
         minimum_precision: Mapping[Any, float] | None = None,
+        multilabel: bool = False,
+        ignore_index: int = IGNORE_INDEX,
     ) -> None:
         self.estimator = estimator
         self.clusters = clusters
@@ -98,6 +106,8 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.costs = costs
         self.minimum_recall = minimum_recall
         self.minimum_precision = minimum_precision
+        self.multilabel = multilabel
+        self.ignore_index = ignore_index
 
     def fit(
         self,
@@ -114,31 +124,37 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array of shape (n_samples, n_classes)
             Logits (NumPy, torch, pandas, ...), or log-probabilities for all estimators but ``lse``. Probabilities
-            are recognised, and their logarithm is taken.
-        y : array of shape (n_samples,), optional
-            Labels, or one-hot rows. With them the sample is weighted to be class-balanced and `auto` can score; without
-            them it is taken to be balanced.
+            are recognised, and their logarithm is taken. Other heads: (n,) or (n, 1) for one logit of two classes,
+            (n, tokens, n_classes), (n, n_classes, height, width).
+        y : array of shape (n_samples,), (n, tokens) or (n, height, width), optional
+            Labels, or one-hot rows; for `multilabel` 0 and 1 in the shape of X. With them the sample is weighted to be
+            class-balanced and `auto` can score; without them it is taken to be balanced.
         counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset, optional
-            Training samples per class, by name wherever they have names. If not given, the numbers of labels stand
-            in for them if they differ by a factor of two or more.
+            Training samples per class, by name wherever they have names; for `multilabel` an array (n_labels, 2),
+            samples without and with each label. If not given, the numbers of labels stand in for them if they differ by
+            a factor of two or more.
         sample_weight : array of shape (n_samples,), optional
             How often each sample was observed.
         groups : array of shape (n_samples,), optional
             Samples that `auto` must not separate when it splits the evidence.
         """
-        labels = None if y is None else _as_labels(y)
-        logits = self._name_columns(X, labels, counts)
-        evidence = Evidence.from_arrays(
-            logits,
-            None if labels is None else _encode(labels, self.classes_),
-            repeats=sample_weight,
-            counts=counts,
-            kind=self.evidence,
-            class_names=self._names,
-            groups=groups,
-        )
-        self._shifts: Shifts | None = self._align(evidence)
-        self.n_features_in_ = logits.shape[1]
+        self._shifts: Shifts | MultilabelShifts | None
+        if self.multilabel:
+            self._shifts = self._fit_labels(X, y, counts, sample_weight, groups)
+        else:
+            rows = open_head(_as_matrix(X), None if y is None else _as_labels(y), ignore_index=self.ignore_index)
+            logits = self._name_columns(as_logits(rows.logits), columns_of(X), rows.labels, counts)
+            evidence = Evidence.from_arrays(
+                logits,
+                None if rows.labels is None else _encode(rows.labels, self.classes_),
+                repeats=rows.per_row("sample_weight", sample_weight),
+                counts=counts,
+                kind=self.evidence,
+                class_names=self._names,
+                groups=rows.groups(groups),
+            )
+            self._shifts = self._align(evidence)
+        self.n_features_in_ = n_columns(_as_matrix(X).shape)
         self.__dict__.pop("energy_", None)  # a stream that came before is over
         return self
 
@@ -157,10 +173,12 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         `counts` may come with any block and are remembered. To weight a stream yourself, see
         `FreeEnergy.update` and `Evidence.from_free_energy`.
         """
+        if self.multilabel:
+            raise EnergyAlignError("independent labels are not learnt from a stream: give fit() all logits at once.")
         if hasattr(self, "energy_"):
-            logits = as_logits(self._in_order(X), self.n_features_in_)
+            logits = as_logits(self._in_order(_as_matrix(X), columns_of(X)), self.n_features_in_)
         else:
-            logits = self._name_columns(X, None, counts)
+            logits = self._name_columns(as_logits(_as_matrix(X)), columns_of(X), None, counts)
             self._counts = None
             self.energy_ = FreeEnergy(logits.shape[1])
             self.n_features_in_ = logits.shape[1]
@@ -173,7 +191,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     @property
-    def shifts_(self) -> Shifts:
+    def shifts_(self) -> Shifts | MultilabelShifts:
         """The result; after `partial_fit` it is worked out when first asked for."""
         if not self.__sklearn_is_fitted__():
             raise AttributeError("shifts_ is there after fit or partial_fit.")
@@ -189,46 +207,73 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "_shifts")
 
     def _align(self, evidence: Evidence) -> Shifts:
-        return fit_shifts(
-            evidence,
-            estimator=self.estimator,
-            clusters=self.clusters,
-            target_prior=self.target_prior,
-            tau=self.tau,
-            scoring=self.scoring if isinstance(self.scoring, str) else make_objective(self.scoring, self.classes_),
-            costs=self.costs,
-            minimum_recall=self.minimum_recall,
-            minimum_precision=self.minimum_precision,
+        scoring = self.scoring if isinstance(self.scoring, str) else make_objective(self.scoring, self.classes_)
+        return fit_shifts(evidence, **self._options() | {"scoring": scoring})
+
+    def _fit_labels(
+        self, X: Array, y: Array | None, counts: Counts | None, weights: Array | None, groups: npt.ArrayLike | None
+    ) -> MultilabelShifts:
+        columns, logits = columns_of(X), as_array(_as_matrix(X))
+        named = columns is not None and self.classes is None
+        self.classes_ = np.array(columns) if named else self._find_classes(n_columns(logits.shape), None, None)
+        self._names = names_of(self.classes_)
+        evidence = MultilabelEvidence.from_arrays(
+            self._in_order(logits, columns),
+            None if y is None else self._in_order(_as_matrix(y), columns_of(y)),
+            repeats=weights,
+            counts=counts,
+            kind=self.evidence,
+            class_names=self._names,
+            groups=groups,
+            ignore_index=self.ignore_index,
         )
+        return fit_multilabel(evidence, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "estimator": self.estimator,
+            "clusters": self.clusters,
+            "target_prior": self.target_prior,
+            "tau": self.tau,
+            "scoring": self.scoring,
+            "costs": self.costs,
+            "minimum_recall": self.minimum_recall,
+            "minimum_precision": self.minimum_precision,
+        }
 
     def transform(self, X: Array) -> Array:
         """Logits plus shifts, as an array of the same kind."""
         return self._fitted().apply(self._checked(X))
 
     def predict(self, X: Array) -> npt.NDArray[Any]:
-        """The label of the largest corrected logit."""
+        """The label of the largest corrected logit; for `multilabel` 0 or 1 for each label."""
         columns = self._fitted().predict(self._checked(X))
+        if self.multilabel:
+            return columns
         return np.asarray(np.take(self.classes_, columns))  # several times as fast as an index
 
     def predict_proba(self, X: Array) -> Array:
-        """Softmax of the corrected logits."""
+        """Softmax of the corrected logits; for `multilabel` their sigmoid."""
         return self._fitted().predict_proba(self._checked(X))
 
-    def _fitted(self) -> Shifts:
+    def _fitted(self) -> Shifts | MultilabelShifts:
         check_is_fitted(self)
         return self.shifts_
 
     def _checked(self, X: Array) -> Array:
-        return as_logits(self._in_order(X), self._fitted().n_classes)
+        shifts, logits = self._fitted(), as_array(self._in_order(_as_matrix(X), columns_of(X)))
+        one_per_class = logits.ndim == 2 and logits.shape[1] > 1
+        return as_logits(logits, shifts.n_classes) if one_per_class else logits
 
-    def _name_columns(self, X: Array, labels: npt.NDArray[Any] | None, counts: Counts | None) -> Array:
+    def _name_columns(
+        self, logits: Array, columns: tuple[str, ...] | None, labels: npt.NDArray[Any] | None, counts: Counts | None
+    ) -> Array:
         """Set `classes_`, and the names of the columns; return the columns in that order."""
-        logits, columns = as_logits(_as_matrix(X)), columns_of(X)
         n_classes = logits.shape[1]
         if columns is None or self.classes is not None:
             self.classes_ = self._find_classes(n_classes, labels, counts)
             self._names = names_of(self.classes_)
-            return self._in_order(X)
+            return self._in_order(logits, columns)
         if len(set(columns)) < n_classes:
             raise EnergyAlignError(f"two columns of X have the same name: [{some_of(columns)}]. Rename one.")
         self._names = columns
@@ -237,9 +282,8 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = np.arange(n_classes) if by_number else _as_classes(columns, labels)
         return logits
 
-    def _in_order(self, X: Array) -> Array:
+    def _in_order(self, matrix: Array, columns: tuple[str, ...] | None) -> Array:
         """Return the columns as they were named in `fit`, if they have names now."""
-        matrix, columns = _as_matrix(X), columns_of(X)
         if columns is None or self._names in (columns, numbers(len(self._names))):
             return matrix
         return matrix[:, order_by_name(columns, self._names, "the columns of X", "the classes")]

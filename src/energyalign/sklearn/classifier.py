@@ -202,7 +202,9 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     @property
     def shifts_(self) -> Shifts:
         """One shift per class, with diagnostics."""
-        return self.aligner_.shifts_
+        shifts = self.aligner_.shifts_
+        assert isinstance(shifts, Shifts)  # y is one label per sample here
+        return shifts
 
     def decision_function(self, X: Any) -> Floats:
         """Corrected logits; for two classes their difference."""

@@ -105,6 +105,37 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
+class KeptRows:
+    """The rows of a part where `keep` is true."""
+
+    part: LogitPart
+    keep: Bools
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.keep.sum())
+
+    def blocks(self) -> Iterator[Array]:
+        """The rows from first to last."""
+        start = 0
+        for block in self.part.blocks():
+            stop = start + block.shape[0]
+            rows = np.flatnonzero(self.keep[start:stop])
+            start = stop
+            if len(rows):
+                yield take_rows(block, rows)
+
+
+def keep_rows(parts: Sequence[LogitPart], keep: Bools) -> list[LogitPart]:
+    """The parts without the rows where `keep` is false."""
+    if keep.all():
+        return list(parts)
+    ends = np.cumsum([part.n_rows for part in parts])
+    return [KeptRows(part, own) for part, own in zip(parts, np.split(keep, ends[:-1]), strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
     """Some rows of the evidence.
 

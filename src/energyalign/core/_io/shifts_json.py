@@ -16,6 +16,7 @@ from energyalign.core.selection.record import Candidate, Selection
 from energyalign.core.shifts import Shifts
 
 SCHEMA = "energyalign.shifts"
+MULTILABEL_SCHEMA = "energyalign.multilabel-shifts"
 VERSION = 1
 
 # key in the file -> attribute of Shifts; the first two must be there for every class
@@ -68,10 +69,21 @@ def _rows(shifts: Shifts) -> list[dict[str, Any]]:
 
 def parse(text: str) -> Shifts:
     """The shifts of a file's text, or an error that says what is wrong with it."""
+    return from_document(parse_document(text))
+
+
+def parse_document(text: str) -> Any:
+    """The JSON of a file's text."""
     try:
-        data = parse_json(text)
+        return parse_json(text)
     except ValueError as error:
         raise EnergyAlignError(f"not valid JSON ({error}).") from error
+
+
+def from_document(data: Any) -> Shifts:
+    """The shifts in the JSON of a file, or of one label in a file of several."""
+    if isinstance(data, dict) and data.get("schema") == MULTILABEL_SCHEMA:
+        raise EnergyAlignError("shifts of independent labels, not of classes: use MultilabelShifts.load.")
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise EnergyAlignError(f'not a file of shifts: it should say "schema": "{SCHEMA}".')
     version = data.get("version")

@@ -1,0 +1,342 @@
+"""Independent labels: a sigmoid each, so that each is a problem of two classes, without and with the label."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from energyalign.core._engine.parts import IN_TURN, Engine, LogitPart, Rows, keep_rows
+from energyalign.core._io.atomic import atomic_write
+from energyalign.core._io.shifts_json import MULTILABEL_SCHEMA, VERSION, from_document, parse_document
+from energyalign.core.arrays import Array, Floats, Ints, namespace, to_numpy, working_precision
+from energyalign.core.errors import EnergyAlignError, classes_of, some_of
+from energyalign.core.evidence import Evidence, EvidenceKind
+from energyalign.core.fitting import fit_shifts
+from energyalign.core.heads import (
+    IGNORE_INDEX,
+    add_shifts,
+    as_two_classes,
+    open_head,
+    open_to_correct,
+    refuse_nan,
+    refuse_other_columns,
+)
+from energyalign.core.shifts import Shifts, load_text
+
+
+@dataclass(frozen=True, eq=False)
+class LabelPart:
+    """The logits of one label in a part of the evidence, as two classes."""
+
+    part: LogitPart
+    column: int
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.part.n_rows
+
+    def blocks(self) -> Iterator[Array]:
+        """The rows from first to last."""
+        for block in self.part.blocks():
+            yield as_two_classes(block[:, self.column : self.column + 1])
+
+
+@dataclass(frozen=True, eq=False)
+class MultilabelEvidence:
+    """Evidence of each label: two classes, without and with it.
+
+    Use `from_arrays` or `from_parts`.
+
+    Attributes
+    ----------
+    labels : tuple of Evidence
+    """
+
+    labels: tuple[Evidence, ...]
+
+    @classmethod
+    def from_arrays(
+        cls,
+        logits: Array,
+        labels: Array | None = None,
+        *,
+        repeats: Array | None = None,
+        counts: npt.ArrayLike | None = None,
+        kind: EvidenceKind = "training",
+        class_names: Sequence[str] | None = None,
+        groups: npt.ArrayLike | None = None,
+        ignore_index: int = IGNORE_INDEX,
+    ) -> Self:
+        """Evidence that is in memory (NumPy, torch, ...).
+
+        Parameters
+        ----------
+        logits : array of shape (n_samples, n_labels)
+            Or (n, tokens, n_labels), or (n, n_labels, height, width).
+        labels : array of the shape of the logits, optional
+            0 or 1, or `ignore_index` where a label is not known.
+        counts : array of shape (n_labels, 2), optional
+            Training samples without and with each label; by default as in `labels`.
+        repeats, kind, class_names, groups
+            As for `Evidence.from_arrays`.
+        """
+        rows = open_head(logits, labels, multilabel=True)
+        return cls.from_parts(
+            [Rows(rows.logits)], rows.logits.shape[1], rows.labels,
+            repeats=rows.per_row("repeats", repeats), counts=counts, kind=kind, class_names=class_names,
+            groups=rows.groups(groups), ignore_index=ignore_index,
+        )  # fmt: skip
+
+    @classmethod
+    def from_parts(
+        cls,
+        parts: Sequence[LogitPart],
+        n_labels: int,
+        labels: Array | None = None,
+        *,
+        repeats: Array | None = None,
+        counts: npt.ArrayLike | None = None,
+        kind: EvidenceKind = "training",
+        class_names: Sequence[str] | None = None,
+        groups: npt.ArrayLike | None = None,
+        ignore_index: int = IGNORE_INDEX,
+        engine: Engine = IN_TURN,
+    ) -> Self:
+        """Evidence in parts, of rows with a column for each label."""
+        names = [str(name) for name in (range(n_labels) if class_names is None else class_names)]
+        if len(names) != n_labels:
+            raise EnergyAlignError(f"{len(names)} class names were given for {n_labels} labels.")
+        n_rows = sum(part.n_rows for part in parts)
+        matrix = None if labels is None else _check_matrix(labels, (n_rows, n_labels), names, ignore_index)
+        pairs = None if counts is None else _check_pairs(counts, names)
+
+        def evidence_of(k: int) -> Evidence:
+            keep = np.ones(n_rows, dtype=bool) if matrix is None else matrix[:, k] != ignore_index
+            evidence = Evidence.from_parts(
+                [LabelPart(part, k) for part in keep_rows(parts, keep)],
+                2,
+                None if matrix is None else matrix[keep, k],
+                repeats=None if repeats is None else to_numpy(repeats)[keep],
+                counts=None if pairs is None else pairs[k],
+                kind=kind,
+                class_names=(f"not {names[k]}", names[k]),
+                groups=None if groups is None else np.asarray(groups)[keep],
+                engine=engine,
+            )
+            seen = evidence.label_counts
+            # No sample is balanced for every label by chance or by design: its frequencies are those of the data.
+            if evidence.counts is None and seen is not None and seen.all():
+                return replace(evidence, counts=seen, counts_from_labels=True)
+            return evidence
+
+        return cls(tuple(map(evidence_of, range(n_labels))))
+
+    @property
+    def n_classes(self) -> int:
+        """Number of labels."""
+        return len(self.labels)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the labels."""
+        return tuple(own.names_of([1])[0] for own in self.labels)
+
+    def with_engine(self, engine: Engine) -> Self:
+        """Return the same evidence, to be worked on by this engine."""
+        return type(self)(tuple(replace(own, engine=engine) for own in self.labels))
+
+    def with_counts(self, counts: npt.ArrayLike) -> Self:
+        """Return the same samples with these training counts, (n_labels, 2)."""
+        pairs = _check_pairs(counts, self.class_names)
+        return type(self)(tuple(own.with_counts(pair) for own, pair in zip(self.labels, pairs, strict=True)))
+
+
+def fit_multilabel(
+    evidence: MultilabelEvidence, *, target_prior: npt.ArrayLike | None = None, **options: Any
+) -> MultilabelShifts:
+    """Fit the shifts of each label alone.
+
+    Parameters
+    ----------
+    evidence : MultilabelEvidence
+    target_prior : array of shape (n_labels,), optional
+        How probable each label is where the model will predict; a half if not given.
+    **options
+        As for `energyalign.fit_shifts`; `minimum_recall` and `minimum_precision` by label.
+    """
+    targets = [None] * evidence.n_classes if target_prior is None else _check_targets(target_prior, evidence.n_classes)
+    minima = {key: dict(options.pop(key, None) or {}) for key in ("minimum_recall", "minimum_precision")}
+    unknown = [name for minimum in minima.values() for name in minimum if name not in evidence.class_names]
+    if unknown:
+        raise EnergyAlignError(f"minima are given for labels that there are not: {some_of(unknown)}.")
+
+    def fit(name: str, own: Evidence, target: Floats | None) -> Shifts:
+        aims: dict[str, Any] = {key: {name: minimum[name]} for key, minimum in minima.items() if name in minimum}
+        return fit_shifts(own, target_prior=target, **aims, **options)
+
+    return MultilabelShifts(tuple(map(fit, evidence.class_names, evidence.labels, targets)))
+
+
+def fit_head(evidence: Evidence | MultilabelEvidence, **options: Any) -> Shifts | MultilabelShifts:
+    """Fit shifts of classes or of independent labels, whichever the evidence is of."""
+    if isinstance(evidence, MultilabelEvidence):
+        return fit_multilabel(evidence, **options)
+    return fit_shifts(evidence, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class MultilabelShifts:
+    """One shift per independent label, and where it came from. Made by a fit, or loaded from JSON.
+
+    Attributes
+    ----------
+    labels : tuple of Shifts
+        Of each label: two classes, without and with it.
+    """
+
+    labels: tuple[Shifts, ...]
+
+    @property
+    def values(self) -> Floats:
+        """What is added to the logit of each label."""
+        return np.array([own.values[1] - own.values[0] for own in self.labels])
+
+    @property
+    def standard_errors(self) -> Floats:
+        """Of each value, as the evidence varies."""
+        return np.array([own.standard_errors.max() for own in self.labels])  # that of the anchor is 0
+
+    @property
+    def n_classes(self) -> int:
+        """Number of labels."""
+        return len(self.labels)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the labels."""
+        return tuple(own.names_of([1])[0] for own in self.labels)
+
+    @property
+    def concerns(self) -> tuple[str, ...]:
+        """Reasons not to trust an estimate, with remedies."""
+        return tuple(concern for own in self.labels for concern in own.concerns)
+
+    def scaled(self, strength: float) -> Self:
+        """The same correction, `strength` times as large: 0 is the raw model, 1 leaves it as it is."""
+        return type(self)(tuple(own.scaled(strength) for own in self.labels))
+
+    def columns_for(self, shape: tuple[int, ...]) -> Floats:
+        """What is added to each column of logits of this shape."""
+        refuse_other_columns(shape, self.n_classes)
+        return self.values
+
+    def apply(self, logits: Array, *, inplace: bool = False) -> Array:
+        """Logits plus shifts: an array of the same namespace, dtype, device and shape."""
+        logits = open_to_correct(logits)
+        columns = self.columns_for(logits.shape)
+        refuse_nan(logits)
+        return add_shifts(logits, columns, inplace=inplace)
+
+    def predict(self, logits: Array) -> Ints:
+        """1 for the labels whose corrected logit is above 0, else 0, in the shape of the logits."""
+        return to_numpy(self._corrected(logits) > 0).astype(np.int64)
+
+    def predict_proba(self, logits: Array) -> Array:
+        """Sigmoid of the corrected logits."""
+        corrected = self._corrected(logits)
+        xp = namespace(corrected)
+        small = xp.exp(-xp.abs(corrected))  # never overflows
+        return xp.where(corrected < 0, small, xp.ones_like(small)) / (1.0 + small)
+
+    def _corrected(self, logits: Array) -> Array:
+        """Logits plus shifts in at least float32."""
+        return self.apply(working_precision(open_to_correct(logits)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write JSON that a person can read, the shifts of one label after another. A file is replaced as a whole."""
+        text = self.to_json()
+        with atomic_write(path) as stream:
+            stream.write(text)
+
+    def to_json(self) -> str:
+        """The text of the file that `save` writes."""
+        labels = ",\n".join(own.to_json().rstrip() for own in self.labels)
+        return f'{{\n"schema": "{MULTILABEL_SCHEMA}",\n"version": {VERSION},\n"labels": [\n{labels}\n]\n}}\n'
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> MultilabelShifts:
+        """Read what `save` wrote; anything else is refused with the reason."""
+        shifts = load_shifts(path)
+        if not isinstance(shifts, MultilabelShifts):
+            raise EnergyAlignError(f"{path} has shifts of classes, not of independent labels: use Shifts.load.")
+        return shifts
+
+
+def load_shifts(path: str | os.PathLike[str]) -> Shifts | MultilabelShifts:
+    """Read shifts of classes or of independent labels, whichever the file has."""
+    return load_text(path, _parse)
+
+
+def _parse(text: str) -> Shifts | MultilabelShifts:
+    document = parse_document(text)
+    if not isinstance(document, dict) or document.get("schema") != MULTILABEL_SCHEMA:
+        return from_document(document)
+    labels = document.get("labels")
+    if document.get("version") != VERSION or not isinstance(labels, list) or not labels:
+        raise EnergyAlignError(f'shifts of labels need "version": {VERSION} and "labels", a list of shifts.')
+    shifts = tuple(map(from_document, labels))
+    if any(own.n_classes != 2 for own in shifts):
+        raise EnergyAlignError("shifts of a label are for two classes, without and with it.")
+    return MultilabelShifts(shifts)
+
+
+def _check_matrix(labels: Array, shape: tuple[int, int], names: Sequence[str], ignore_index: int) -> Ints:
+    """Labels as 0, 1 and `ignore_index`, or the error that names the first that is neither."""
+    values = to_numpy(labels)
+    if values.shape != shape:
+        raise EnergyAlignError(
+            f"labels must have shape {shape}, 0 or 1 for each label of each row of logits, not {values.shape}."
+        )
+    wrong = np.argwhere(~np.isin(values, (0, 1, ignore_index)))
+    if len(wrong):
+        row, k = wrong[0].tolist()
+        raise EnergyAlignError(
+            f"label {names[k]} of sample {row} is {values[row, k]}: expected 1 (has it), 0 (has it not), or "
+            f"{ignore_index} (not known)."
+        )
+    unknown = [names[k] for k in np.flatnonzero((values == ignore_index).all(axis=0)).tolist()]
+    if unknown:
+        raise EnergyAlignError(f"no sample is labelled for {classes_of(unknown)}: leave them out of logits and labels.")
+    return values.astype(np.int64)
+
+
+def _check_targets(target_prior: npt.ArrayLike, n_labels: int) -> list[Floats | None]:
+    """Without and with each label."""
+    given = np.asarray(target_prior, dtype=np.float64)
+    if given.shape != (n_labels,) or not np.all((given > 0) & (given < 1)):
+        raise EnergyAlignError(
+            f"target prior of independent labels must have shape ({n_labels},), a probability between 0 and 1 for each."
+        )
+    return list(np.column_stack([1.0 - given, given]))
+
+
+def _check_pairs(counts: npt.ArrayLike, names: Sequence[str]) -> Floats:
+    pairs = np.asarray(counts, dtype=np.float64)
+    if pairs.shape != (len(names), 2):
+        raise EnergyAlignError(
+            f"training counts of independent labels must have shape ({len(names)}, 2), samples without and with each "
+            f"label, not {pairs.shape}."
+        )
+    wrong = [names[k] for k in np.flatnonzero(~np.all(np.isfinite(pairs) & (pairs > 0), axis=1)).tolist()]
+    if wrong:
+        raise EnergyAlignError(
+            f"training counts must be positive; wrong for {classes_of(wrong)}. A label that all training samples have, "
+            "or none, has nothing to correct: leave it out."
+        )
+    return pairs

@@ -1,0 +1,143 @@
+"""`energyalign fit` and `apply` on files of other heads."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from energyalign import EnergyAligner, Evidence, Shifts, fit_shifts
+from energyalign.core.multilabel import MultilabelShifts
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def one_logit(seed=0):
+    rng = np.random.default_rng(seed)
+    labels = (rng.random(300) < 0.2).astype(np.int64)
+    return 2.0 * labels - 2.0 + rng.normal(size=300), labels
+
+
+def maps(seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(3, size=(15, 4, 5), p=[0.7, 0.2, 0.1])
+    logits = rng.normal(size=(15, 3, 4, 5)) + 2.0 * np.moveaxis(np.eye(3)[labels], -1, 1)
+    logits += np.log([0.7, 0.2, 0.1])[:, None, None]
+    labels[rng.random(labels.shape) < 0.2] = 255
+    return logits, labels
+
+
+@pytest.mark.parametrize("column", [True, False])
+def test_one_logit(folder, run, column):
+    scores, labels = one_logit()
+    given = scores[:, None] if column else scores
+    np.save("scores.npy", given)
+    np.save("labels.npy", labels)
+    options = ("--labels", "labels.npy", "--evidence", "held-out", "--estimator", "marginal", "--classes", "ham,spam")
+    code, out, _ = run("fit", "scores.npy", *options, "--out", "shifts.json", "--report", "fit.html")
+    assert code == 0
+    assert "spam" in out
+    shifts = Shifts.load("shifts.json")
+    two = np.column_stack([np.zeros(300), scores])
+    expected = fit_shifts(Evidence.from_arrays(two, labels, kind="held-out"), estimator="marginal")
+    np.testing.assert_array_equal(shifts.values, expected.values)
+    for form in ("logits", "probabilities", "labels"):
+        assert run("apply", "scores.npy", "--shifts", "shifts.json", "--as", form, "--out", f"{form}.npy")[0] == 0
+    np.testing.assert_array_equal(np.load("logits.npy"), given + (shifts.values[1] - shifts.values[0]))
+    np.testing.assert_allclose(np.load("probabilities.npy"), shifts.predict_proba(scores))
+    np.testing.assert_array_equal(np.load("labels.npy"), shifts.predict(two))
+
+
+def test_pixels(folder, run):
+    logits, labels = maps()
+    np.save("maps.npy", logits)
+    np.save("masks.npy", labels)
+    options = ("--labels", "masks.npy", "--ignore-index", 255, "--evidence", "held-out", "--report", "fit.html")
+    assert run("fit", "maps.npy", *options, "--out", "shifts.json")[0] == 0
+    shifts = Shifts.load("shifts.json")
+    expected = EnergyAligner(evidence="held-out", ignore_index=255).fit(logits, labels).shifts_
+    np.testing.assert_allclose(shifts.values, expected.values, rtol=1e-9)
+    assert shifts.n_samples == np.sum(labels != 255)
+    assert (shifts.estimator, shifts.strength) == (expected.estimator, pytest.approx(expected.strength))
+    assert "fit.html" in {path.name for path in folder.iterdir()}
+    for form in ("logits", "probabilities", "labels"):
+        assert run("apply", "maps.npy", "--shifts", "shifts.json", "--as", form, "--out", f"{form}.npy")[0] == 0
+    np.testing.assert_array_equal(np.load("logits.npy"), shifts.apply(logits))
+    np.testing.assert_allclose(np.load("probabilities.npy"), shifts.predict_proba(logits))
+    np.testing.assert_array_equal(np.load("labels.npy"), shifts.predict(logits))
+    code, _, err = run("apply", "maps.npy", "--shifts", "shifts.json", "--out", "maps.csv")
+    assert code == 2
+    assert "is written as .npy only" in err
+
+
+def test_tokens(folder, run):
+    logits, labels = maps()
+    tokens, tags = np.moveaxis(logits, 1, -1).reshape(15, 20, 3), labels.reshape(15, 20)
+    np.save("tokens.npy", tokens)
+    np.save("tags.npy", np.where(tags == 255, -100, tags))
+    options = ("--estimator", "marginal", "--clusters", "per-class", "--quiet")
+    assert run("fit", "tokens.npy", "--labels", "tags.npy", *options, "--out", "shifts.json")[0] == 0
+    rows, known = tokens.reshape(-1, 3), tags.reshape(-1) != 255
+    expected = fit_shifts(
+        Evidence.from_arrays(rows[known], tags.reshape(-1)[known]), estimator="marginal", clusters="per-class"
+    )
+    np.testing.assert_allclose(Shifts.load("shifts.json").values, expected.values, rtol=1e-9)
+    assert run("apply", "tokens.npy", "--shifts", "shifts.json", "--as", "labels", "--out", "out.npy")[0] == 0
+    np.testing.assert_array_equal(np.load("out.npy"), expected.predict(tokens))
+
+
+def test_a_bad_number_is_named_by_its_place_in_the_file(folder, run):
+    logits, labels = maps()
+    rows, flat = np.moveaxis(logits, 1, -1).reshape(-1, 3), labels.reshape(-1)
+    bad = np.flatnonzero(flat != 255)[50]
+    rows[bad, 1] = np.nan
+    np.save("rows.npy", rows)
+    np.save("labels.npy", flat)
+    code, _, err = run("fit", "rows.npy", "--labels", "labels.npy", "--ignore-index", 255)
+    assert code == 2
+    assert f"row {bad} of rows.npy" in err
+
+
+def test_labels_of_another_shape(folder, run):
+    logits, labels = maps()
+    np.save("maps.npy", logits)
+    np.save("masks.npy", labels[:, :2])
+    code, _, err = run("fit", "maps.npy", "--labels", "masks.npy")
+    assert code == 2
+    assert "masks.npy has shape (15, 2, 5), but one label is expected for each of 300 rows of logits" in err
+
+
+def test_independent_labels(folder, run):
+    rng = np.random.default_rng(0)
+    labels = (rng.random((300, 3)) < [0.1, 0.3, 0.5]).astype(np.int8)
+    logits = 2.0 * labels - 1.5 + rng.normal(size=(300, 3))
+    labels[:30, 2] = -1
+    counts = np.array([[90, 10], [70, 30], [1, 1]])
+    for name, array in (("logits", logits), ("marks", labels), ("counts", counts)):
+        np.save(f"{name}.npy", array)
+    given = ("logits.npy", "--labels", "marks.npy", "--counts", "counts.npy", "--multilabel", "--ignore-index", -1)
+    options = ("--classes", "rain,fog,wind", "--evidence", "held-out", "--estimator", "shrunk", "--jobs", 2)
+    code, out, _ = run("fit", *given, *options, "--out", "shifts.json")
+    assert code == 0
+    assert "fog" in out
+    shifts = MultilabelShifts.load("shifts.json")
+    aligner = EnergyAligner(estimator="shrunk", evidence="held-out", multilabel=True, ignore_index=-1)
+    aligner.fit(logits, labels, counts=counts)
+    np.testing.assert_allclose(shifts.values, aligner.shifts_.values, rtol=1e-9)
+    assert shifts.class_names == ("rain", "fog", "wind")
+    for form in ("logits", "probabilities", "labels"):
+        assert run("apply", "logits.npy", "--shifts", "shifts.json", "--as", form, "--out", f"{form}_.npy")[0] == 0
+    np.testing.assert_array_equal(np.load("logits_.npy"), logits + shifts.values)
+    np.testing.assert_allclose(np.load("probabilities_.npy"), expit(logits + shifts.values))
+    np.testing.assert_array_equal(np.load("labels_.npy"), logits + shifts.values > 0)
+    assert run("apply", "logits.npy", "--shifts", "shifts.json", "--out", "out.csv")[0] == 0
+    assert (folder / "out.csv").read_text().startswith("rain,fog,wind\n")
+
+    code, _, err = run("fit", *given, "--report", "fit.html")
+    assert code == 2
+    assert "--report and --target-logits are for classes" in err
+    code, _, err = run("fit", "logits.npy", "--labels", "labels_.npy", "--multilabel", "--counts", "logits.npy")
+    assert code == 2
+    assert "must have shape (3, 2)" in err

@@ -1,0 +1,175 @@
+"""Independent labels: each is fitted as if it were alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.special import expit, logit
+
+from energyalign import EnergyAligner, EnergyAlignError, Evidence, Shifts, UntrustedEstimateWarning, fit_shifts
+from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_multilabel, load_shifts
+
+SHARES = np.array([0.3, 0.1, 0.5])
+NAMES = ["rain", "fog", "wind"]
+quiet = pytest.mark.filterwarnings("ignore::energyalign.UntrustedEstimateWarning")
+
+
+def problem(n: int = 500, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = (rng.random((n, 3)) < SHARES).astype(np.int64)
+    return 2.0 * labels - 1.0 + rng.normal(size=(n, 3)) + logit(SHARES), labels
+
+
+def fitted(logits: Any, labels: Any, estimator: str = "auto", **known: Any) -> MultilabelShifts:
+    evidence = MultilabelEvidence.from_arrays(logits, labels, kind="held-out", **known)
+    return fit_multilabel(evidence, estimator=estimator)
+
+
+def test_prior_is_the_difference_of_log_odds() -> None:
+    counts = [[70, 30], [900, 100], [5, 5]]
+    evidence = MultilabelEvidence.from_arrays(*problem(), counts=counts)
+    shifts = fit_multilabel(evidence, estimator="prior")
+    np.testing.assert_allclose(shifts.values, -logit([0.3, 0.1, 0.5]), atol=1e-12)
+    aimed = fit_multilabel(evidence, estimator="prior", target_prior=[0.2, 0.5, 0.9])
+    np.testing.assert_allclose(aimed.values, logit([0.2, 0.5, 0.9]) - logit([0.3, 0.1, 0.5]), atol=1e-12)
+    np.testing.assert_allclose(fit_multilabel(evidence, estimator="prior", tau=0.5).values, shifts.values / 2)
+
+
+@pytest.mark.parametrize("estimator", ["auto", "shrunk", "marginal", "lse"])
+@quiet
+def test_each_label_is_fitted_as_if_it_were_alone(estimator: str) -> None:
+    logits, labels = problem()
+    labels[:40, 1] = -100  # not known of all samples
+    shifts = fitted(logits, labels, estimator)
+    for k in range(3):
+        known = labels[:, k] >= 0
+        own = labels[known, k]
+        evidence = Evidence.from_arrays(logits[known, k], own, kind="held-out", counts=np.bincount(own))
+        alone = fit_shifts(evidence, estimator=estimator)
+        np.testing.assert_array_equal(shifts.labels[k].values, alone.values)
+        assert shifts.values[k] == alone.values[1] - alone.values[0]
+        assert shifts.standard_errors[k] == alone.standard_errors.max()
+        assert shifts.labels[k].n_samples == known.sum()
+
+
+def test_what_comes_out() -> None:
+    logits, labels = problem()
+    shifts = fitted(logits, labels, "marginal", class_names=NAMES)
+    corrected = logits + shifts.values
+    np.testing.assert_array_equal(shifts.apply(logits), corrected)
+    np.testing.assert_array_equal(shifts.predict(logits), corrected > 0)
+    np.testing.assert_allclose(shifts.predict_proba(1000 * logits), expit(1000 * logits + shifts.values), 1e-9, 1e-300)
+    assert torch.equal(shifts.apply(torch.tensor(logits)), torch.tensor(corrected))
+    assert shifts.class_names == tuple(NAMES)
+    recall = np.mean(shifts.predict(logits)[labels[:, 1] == 1, 1])
+    assert recall > np.mean(logits[labels[:, 1] == 1, 1] > 0) + 0.2
+
+
+def test_two_labels_are_not_one_logit() -> None:
+    logits, labels = problem()
+    shifts = fitted(logits[:, :2], labels[:, :2], "marginal")
+    assert shifts.apply(np.zeros(2)).tolist() == shifts.values.tolist()
+    with pytest.raises(EnergyAlignError, match=r"shape \(7, 1\) do not fit shifts for 2"):
+        shifts.apply(np.zeros((7, 1)))
+
+
+def test_labels_of_pixels() -> None:
+    logits, labels = problem(480)
+    expected = fitted(logits, labels, "marginal")
+    images, marks = (np.moveaxis(part.reshape(30, 4, 4, 3), -1, 1) for part in (logits, labels))
+    shifts = fitted(images, marks, "marginal")
+    np.testing.assert_array_equal(shifts.values, expected.values)
+    np.testing.assert_array_equal(
+        shifts.predict(images), np.moveaxis(expected.predict(logits).reshape(30, 4, 4, 3), -1, 1)
+    )
+
+
+def test_the_aligner(tmp_path: Path) -> None:
+    logits, labels = problem()
+    frame, marks = pd.DataFrame(logits, columns=NAMES), pd.DataFrame(labels[:, ::-1], columns=NAMES[::-1])
+    aligner = EnergyAligner(estimator="marginal", evidence="held-out", multilabel=True).fit(frame, marks)
+    expected = fitted(logits, labels, "marginal")
+    np.testing.assert_array_equal(aligner.shifts_.values, expected.values)
+    assert aligner.classes_.tolist() == NAMES
+    np.testing.assert_array_equal(aligner.predict(frame[NAMES[::-1]]), expected.predict(logits))
+    np.testing.assert_array_equal(aligner.predict_proba(logits), expected.predict_proba(logits))
+    with pytest.raises(EnergyAlignError, match="not learnt from a stream"):
+        aligner.partial_fit(logits)
+
+
+def test_the_file_gives_back_every_number(tmp_path: Path) -> None:
+    logits, labels = problem()
+    shifts = fitted(logits, labels, "auto", class_names=NAMES)
+    shifts.save(tmp_path / "shifts.json")
+    loaded = MultilabelShifts.load(tmp_path / "shifts.json")
+    np.testing.assert_array_equal(loaded.values, shifts.values)
+    assert loaded.class_names == tuple(NAMES)
+    assert [own.selection for own in loaded.labels] == [own.selection for own in shifts.labels]
+    assert isinstance(load_shifts(tmp_path / "shifts.json"), MultilabelShifts)
+    with pytest.raises(EnergyAlignError, match=r"shifts\.json: shifts of independent labels"):
+        Shifts.load(tmp_path / "shifts.json")
+    shifts.labels[0].save(tmp_path / "one.json")
+    assert isinstance(load_shifts(tmp_path / "one.json"), Shifts)
+    with pytest.raises(EnergyAlignError, match="has shifts of classes, not of independent labels"):
+        MultilabelShifts.load(tmp_path / "one.json")
+
+
+@pytest.mark.parametrize("change", [{"labels": []}, {"labels": 3}, {"version": 2}, {"labels": [{}]}])
+def test_files_that_are_none(tmp_path: Path, change: dict[str, Any]) -> None:
+    fitted(*problem(), "prior").save(tmp_path / "shifts.json")
+    document = json.loads((tmp_path / "shifts.json").read_text())
+    (tmp_path / "shifts.json").write_text(json.dumps(document | change))
+    with pytest.raises(EnergyAlignError, match=r"shifts\.json: "):
+        MultilabelShifts.load(tmp_path / "shifts.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": np.zeros(500, dtype=int)}, r"labels must have the shape of the logits, \(500, 3\)"),
+        ({"labels": np.full((500, 3), 2)}, r"label rain of sample 0 is 2: expected 1 \(has it\), 0 \(has it not\)"),
+        ({"labels": np.full((500, 3), -100)}, "no sample is labelled for classes rain, fog, wind"),
+        ({"counts": [1, 2, 3]}, r"must have shape \(3, 2\), samples without and with each label"),
+        ({"counts": [[1, 2], [0, 3], [1, 1]]}, "training counts must be positive; wrong for class fog"),
+        ({"class_names": ["rain"]}, "1 class names were given for 3 labels"),
+    ],
+)
+def test_what_is_refused(change: dict[str, Any], message: str) -> None:
+    logits, labels = problem()
+    with pytest.raises(EnergyAlignError, match=message):
+        fitted(**{"logits": logits, "labels": labels, "class_names": NAMES} | change)
+
+
+def test_a_target_that_is_no_probability_of_each_label() -> None:
+    evidence = MultilabelEvidence.from_arrays(*problem())
+    for target in ([0.5, 0.5], [0.2, 0.3, 1.0]):
+        with pytest.raises(EnergyAlignError, match="a probability between 0 and 1 for each"):
+            fit_multilabel(evidence, target_prior=target)
+
+
+def test_doubts_name_the_label() -> None:
+    logits, labels = problem()
+    labels[:, 1] = 0
+    with pytest.warns(UntrustedEstimateWarning, match="fog"):
+        shifts = fitted(logits, labels, "marginal", class_names=NAMES, counts=[[7, 3], [9, 1], [5, 5]])
+    assert any("fog" in concern for concern in shifts.concerns)
+
+
+def test_the_aims_of_each_label() -> None:
+    logits, labels = problem()
+    evidence = MultilabelEvidence.from_arrays(logits, labels, kind="held-out", class_names=NAMES)
+    shifts = fit_multilabel(evidence, scoring="f1", minimum_recall={"fog": 0.9})
+    assert np.mean(shifts.predict(logits)[labels[:, 1] == 1, 1]) >= 0.9
+    alone = fit_shifts(Evidence.from_arrays(logits[:, 0], labels[:, 0], kind="held-out"), scoring="f1")
+    np.testing.assert_array_equal(shifts.labels[0].values, alone.values)
+    with pytest.raises(EnergyAlignError, match="labels that there are not: snow"):
+        fit_multilabel(evidence, minimum_recall={"snow": 0.9})
+    np.testing.assert_allclose(
+        fitted(logits, labels, "marginal").scaled(0.5).values * 2, fitted(logits, labels, "marginal").values
+    )
