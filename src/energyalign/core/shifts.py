@@ -138,13 +138,25 @@ class Shifts:
 
     def predict_proba(self, logits: Array) -> Array:
         """Softmax of the corrected logits."""
+        below = self._below_largest(logits)
+        xp = namespace(below)
+        scaled = xp.exp(below)
+        return scaled / xp.sum(scaled, axis=-1, keepdims=True)
+
+    def predict_log_proba(self, logits: Array) -> Array:
+        """Logarithm of `predict_proba`, exact also where a probability rounds to 0."""
+        below = self._below_largest(logits)
+        xp = namespace(below)
+        return below - xp.log(xp.sum(xp.exp(below), axis=-1, keepdims=True))
+
+    def _below_largest(self, logits: Array) -> Array:
+        """Corrected logits less the largest of each sample."""
         corrected = self._corrected(logits)
         xp = namespace(corrected)
         largest = xp.max(corrected, axis=-1, keepdims=True)
         if not bool(xp.all(xp.isfinite(largest))):
             raise EnergyAlignError("a sample has +inf, or -inf for every class: its probabilities are not defined.")
-        scaled = xp.exp(corrected - largest)
-        return scaled / xp.sum(scaled, axis=-1, keepdims=True)
+        return corrected - largest
 
     def _corrected(self, logits: Array) -> Array:
         """Logits plus shifts in at least float32."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from energyalign.core._io.shifts_json import dump, parse
 from energyalign.core.arrays import Array, as_logits, to_numpy
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.core.evidence import Evidence, EvidenceKind
@@ -58,6 +59,8 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     >>> aligner.predict(logits).tolist()
     [0, 1, 0, 1]
     """
+
+    __metadata_request__fit: ClassVar = {"groups": True}  # scikit-learn's metadata routing: asked for by default
 
     def __init__(
         self,
@@ -180,6 +183,27 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Array) -> Array:
         """Softmax of the corrected logits."""
         return self._fitted().predict_proba(self._checked(X))
+
+    def predict_log_proba(self, X: Array) -> Array:
+        """Logarithm of `predict_proba`, exact also where a probability rounds to 0."""
+        return self._fitted().predict_log_proba(self._checked(X))
+
+    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:  # noqa: ARG002
+        """The names of the classes, one for each column of `transform`; `input_features` is not looked at."""
+        check_is_fitted(self)
+        return np.asarray([str(name) for name in self.classes_], dtype=object)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Shifts as their JSON, which keeps every number: no type but this one has to be trusted by who loads it."""
+        state = dict(super().__getstate__())
+        if state.get("_shifts") is not None:
+            state["_shifts"] = dump(state["_shifts"])
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if isinstance(state.get("_shifts"), str):
+            self._shifts = parse(state["_shifts"])
 
     def _fitted(self) -> Shifts:
         check_is_fitted(self)
