@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -254,6 +254,24 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         """The class of the largest corrected logit."""
         check_is_fitted(self)
         return self.aligner_.predict(class_logits(self.estimator_, X, self.classes_))
+
+    def onnx_parser(self) -> None:
+        """Introduce this class to skl2onnx, which asks for these three methods; its own parser is good enough."""
+        from energyalign.sklearn.onnx_conversion import register
+
+        register(type(self))
+
+    def onnx_shape_calculator(self) -> Callable[[Any], None]:
+        """For skl2onnx: a function that sets the types of labels and probabilities."""
+        from energyalign.sklearn.onnx_conversion import calculate_shapes
+
+        return calculate_shapes
+
+    def onnx_converter(self) -> Callable[[Any, Any, Any], None]:
+        """For skl2onnx: a function that adds the nodes of this model to a graph."""
+        from energyalign.sklearn.onnx_conversion import convert
+
+        return convert
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
