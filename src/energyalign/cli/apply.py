@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from energyalign.core.shifts import Shifts
 
 DESCRIPTION = "Add the shifts to logits, sample by sample, in memory that does not grow with the files."
 EXAMPLES = """\
@@ -24,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--shifts", required=True, metavar="FILE", help="what `energyalign fit` wrote")
     add("--out", required=True, metavar="FILE", help=".npy, .csv or .parquet; - is .npy to stdout")
     add("--as", dest="form", default="logits", choices=["logits", "probabilities", "labels"],
-        help="what to write (default: logits); labels are class numbers")  # fmt: skip
+        help="what to write (default: logits); labels are class names, or numbers without names")  # fmt: skip
     add("--key", help="which array of an .npz file, or list column of a .parquet file, holds the logits")
     add("--quiet", action="store_true", help="print nothing but errors")
 
@@ -47,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
             shards.n_classes,
             "float64" if shards.dtype == "float64" else "float32",
         ),
-        "labels": (shifts.predict, None, "int64"),
+        "labels": _labels(shifts, names),
     }
     convert, n_columns, dtype = forms[arguments.form]
     with (
@@ -58,3 +61,13 @@ def run(arguments: argparse.Namespace) -> None:
             writer.write(convert(block))
     if not arguments.quiet and arguments.out != "-":
         print(f"Wrote {arguments.form} of {count_of(shards.n_rows, 'sample')} to {arguments.out}.")
+
+
+def _labels(shifts: Shifts, names: Sequence[str] | None) -> tuple[Callable[[Any], Any], None, Any]:
+    """Class numbers, or names that say more than these do."""
+    import numpy as np
+
+    if names is None or list(names) == [str(k) for k in range(len(names))]:
+        return shifts.predict, None, "int64"
+    labels = np.array(names, dtype=str)
+    return lambda block: labels[shifts.predict(block)], None, labels.dtype
