@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from energyalign.core.fitting import fit_shifts
     from energyalign.core.free_energy import FreeEnergy
     from energyalign.core.metrics import ClassScores, confusion_matrix
+    from energyalign.core.real_probabilities import real_probabilities
     from energyalign.core.shifts import Shifts
     from energyalign.core.target_prior import estimate_target_prior
     from energyalign.experiments.engine.stored import load_rows
@@ -37,6 +38,7 @@ _HOMES = {
     "estimate_target_prior": "core.target_prior",
     "fit_shifts": "core.fitting",
     "load_rows": "experiments.engine.stored",
+    "real_probabilities": "core.real_probabilities",
 }
 
 __all__ = [
@@ -54,6 +56,7 @@ __all__ = [
     "estimate_target_prior",
     "fit_shifts",
     "load_rows",
+    "real_probabilities",
 ]
 
 
