@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import softmax
 
 from energyalign import Shifts
 
@@ -67,11 +68,39 @@ def test_an_input_may_be_overwritten_by_its_own_result(problem, run, shifts):
 def test_other_class_names_are_refused(problem, run):
     frame = pd.DataFrame(np.load("logits.npy"), columns=["x", "y", "z"])
     frame.to_csv("t.csv", index=False)
-    frame[["y", "x", "z"]].to_csv("swapped.csv", index=False)
+    frame.set_axis(["x", "y", "w"], axis=1).to_csv("other.csv", index=False)
     run("fit", "t.csv", "--estimator", "lse", "--clusters", "per-class", "--quiet", "--out", "named.json")
-    code, _, err = run("apply", "swapped.csv", "--shifts", "named.json", "--out", "out.csv")
+    code, _, err = run("apply", "other.csv", "--shifts", "named.json", "--out", "out.csv")
     assert code == 2
-    assert "in that order" in err
+    assert "the classes are [x, y, w], but those of named.json are [x, y, z]: missing z; unknown w" in err
+
+
+def test_columns_in_another_order_are_matched_by_name(problem, run):
+    frame = pd.DataFrame(np.load("logits.npy"), columns=["x", "y", "z"])
+    frame.to_csv("t.csv", index=False)
+    frame[["y", "z", "x"]].to_csv("turned.csv", index=False)
+    run("fit", "t.csv", "--labels", "labels.npy", "--counts", "counts.json", "--quiet", "--out", "named.json")
+    for table in ("t", "turned"):
+        assert run("apply", f"{table}.csv", "--shifts", "named.json", "--out", f"{table}.out.csv")[0] == 0
+    pd.testing.assert_frame_equal(pd.read_csv("t.out.csv"), pd.read_csv("turned.out.csv"))
+
+
+def test_of_probabilities_the_logarithm_is_taken_and_said_once(problem, run, shifts):
+    logits = np.load("logits.npy")
+    np.save("p.npy", softmax(logits, axis=1))
+    code, _, err = run("apply", "p.npy", "p.npy", "--shifts", "shifts.json", "--as", "labels", "--out", "out.npy")
+    assert code == 0
+    assert err.count("their logarithms were taken as logits") == 1
+    np.testing.assert_array_equal(np.load("out.npy"), np.tile(shifts.predict(logits), 2))
+
+
+def test_a_strength_multiplies_the_shifts(problem, run):
+    assert run("fit", "logits.npy", "--counts", "counts.json", "--estimator", "prior", "--out", "shifts.json")[0] == 0
+    logits, shifts = np.load("logits.npy"), Shifts.load("shifts.json")
+    for strength in (0.0, 0.5):
+        given = ("apply", "logits.npy", "--shifts", "shifts.json", "--strength", str(strength), "--out", "half.npy")
+        assert run(*given)[0] == 0
+        np.testing.assert_allclose(np.load("half.npy"), logits + strength * shifts.values, rtol=1e-6)
 
 
 @pytest.mark.parametrize("names", [["cat", "a, b", "bée"], ["10", "2", "33"]])

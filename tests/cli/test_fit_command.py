@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import log_softmax
 
 from energyalign import Evidence, Shifts, fit_shifts
 
@@ -190,7 +191,7 @@ sys.exit(main())
 
 def test_a_file_larger_than_the_memory_allowed_gives_the_same_shifts(problem, shell, tmp_path):
     rng = np.random.default_rng(3)
-    pattern = rng.normal(size=(1000, 50)).astype(np.float32)
+    pattern = (rng.normal(size=(1000, 50)) + np.eye(50)[np.arange(1000) % 50]).astype(np.float32)
     repeats = 3000  # 600 MB
     labels = np.tile(np.arange(1000) % 50, repeats)
     header = np.lib.format.header_data_from_array_1_0(pattern) | {"shape": (1000 * repeats, 50)}
@@ -222,14 +223,92 @@ def test_a_file_larger_than_the_memory_allowed_gives_the_same_shifts(problem, sh
     assert b"MemoryError" in whole.stderr
 
 
-def test_target_logits_of_classes_in_another_order_are_refused(problem, run):
+def test_target_logits_of_classes_in_another_order_are_matched_by_name(problem, run):
     frame = pd.DataFrame(np.load("logits.npy"), columns=["a", "b", "c"])
     frame.to_csv("given.csv", index=False)
     frame[["b", "c", "a"]].to_csv("turned.csv", index=False)
-    code, _, err = run("fit", "given.csv", "--estimator", "lse", "--target-logits", "turned.csv", "--out", "s.json")
+    for target in ("given", "turned"):
+        command = ("fit", "given.csv", "--estimator", "marginal", "--target-logits", f"{target}.csv", "--quiet")
+        assert run(*command, "--out", f"{target}.json")[0] == 0
+    given, turned = Shifts.load("given.json"), Shifts.load("turned.json")
+    np.testing.assert_allclose(turned.values, given.values, atol=1e-6)
+    frame.set_axis(["b", "c", "d"], axis=1).to_csv("other.csv", index=False)
+    code, _, err = run("fit", "given.csv", "--target-logits", "other.csv", "--out", "s.json")
     assert code == 2
-    assert "turned.csv are not those of given.csv, in that order" in err
+    assert "other.csv: the classes are [b, c, d], but those of given.csv are [a, b, c]" in err
     assert not (problem / "s.json").exists()
+
+
+def test_of_probabilities_the_logarithm_is_taken_and_said(problem, run):
+    logits = np.load("logits.npy")
+    np.save("p.npy", np.exp(log_softmax(logits, axis=1)).round(4))
+    command = ("--labels", "labels.npy", "--counts", "counts.json", "--evidence", "held-out", "--quiet")
+    run("fit", "logits.npy", *command, "--out", "logits.json")
+    code, _, err = run("fit", "p.npy", *command, "--out", "p.json")
+    assert code == 0
+    assert "their logarithms were taken as logits" in err
+    np.testing.assert_allclose(Shifts.load("p.json").values, Shifts.load("logits.json").values, atol=0.05)
+
+
+class TestNames:
+    """A counts.json as pandas writes it is sorted by frequency: its keys count, not its order."""
+
+    options = ("--labels", "labels.npy", "--estimator", "prior", "--clusters", "per-class", "--quiet")
+
+    def counts_of(self, run, *arguments):
+        code, _, err = run("fit", *arguments, *self.options, "--out", "s.json")
+        assert code == 0, err
+        return Shifts.load("s.json").counts.tolist()
+
+    def test_counts_by_class_number(self, problem, run):
+        (problem / "c.json").write_text(json.dumps(pd.Series([2] * 9 + [0] * 5 + [1] * 2).value_counts().to_dict()))
+        assert self.counts_of(run, "logits.npy", "--counts", "c.json") == [5, 2, 9]
+
+    def test_counts_by_name(self, problem, run):
+        (problem / "c.json").write_text(json.dumps({"c": 9, "a": 5, "b": 2}))
+        pd.DataFrame(np.load("logits.npy"), columns=list("abc")).to_csv("t.csv", index=False)
+        assert self.counts_of(run, "t.csv", "--counts", "c.json") == [5, 2, 9]
+        assert self.counts_of(run, "logits.npy", "--classes", "c,a,b", "--counts", "c.json") == [9, 5, 2]
+
+    def test_names_without_an_order_are_refused(self, problem, run):
+        (problem / "c.json").write_text(json.dumps({"c": 9, "a": 5, "b": 2}))
+        code, _, err = run("fit", "logits.npy", "--counts", "c.json")
+        assert code == 2
+        assert "c.json: the classes are [c, a, b], in no sorted order" in err
+        assert "--classes NAMES" in err
+
+    def test_names_of_other_classes_are_refused_with_both_lists(self, problem, run):
+        (problem / "c.json").write_text(json.dumps({"c": 9, "a": 5, "x": 2}))
+        code, _, err = run("fit", "logits.npy", "--classes", "a,b,c", "--counts", "c.json")
+        assert code == 2
+        assert "c.json: the classes are [c, a, x], but the columns of the logits are [a, b, c]" in err
+        assert "missing b; unknown x" in err
+
+    @pytest.mark.usefixtures("problem")
+    def test_labels_by_name_with_a_header(self, run):
+        names = np.array(["a", "b", "c"])[np.load("labels.npy")]
+        pd.Series(names).to_csv("labels.csv", index=False)  # its header is 0
+        run("fit", "logits.npy", "--labels", "labels.npy", "--counts", "counts.json", "--quiet", "--out", "one.json")
+        code, _, err = run(
+            "fit", "logits.npy", "--classes", "a,b,c", "--labels", "labels.csv", "--counts", "counts.json",
+            "--quiet", "--out", "other.json",
+        )  # fmt: skip
+        assert code == 0, err
+        assert Shifts.load("one.json").values.tolist() == Shifts.load("other.json").values.tolist()
+        assert Shifts.load("other.json").class_names == ("a", "b", "c")
+
+    @pytest.mark.usefixtures("problem")
+    def test_columns_that_have_names_are_not_named_again(self, run):
+        pd.DataFrame(np.load("logits.npy"), columns=list("abc")).to_csv("t.csv", index=False)
+        code, _, err = run("fit", "t.csv", "--classes", "b,a,c")
+        assert code == 2
+        assert "--classes names the 3 columns [b, a, c], but t.csv has the 3 columns [a, b, c]" in err
+
+    @pytest.mark.usefixtures("problem")
+    def test_columns_in_another_order_are_noticed(self, run):
+        np.save("turned.npy", np.load("logits.npy")[:, [2, 0, 1]] - np.log([12, 400, 90]))
+        _, _, err = run("fit", "turned.npy", "--labels", "labels.npy", "--evidence", "held-out", "--quiet")
+        assert "the columns of the logits may be in another order than the labels. In the order [2, 0, 1] it" in err
 
 
 def test_the_key_of_an_archive_serves_the_target_too(problem, run):
@@ -264,3 +343,40 @@ def test_the_result_is_saved_though_nobody_reads_the_tables(problem):
     command = f"{sys.executable} -m energyalign.cli.main fit logits.npy --estimator lse --out s.json | true"
     subprocess.run(command, shell=True, check=False, timeout=120, capture_output=True)
     assert Shifts.load("s.json").n_classes == 3
+
+
+@pytest.mark.usefixtures("problem")
+class TestObjectives:
+    given = ("fit", "logits.npy", "--labels", "labels.npy", "--counts", "counts.json", "--evidence", "held-out")
+
+    def test_a_score_by_name(self, run):
+        assert run(*self.given, "--scoring", "f1_macro", "--out", "shifts.json")[0] == 0
+        shifts = Shifts.load("shifts.json")
+        assert shifts.scoring == "f1_macro"
+        expected = library_shifts(np.load("logits.npy"), np.load("labels.npy"), scoring="f1_macro")
+        np.testing.assert_allclose(shifts.values, expected, rtol=1e-12, atol=1e-12)
+
+    def test_costs_from_a_file(self, run):
+        costs = [[0, 1, 1], [1, 0, 1], [9, 9, 0]]
+        with open("costs.json", "w") as file:
+            json.dump(costs, file)
+        assert run(*self.given, "--costs", "costs.json", "--out", "shifts.json")[0] == 0
+        expected = library_shifts(np.load("logits.npy"), np.load("labels.npy"), costs=costs)
+        np.testing.assert_allclose(Shifts.load("shifts.json").values, expected, rtol=1e-12, atol=1e-12)
+
+    def test_a_recall_that_must_be_reached(self, run):
+        code, out, _ = run(*self.given, "--minimum-recall", "2=0.7", "--out", "shifts.json")
+        assert code == 0
+        assert "(minimum 0.7)" in " ".join(out.split())
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [(("--scoring", "f1_marco"), "unknown scoring 'f1_marco'"),
+         (("--minimum-recall", "2"), "takes CLASS=NUMBER, such as fraud=0.8, got '2'"),
+         (("--minimum-recall", "fraud=0.8"), "unknown class 'fraud'; the classes are"),
+         (("--costs", "missing.json"), "cannot read costs from missing.json")],
+    )  # fmt: skip
+    def test_what_is_wrong_is_said(self, run, options, message):
+        code, _, err = run(*self.given, *options, "--out", "shifts.json")
+        assert code == 2
+        assert message in " ".join(err.split())

@@ -197,11 +197,11 @@ class TestSources:
         with pytest.raises(EnergyAlignError, match=r"6 samples of evidence were announced.*the same blocks every time"):
             list(evidence.blocks())
 
-    def test_a_source_that_runs_dry_on_the_second_reading(self) -> None:
+    def test_a_source_that_runs_dry(self) -> None:
         def blocks() -> Iterator[np.ndarray]:
-            yield from spent
+            yield from next(readings)
 
-        spent = iter([LOGITS])
+        readings = iter([[LOGITS], [LOGITS], []])  # a look at the first rows, the energies, and no more
         evidence = Evidence.from_blocks(blocks, 6, 3)
         assert evidence.free_energy.n_samples == 6
         with pytest.raises(EnergyAlignError, match="the same blocks every time it is read"):
@@ -273,9 +273,17 @@ class TestLogProbabilities:
         with np.errstate(divide="ignore"):
             assert Evidence.from_arrays(np.log([[1.0, 0.0], [0.3, 0.7]])).holds_log_probabilities
 
-    def test_logits_and_probabilities_are_not(self) -> None:
+    def test_probabilities_are_read_as_log_probabilities(self) -> None:
+        probabilities = np.exp(log_softmax(LOGITS, axis=1))
+        evidence = Evidence.from_arrays(probabilities)
+        assert evidence.holds_probabilities
+        assert evidence.holds_log_probabilities
+        for given in (evidence, evidence.subset(np.arange(6) < 3)):
+            (block,) = given.blocks()
+            np.testing.assert_allclose(block.logits, np.log(probabilities)[: len(block.logits)], rtol=1e-12)
+
+    def test_logits_are_not(self) -> None:
         assert not Evidence.from_arrays(LOGITS).holds_log_probabilities
-        assert not Evidence.from_arrays(np.exp(log_softmax(LOGITS, axis=1))).holds_log_probabilities
         one_row_off = log_softmax(LOGITS, axis=1)
         one_row_off[3] += 0.1
         assert not Evidence.from_arrays(one_row_off).holds_log_probabilities

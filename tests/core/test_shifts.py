@@ -253,3 +253,34 @@ def test_many_predictions_are_those_of_each_row(dtype: type, plain_shifts: Make)
         shifts.predict(logits)
     with pytest.raises(EnergyAlignError, match=r"shape \(150001, 2\)"):
         shifts.predict(logits[:, :2])
+
+
+class TestScaled:
+    def test_multiplies_the_correction_and_leaves_the_target(self, plain_shifts: Make) -> None:
+        target = [0.5, 0.3, 0.2]
+        shifts = plain_shifts(VALUES).with_target(target).scaled(0.5)
+        np.testing.assert_allclose(shifts.values, 0.5 * np.array(VALUES) + np.log(3 * np.array(target)), atol=1e-15)
+        assert shifts.strength == 0.5
+        np.testing.assert_array_equal(plain_shifts(VALUES).scaled(0).values, 0)
+        np.testing.assert_array_equal(plain_shifts(VALUES).scaled(1).values, VALUES)
+
+    def test_a_strength_that_is_no_number(self, plain_shifts: Make) -> None:
+        with pytest.raises(EnergyAlignError, match="strength must be a finite number, got nan"):
+            plain_shifts(VALUES).scaled(float("nan"))
+
+
+def test_shifts_for_another_score_have_no_other_target(plain_shifts: Make) -> None:
+    shifts = dataclasses.replace(plain_shifts(VALUES), scoring="f1_macro")
+    with pytest.raises(EnergyAlignError, match="chosen for f1_macro: fit them again"):
+        shifts.with_target([0.5, 0.3, 0.2])
+
+
+def test_the_summary_has_the_shifts_and_the_concerns(plain_shifts: Make) -> None:
+    shifts = dataclasses.replace(plain_shifts(VALUES), concerns=("too few samples.",), class_names=("a", "b", "c"))
+    lines = shifts.summary().splitlines()
+    assert [line.split()[-1] for line in lines[1:4]] == ["a", "c", "b"]
+    assert lines[-1] == "Concern: too few samples."
+    many = plain_shifts(np.arange(50.0).tolist()).summary().splitlines()
+    assert len(many) == 1 + 20 + 1
+    assert many[11] == "  ... 30 more"
+    assert repr(shifts).startswith("Shifts(3 classes, estimator=")

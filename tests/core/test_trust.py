@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp, softmax
 
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import UntrustedEstimateWarning
@@ -153,9 +154,18 @@ def test_several_reasons_are_all_given() -> None:
 
 @pytest.mark.parametrize("estimator", ["lse", "marginal", "shrunk"])
 def test_probabilities_given_as_logits(estimator: str) -> None:
-    probabilities = np.random.default_rng(0).dirichlet(np.ones(4), size=80)
-    with pytest.warns(UntrustedEstimateWarning, match="these scores are probabilities"):
-        fit_shifts(Evidence.from_arrays(probabilities, np.arange(80) % 4), estimator=estimator, clusters="per-class")
+    """Their logarithms are taken, which is said."""
+    labels = np.arange(80) % 4
+    probabilities = softmax(np.random.default_rng(0).normal(size=(80, 4)) + 2 * np.eye(4)[labels], axis=1)
+    options: Any = {"estimator": estimator, "clusters": "per-class"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        shifts = fit_shifts(Evidence.from_arrays(probabilities, labels), **options)
+        expected = fit_shifts(Evidence.from_arrays(np.log(probabilities), labels), **options)
+    np.testing.assert_allclose(shifts.values, expected.values, atol=1e-9)
+    said = [concern for concern in shifts.concerns if "their logarithms were taken as logits" in concern]
+    assert tuple(concern for concern in shifts.concerns if concern not in said) == expected.concerns
+    assert len(said) == 1
 
 
 class TestCounts:

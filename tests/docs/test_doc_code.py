@@ -60,6 +60,15 @@ def test_quickstart(tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(page["corrected"], page["test_logits"] + page["shifts"].values)
 
 
+def test_names(tmp_path, capsys):
+    run_page("names.md", tmp_path)
+    text = (DOCS / "names.md").read_text(encoding="utf-8")
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 2
+    for line in said:
+        assert f"\n\n    {line}\n\n" in text
+
+
 def test_real_frequencies(monkeypatch, capsys):
     page, _ = run_page("real-frequencies.md", monkeypatch)
     printed = capsys.readouterr().out

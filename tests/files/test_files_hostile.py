@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from trap import Trap, pickled_trap
 
 from energyalign import EnergyAlignError
-from energyalign.files import open_shards, read_counts, read_labels, read_prior
+from energyalign.files import open_shards, read_counts, read_labels
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_bare_pickle_under_a_known_name_is_refused_and_not_run(tmp_path, sprun
 
 def test_pickled_labels_and_counts_are_refused_and_not_run(tmp_path, trap, sprung):
     np.save(tmp_path / "v.npy", trap[0], allow_pickle=True)
-    for read in (read_labels, read_counts, lambda path: read_prior(path, None)):
+    for read in (read_labels, read_counts):
         with pytest.raises(EnergyAlignError, match=r"v\.npy holds pickled Python objects"):
             read(tmp_path / "v.npy")
     np.savez(tmp_path / "a.npz", logits=np.zeros((3, 4)), labels=trap[:, 0])

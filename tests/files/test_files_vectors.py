@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pandas as pd
 import pytest
 
 from energyalign import EnergyAlignError
-from energyalign.files import in_class_order, read_assignment, read_counts, read_labels, read_prior
+from energyalign.files import read_assignment, read_counts, read_labels, read_names
 
 NAMES = ("cat", "dog", "eel")
 
@@ -60,7 +59,6 @@ def test_labels_as_numbers_or_names(write, extension, content):
 
 def test_integers_need_no_names_and_are_not_checked_against_a_range(write):
     assert read_labels(write("npy", np.array([7, -1]))).tolist() == [7, -1]
-    assert read_labels(write("json", "[7, 8]"), ("7", "8")).tolist() == [7, 8]
 
 
 @pytest.mark.parametrize(
@@ -117,11 +115,32 @@ def test_names_without_class_names_are_refused(write):
         read_labels(write("csv", "cat\ndog\ncat\n"))
 
 
-def test_text_that_is_both_a_name_and_another_index_is_refused(write):
-    path = write("csv", "1\n2\n")
-    with pytest.raises(EnergyAlignError, match="label 1 is the name of class 0, but may also mean class 1"):
-        read_labels(path, ("1", "2", "3"))
+@pytest.mark.parametrize(("extension", "content"), [("csv", "1\n2\n"), ("npy", np.array([1, 2])), ("json", "[1, 2]")])
+def test_what_is_both_a_name_and_another_index_is_a_name(write, extension, content):
+    path = write(extension, content)
+    assert read_labels(path, ("1", "2", "3")).tolist() == [0, 1]
     assert read_labels(path, ("0", "1", "2")).tolist() == [1, 2]
+    assert read_labels(path, ("2", "3", "4")).tolist() == [1, 2]  # not all are names, so none is
+
+
+@pytest.mark.parametrize("header", ["species", "0", "cat"])
+def test_one_line_more_than_rows_of_logits_is_a_header(write, header):
+    path = write("csv", f"{header}\neel\ncat\ndog\n")
+    assert read_labels(path, NAMES, 3).tolist() == [2, 0, 1]
+    with pytest.raises(EnergyAlignError, match="label 'species' at position 0"):
+        read_labels(write("csv", "species\neel\ncat\ndog\n"), NAMES, 4)
+
+
+def test_an_index_that_pandas_wrote_is_told(write):
+    with pytest.raises(EnergyAlignError, match=r"has 2 columns, but one column is expected.*use index=False"):
+        read_labels(write("csv", ",label\n0,cat\n1,dog\n"), NAMES)
+
+
+def test_names_of_columns(write):
+    assert read_names("cat, dog,eel") == NAMES
+    assert read_names(str(write("json", '["cat", "dog", "eel"]'))) == NAMES
+    with pytest.raises(EnergyAlignError, match="more than once: cat"):
+        read_names("cat,dog,cat")
 
 
 @pytest.mark.parametrize("reader", [read_labels, read_counts, read_assignment])
@@ -151,16 +170,17 @@ def test_files_that_cannot_be_opened_are_refused(tmp_path, reader):
     ],
 )
 def test_counts_with_and_without_names(write, extension, content, names):
-    counts, found = read_counts(write(extension, content))
-    assert counts.dtype == np.float64
-    assert counts.tolist() == [5, 0, 2]
-    assert found == names
+    counts = read_counts(write(extension, content))
+    if names is None:
+        assert counts.dtype == np.float64
+        assert counts.tolist() == [5, 0, 2]
+    else:
+        assert counts == dict(zip(names, [5, 0, 2], strict=True))
 
 
 def test_counts_as_pandas_writes_them(tmp_path):
     pd.Series(["cat", "dog", "cat"], name="label").value_counts().to_csv(tmp_path / "v.csv")
-    counts, names = read_counts(tmp_path / "v.csv")
-    assert (counts.tolist(), names) == ([2, 1], ("cat", "dog"))
+    assert read_counts(tmp_path / "v.csv") == {"cat": 2, "dog": 1}
 
 
 @pytest.mark.parametrize(
@@ -204,10 +224,9 @@ def test_counts_as_pandas_writes_them(tmp_path):
 )
 def test_bad_counts_and_priors_are_refused(write, extension, content, message):
     path = write(extension, content)
-    for reader in (read_counts, lambda path: read_prior(path, NAMES)):
-        with pytest.raises(EnergyAlignError, match=message) as caught:
-            reader(path)
-        assert f"v.{extension}" in str(caught.value)
+    with pytest.raises(EnergyAlignError, match=message) as caught:
+        read_counts(path)
+    assert f"v.{extension}" in str(caught.value)
 
 
 def test_json_beyond_the_size_limit_is_not_read(write):
@@ -217,25 +236,6 @@ def test_json_beyond_the_size_limit_is_not_read(write):
         EnergyAlignError, match=r"v\.json .*it has 1,073,741,824 bytes, and more than 268,435,456 are not read"
     ):
         read_counts(path)
-
-
-def test_a_prior_with_names_comes_back_in_the_order_of_the_classes(write):
-    path = write("json", json.dumps({"eel": 0.5, "cat": 0.2, "dog": 0.3}))
-    assert read_prior(path, NAMES).tolist() == [0.2, 0.3, 0.5]
-    assert read_prior(path, None).tolist() == [0.5, 0.2, 0.3]
-    assert read_prior(write("json", "[0.1, 0.9]"), NAMES).tolist() == [0.1, 0.9]
-
-
-def test_a_prior_for_other_classes_is_refused(write):
-    path = write("json", json.dumps({"eel": 0.5, "cat": 0.2, "fox": 0.3}))
-    with pytest.raises(EnergyAlignError, match=r"v\.json does not name the 3 classes.*missing dog; unknown fox"):
-        read_prior(path, NAMES)
-
-
-def test_in_class_order_wants_the_same_classes():
-    assert in_class_order(np.array([1.0, 2.0]), ("b", "a"), ("a", "b"), "x").tolist() == [2.0, 1.0]
-    with pytest.raises(EnergyAlignError, match="x does not name the 2 classes of the logits: missing b; unknown none"):
-        in_class_order(np.array([1.0]), ("a",), ("a", "b"), "x")
 
 
 # Assignments

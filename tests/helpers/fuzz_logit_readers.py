@@ -20,7 +20,7 @@ from energyalign.core._io.shifts_json import dump
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.shifts import Shifts
-from energyalign.files import open_shards, read_assignment, read_counts, read_labels, read_prior
+from energyalign.files import open_shards, read_assignment, read_counts, read_labels
 
 _TABLE = np.random.default_rng(0).normal(size=(12, 3))
 _LABELS = np.arange(12) % 3
@@ -142,7 +142,7 @@ READERS: dict[str, Callable[[], Reader]] = {
     ),
     "labels": _any_of(_LABEL_FILES, lambda path: read_labels(path, _NAMES)),
     "counts": _any_of(_vectors([50, 20, 5]), read_counts),
-    "priors": _any_of(_vectors([0.5, 0.25, 0.25]), lambda path: read_prior(path, _NAMES)),
+    "priors": _any_of(_vectors([0.5, 0.25, 0.25]), read_counts),
     "clusters": _any_of({"json": _json([0, 0, 1, 2, 1])}, read_assignment),
     "shifts.json": _shifts,
 }

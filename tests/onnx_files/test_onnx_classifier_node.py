@@ -95,9 +95,7 @@ def test_shifts_are_matched_by_the_names_of_the_classes(workshop: Any, make_shif
     workshop.shifts = make_shifts([-1.0, 0.5, 1.5])
     assert_aligned(workshop, model, X)
     workshop.shifts = replace(turned, class_names=("cow", "ant", "bee"))
-    with pytest.raises(
-        EnergyAlignError, match=r"the classes \[ant, bée, cow\], but the shifts are for \[cow, ant, bee"
-    ):
+    with pytest.raises(EnergyAlignError, match=r"\[cow, ant, bee\], but those of .*model.onnx are \[ant, bée, cow\]"):
         workshop.align()
 
 

@@ -13,6 +13,7 @@ from torch import nn
 
 from energyalign import EnergyAligner, EnergyAlignError
 from energyalign.pytorch import AlignedModel, align
+from energyalign.pytorch.after_training import AfterTraining
 
 COUNTS = [100, 40, 10, 4]
 Batches = list[tuple[torch.Tensor, torch.Tensor]]
@@ -88,6 +89,7 @@ def test_a_head_that_was_frozen_stays_frozen(linear: nn.Module, batches: Batches
     assert not any(p.requires_grad for p in aligned.parameters())
 
 
+@pytest.mark.filterwarnings("ignore:the raw model is right on")  # it is untrained
 def test_a_functional_head_is_wrapped_and_the_user_told(functional: nn.Module, batches: Batches) -> None:
     with pytest.warns(UserWarning, match="AlignedModel wrapper adds them instead"):
         aligned = align(functional, batches, counts=COUNTS, estimator="prior")
@@ -285,3 +287,19 @@ class TestBadInput:
             align(linear, batches, counts=[1, 2, 3], inplace=True)
         assert changed_entries(state, linear.state_dict()) == set()
         assert linear.training
+
+
+def test_a_score_is_passed_on(linear: nn.Module, batches: Batches) -> None:
+    aligned = align(linear, batches, counts=COUNTS, evidence="held-out", scoring="f1_macro")
+    assert aligned.shifts_.scoring == "f1_macro"
+    logits, labels = torch.cat([logits_of(linear, x) for x, _ in batches]), torch.cat([y for _, y in batches])
+    expected = EnergyAligner(evidence="held-out", scoring="f1_macro").fit(logits.numpy(), labels.numpy(), counts=COUNTS)
+    np.testing.assert_allclose(aligned.shifts_.values, expected.shifts_.values, atol=1e-5)
+
+
+def test_a_callback_refuses_what_it_does_not_know_before_training() -> None:
+    with pytest.raises(TypeError, match="unknown options: scorin"):
+        AfterTraining(scorin="f1_macro")  # type: ignore[call-arg]
+    with pytest.raises(EnergyAlignError, match="unknown scoring 'f1_marco'"):
+        AfterTraining(scoring="f1_marco")
+    assert AfterTraining(scoring="f1_macro").aims == {"scoring": "f1_macro"}

@@ -16,7 +16,7 @@ from energyalign.experiments.engine.stored import measured_runs
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.experiments.train.run_directory import RunDirectory
-from energyalign.files import read_assignment, read_counts, read_labels, read_prior
+from energyalign.files import read_assignment, read_counts, read_labels
 
 READERS: dict[str, Callable[[Path], object]] = {
     "shifts.json": Shifts.load,
@@ -25,7 +25,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "rows.jsonl": lambda path: _rows_of(path.parent),
     "labels.json": read_labels,
     "counts.json": read_counts,
-    "prior.json": lambda path: read_prior(path, None),
     "clusters.json": read_assignment,
 }
 

@@ -10,10 +10,12 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier
 from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -122,7 +124,8 @@ def test_cross_validation(long_tail: Problem) -> None:
 def test_parameters_go_in_and_out() -> None:
     base, aligner = LogisticRegression(C=2.0), EnergyAligner(tau=0.5)
     model = EnergyAlignedClassifier(base, aligner=aligner, evidence="training", cv=3)
-    shallow = {"estimator": base, "aligner": aligner, "evidence": "training", "cv": 3}
+    aims = dict.fromkeys(("scoring", "costs", "minimum_recall", "minimum_precision"))
+    shallow = {"estimator": base, "aligner": aligner, "evidence": "training", "cv": 3, **aims}
     assert model.get_params(deep=False) == shallow
     assert model.get_params()["estimator__C"] == 2.0
     assert model.get_params()["aligner__tau"] == 0.5
@@ -245,7 +248,7 @@ def test_what_is_no_classifier_is_refused(long_tail: Problem) -> None:
     ("y", "message"),
     [
         (np.linspace(0, 1, 500), "Unknown label type: continuous"),
-        (np.eye(2)[np.arange(500) % 2], "1d array"),
+        (np.ones((500, 2), dtype=int), "1d array"),
         (np.where(np.arange(500) % 2, np.nan, 1.0), "contains NaN"),
         (np.arange(499) % 2, "inconsistent numbers of samples"),
     ],
@@ -254,3 +257,79 @@ def test_what_is_no_classifier_is_refused(long_tail: Problem) -> None:
 def test_bad_labels(y: np.ndarray, message: str, long_tail: Problem) -> None:
     with pytest.raises(ValueError, match=message):
         EnergyAlignedClassifier().fit(long_tail[0], y)
+
+
+def test_one_hot_labels_just_work(long_tail: Problem) -> None:
+    X, y = long_tail
+    same = EnergyAlignedClassifier().fit(X, y)
+    one_hot = EnergyAlignedClassifier().fit(X, np.eye(int(y.max()) + 1)[y])
+    np.testing.assert_array_equal(one_hot.predict(X), same.predict(X))
+
+
+def test_counts_by_name(long_tail: Problem) -> None:
+    X, y = long_tail
+    names = np.array([f"class {k}" for k in range(int(y.max()) + 1)])
+    counts = {str(name): 10 * (k + 1) for k, name in enumerate(names)}
+    frozen = FrozenEstimator(LogisticRegression().fit(X, names[y]))
+    turned = dict(reversed(counts.items()))
+    aligned = EnergyAlignedClassifier(frozen).fit(X, names[y], counts=turned)
+    assert aligned.shifts_.counts.tolist() == list(counts.values())
+
+
+def test_a_fitted_classifier_is_fitted_anew_with_a_warning(long_tail: Problem) -> None:
+    X, y = long_tail
+    fitted = LogisticRegression().fit(X, y)
+    before = fitted.coef_.copy()
+    with pytest.warns(
+        UserWarning, match=r"LogisticRegression is fitted already.*wrap it in sklearn\.frozen\.FrozenEst"
+    ):
+        EnergyAlignedClassifier(fitted).fit(X, y)
+    np.testing.assert_array_equal(fitted.coef_, before)
+
+
+def test_labels_that_the_frozen_classifier_does_not_know(long_tail: Problem) -> None:
+    X, y = long_tail
+    frozen = FrozenEstimator(LogisticRegression().fit(X, y))
+    with pytest.raises(
+        EnergyAlignError, match=r"y has labels that no column stands for: class 0.*The columns are \[0, 1"
+    ):
+        EnergyAlignedClassifier(frozen).fit(X, np.array([f"class {k}" for k in y]))
+
+
+def test_names_for_a_classifier_that_takes_numbers_only(long_tail: Problem) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    X, y = long_tail
+    with pytest.raises(EnergyAlignError, match=r"XGBClassifier does not take these labels .*LabelEncoder\(\)"):
+        EnergyAlignedClassifier(xgboost.XGBClassifier(n_estimators=2)).fit(X, np.array([f"class {k}" for k in y]))
+
+
+class TestObjectives:
+    @pytest.fixture(scope="class")
+    def data(self) -> tuple[Any, Any]:
+        X, y = make_classification(
+            1500, n_classes=3, n_informative=4, weights=[0.85, 0.1], class_sep=0.7, random_state=0
+        )
+        return X, np.array(["common", "some", "rare"])[y]
+
+    def test_a_score_is_passed_on_to_the_aligner(self, data: tuple[Any, Any]) -> None:
+        model = EnergyAlignedClassifier(scoring="f1_macro").fit(*data)
+        assert model.shifts_.scoring == "f1_macro"
+        raw, _, chosen = model.shifts_.selection.candidates
+        assert chosen.score > raw.score
+        assert (
+            EnergyAlignedClassifier(aligner=EnergyAligner(scoring="accuracy")).fit(*data).shifts_.scoring == "accuracy"
+        )
+
+    def test_a_function_sees_the_labels_of_the_user(self, data: tuple[Any, Any]) -> None:
+        def rare_f1(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+            return float(f1_score(y_true == "rare", y_pred == "rare", sample_weight=sample_weight))
+
+        model = EnergyAlignedClassifier(scoring=rare_f1).fit(*data)
+        raw, _, chosen = model.shifts_.selection.candidates
+        assert chosen.score > raw.score
+
+    def test_a_recall_by_name(self, data: tuple[Any, Any]) -> None:
+        X, y = data
+        model = EnergyAlignedClassifier(minimum_recall={"rare": 0.7}).fit(X, y)
+        assert "of class rare (minimum 0.7)" in model.shifts_.summary()
+        assert np.mean(model.predict(X)[y == "rare"] == "rare") > 0.65

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from energyalign import EnergyAligner, EnergyAlignError
+from energyalign.core.errors import UntrustedEstimateWarning
 
 LOGITS = np.random.default_rng(0).normal(loc=[2, 1, 0], size=(30, 3))
 NUMBERS = np.repeat([0, 1, 2], [15, 10, 5])
@@ -147,3 +148,112 @@ def test_torch_tensors_in_a_stream() -> None:
     torch = pytest.importorskip("torch")
     stream = aligner(estimator="lse").partial_fit(torch.tensor(LOGITS[:10])).partial_fit(LOGITS[10:])
     np.testing.assert_allclose(stream.shifts_.values, aligner(estimator="lse").fit(LOGITS).shifts_.values, atol=1e-12)
+
+
+class TestNames:
+    """Names are matched by name, whatever the order in which they come."""
+
+    names = np.array(["cow", "ant", "bee"])
+    counts = pd.Series({"bee": 900, "cow": 90, "ant": 9})
+
+    def frame(self) -> pd.DataFrame:
+        return pd.DataFrame(LOGITS, columns=self.names)
+
+    def test_counts_sorted_by_frequency(self) -> None:
+        labels = pd.Series(NUMBERS)
+        counts = pd.Series([2] * 9 + [0] * 5 + [1] * 2).value_counts()
+        for each in (counts, counts.to_dict()):
+            assert aligner().fit(LOGITS, labels, counts=each).shifts_.counts.tolist() == [5, 2, 9]
+
+    @pytest.mark.parametrize("kind", [np.asarray, pd.Series, pd.Categorical])
+    def test_columns_of_a_data_frame_name_the_classes(self, kind: Any) -> None:
+        fitted = aligner().fit(self.frame(), kind(self.names[NUMBERS]), counts=self.counts)
+        assert fitted.classes_.tolist() == ["cow", "ant", "bee"]
+        assert fitted.shifts_.counts.tolist() == [90, 9, 900]
+        expected = aligner().fit(LOGITS, NUMBERS, counts=[90, 9, 900])
+        np.testing.assert_allclose(fitted.shifts_.values, expected.shifts_.values, atol=1e-12)
+        assert fitted.predict(self.frame()).tolist() == self.names[expected.predict(LOGITS)].tolist()
+
+    def test_columns_in_another_order_are_put_right(self) -> None:
+        turned = self.frame()[["ant", "bee", "cow"]]
+        fitted = aligner(classes=self.names).fit(turned, self.names[NUMBERS])
+        expected = aligner(classes=self.names).fit(LOGITS, self.names[NUMBERS])
+        np.testing.assert_allclose(fitted.shifts_.values, expected.shifts_.values, atol=1e-12)
+        assert expected.predict(turned).tolist() == expected.predict(LOGITS).tolist()
+        np.testing.assert_allclose(expected.transform(turned), expected.transform(LOGITS))
+
+    def test_columns_of_other_classes_are_refused_with_both_lists(self) -> None:
+        other = self.frame().rename(columns={"bee": "owl"})
+        message = r"the columns of X: the classes are \[cow, ant, owl\], but the classes are \[cow, ant, bee\]"
+        with pytest.raises(EnergyAlignError, match=message):
+            aligner(classes=self.names).fit(other)
+        with pytest.raises(EnergyAlignError, match=message):
+            aligner().fit(self.frame()).predict(other)
+        with pytest.raises(EnergyAlignError, match=r"stands for: bee\. The columns are \[cow, ant, owl\]"):
+            aligner().fit(other, self.names[NUMBERS])
+
+    def test_integer_columns_and_labels(self) -> None:
+        frame = pd.DataFrame(LOGITS, columns=[2, 0, 1])
+        fitted = aligner().fit(frame, np.array([2, 0, 1])[NUMBERS])
+        assert fitted.classes_.tolist() == [2, 0, 1]
+        np.testing.assert_allclose(fitted.shifts_.values, EXPECTED.shifts_.values, atol=1e-12)
+
+    def test_class_numbers_beside_named_columns(self) -> None:
+        fitted = aligner().fit(self.frame(), NUMBERS, counts=self.counts)
+        assert fitted.classes_.tolist() == [0, 1, 2]
+        assert fitted.shifts_.class_names == ("cow", "ant", "bee")
+        assert fitted.shifts_.counts.tolist() == [90, 9, 900]
+
+    def test_strings_without_names_of_columns_are_sorted(self) -> None:
+        fitted = aligner().fit(LOGITS, pd.Categorical(self.names[NUMBERS], categories=self.names), counts=self.counts)
+        assert fitted.classes_.tolist() == ["ant", "bee", "cow"]
+        assert fitted.shifts_.class_names == ("ant", "bee", "cow")
+        assert fitted.shifts_.counts.tolist() == [9, 900, 90]
+
+    def test_counts_name_the_classes_that_labels_leave_out(self) -> None:
+        labels = np.where(NUMBERS == 1, "ant", "cow")
+        fitted = aligner(estimator="prior").fit(LOGITS, labels, counts=self.counts)
+        assert fitted.classes_.tolist() == ["ant", "bee", "cow"]
+
+    def test_columns_of_one_name(self) -> None:
+        with pytest.raises(EnergyAlignError, match="two columns of X have the same name"):
+            aligner().fit(pd.DataFrame(LOGITS, columns=["a", "b", "a"]))
+
+    def test_a_stream(self) -> None:
+        stream = aligner(estimator="lse").partial_fit(self.frame()).partial_fit(self.frame()[["bee", "cow", "ant"]])
+        same = aligner(estimator="lse").partial_fit(LOGITS).partial_fit(LOGITS)
+        np.testing.assert_allclose(stream.shifts_.values, same.shifts_.values)
+
+
+class TestMistakes:
+    @pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame], ids=["array", "frame"])
+    @pytest.mark.parametrize("dtype", [int, float, bool])
+    def test_one_hot_labels_just_work(self, kind: Any, dtype: type) -> None:
+        fitted = aligner().fit(LOGITS, kind(np.eye(3, dtype=dtype)[NUMBERS]))
+        np.testing.assert_allclose(fitted.shifts_.values, EXPECTED.shifts_.values, atol=1e-12)
+
+    def test_one_hot_labels_with_names(self) -> None:
+        names = np.array(["cow", "ant", "bee"])
+        fitted = aligner(classes=names).fit(LOGITS, pd.get_dummies(names[NUMBERS]))  # its columns are sorted
+        np.testing.assert_allclose(fitted.shifts_.values, EXPECTED.shifts_.values, atol=1e-12)
+
+    @pytest.mark.parametrize("labels", [NUMBERS, np.array(["a", "b", "c"])[NUMBERS]], ids=["numbers", "names"])
+    def test_swapped_arguments(self, labels: np.ndarray) -> None:
+        with pytest.raises(EnergyAlignError, match=r"Give logits first, then labels"):
+            aligner().fit(labels, LOGITS)
+
+    @pytest.mark.parametrize("logits", [LOGITS[:, 0], LOGITS[:, :1]], ids=["1-D", "a column"])
+    def test_one_score_for_two_classes(self, logits: np.ndarray) -> None:
+        with pytest.raises(EnergyAlignError, match=r"give np\.column_stack\(\[-z / 2, z / 2\]\)"):
+            aligner().fit(logits, NUMBERS > 0)
+
+    def test_probabilities(self) -> None:
+        probabilities = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
+        with pytest.warns(UntrustedEstimateWarning, match="their logarithms were taken as logits"):
+            fitted = aligner().fit(probabilities.round(4), NUMBERS)
+        np.testing.assert_allclose(fitted.shifts_.values, EXPECTED.shifts_.values, atol=1e-2)
+        assert np.mean(fitted.predict(probabilities) == EXPECTED.predict(LOGITS)) > 0.95
+        with pytest.warns(UntrustedEstimateWarning, match="logarithms"):
+            assert EXPECTED.predict(probabilities).tolist() == EXPECTED.predict(LOGITS).tolist()
+        with pytest.warns(UntrustedEstimateWarning, match="logarithms"):
+            aligner(estimator="prior").partial_fit(probabilities)

@@ -16,7 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from energyalign import EnergyAlignedClassifier, EnergyAlignError
-from energyalign.sklearn.scores import MIN_PROBABILITY, class_logits
+from energyalign.core.probabilities import MIN_PROBABILITY
+from energyalign.sklearn.scores import class_logits
 
 CLASSES = np.arange(3)
 

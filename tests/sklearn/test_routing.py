@@ -139,6 +139,7 @@ def test_weights_reach_the_last_step_of_a_pipeline(samples: Any) -> None:
     np.testing.assert_allclose(model.estimator_[-1].coef_, wanted.coef_)
 
 
+@pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
 @pytest.mark.usefixtures("routing")
 def test_inside_a_pipeline_a_search_and_a_cross_validation(samples: Any) -> None:
     """Groups are requested without a word; weights by `set_fit_request`, as everywhere."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "logits", nargs="+", metavar="LOGITS", help=".npy, .npz, .parquet or .csv shards, samples x classes; - is stdin"
     )
     add("--shifts", required=True, metavar="FILE", help="what `energyalign fit` wrote")
+    add("--strength", type=float, default=1.0, metavar="X",
+        help="multiply the shifts: 0 is the raw model, 1 (default) as they were fitted")  # fmt: skip
     add("--out", required=True, metavar="FILE", help=".npy, .csv or .parquet; - is .npy to stdout")
     add("--as", dest="form", default="logits", choices=["logits", "probabilities", "labels"],
         help="what to write (default: logits); labels are class names, or numbers without names")  # fmt: skip
@@ -37,11 +41,11 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.cli.terminal import Progress
     from energyalign.core.errors import count_of
     from energyalign.core.shifts import Shifts
-    from energyalign.files import matrix_writer, open_shards, refuse_other_classes
+    from energyalign.files import matrix_writer, open_shards
 
-    shifts = Shifts.load(arguments.shifts)
+    shifts = Shifts.load(arguments.shifts).scaled(arguments.strength)
     shards = open_shards(arguments.logits, key=arguments.key)
-    refuse_other_classes(shards, shifts, arguments.logits[0], arguments.shifts)
+    shards.match_columns(shifts, arguments.logits[0], arguments.shifts)
     names = shards.class_names or shifts.class_names
     forms: dict[str, tuple[Callable[[Any], Any], int | None, Any]] = {
         "logits": (shifts.apply, shards.n_classes, shards.dtype),
@@ -54,11 +58,15 @@ def run(arguments: argparse.Namespace) -> None:
     }
     convert, n_columns, dtype = forms[arguments.form]
     with (
+        warnings.catch_warnings(record=True) as doubts,
         Progress(quiet=arguments.quiet) as progress,
         matrix_writer(arguments.out, shards.n_rows, n_columns, dtype, names if n_columns else None) as writer,
     ):
+        warnings.simplefilter("always")
         for block in progress.watch("applying shifts", shards):
             writer.write(convert(block))
+    for doubt in dict.fromkeys(str(doubt.message) for doubt in doubts):
+        print(f"energyalign: warning: {doubt}", file=sys.stderr)
     if not arguments.quiet and arguments.out != "-":
         print(f"Wrote {arguments.form} of {count_of(shards.n_rows, 'sample')} to {arguments.out}.")
 
@@ -67,7 +75,9 @@ def _labels(shifts: Shifts, names: Sequence[str] | None) -> tuple[Callable[[Any]
     """Class numbers, or names that say more than these do."""
     import numpy as np
 
-    if names is None or list(names) == [str(k) for k in range(len(names))]:
+    from energyalign.core.names import numbers
+
+    if names is None or tuple(names) == numbers(len(names)):
         return shifts.predict, None, "int64"
     labels = np.array(names, dtype=str)
     return lambda block: labels[shifts.predict(block)], None, labels.dtype

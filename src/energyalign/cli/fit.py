@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ EXAMPLES = """\
 examples:
   energyalign fit val_logits.npy --labels val_labels.npy --counts counts.json --evidence held-out --out shifts.json
   energyalign fit shards/*.npy --counts counts.json --estimator lse --clusters 8 --out shifts.json
+  energyalign fit oof.csv --evidence out-of-fold --scoring f1_macro --out shifts.json
+  energyalign fit oof.csv --evidence out-of-fold --minimum-recall fraud=0.8 --out shifts.json
   energyalign fit scored.csv --out shifts.json                 (a column named `label` holds the labels)
   energyalign fit 'shards/**/*.npy' --jobs 8 --out shifts.json  (more shards than a shell can pass on)
   export_logits | energyalign fit - --estimator marginal --out - > shifts.json
@@ -38,6 +40,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--labels", metavar="FILE", help="class of each sample: .npy, .json or .csv")
     add("--counts", metavar="FILE", help="training samples per class: a JSON list, or names to counts; .npy; .csv")
+    add("--classes", metavar="NAMES",
+        help="names of the columns in their order, if the file of logits has none: a,b,c or a JSON list")  # fmt: skip
     add("--estimator", default="auto", metavar="NAME", help="auto (default), or one of `energyalign list methods`")
     add("--clusters", default="auto", metavar="HOW",
         help="which classes share a shift: auto, per-class, monotone, a number of Jenks clusters, jenks for the best, "
@@ -47,6 +51,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--target-prior", metavar="FILE", help="label distribution to predict for (default: uniform)")
     add("--target-logits", nargs="+", metavar="FILE",
         help="unlabelled logits of the target data, from which its label distribution is estimated (EM)")  # fmt: skip
+    add("--scoring", default="balanced_accuracy", metavar="NAME",
+        help="what the predictions should be best at: balanced_accuracy (default), accuracy, f1 (of the second of two classes), f1_macro, f1_weighted, "
+        "matthews_corrcoef, geometric_mean, or a scikit-learn scorer of labels")  # fmt: skip
+    add("--costs", metavar="FILE",
+        help="instead of --scoring: a JSON list of lists, for each true class what each prediction costs")  # fmt: skip
+    add("--minimum-recall", nargs="+", metavar="CLASS=NUMBER", help="recalls that must be reached, such as fraud=0.8")
+    add("--minimum-precision", nargs="+", metavar="CLASS=NUMBER", help="precisions that must be reached")
     add("--tau", type=float, default=1.0, help="scale of estimator `prior` (default: 1)")
     add("--key", help="which array of an .npz file, or list column of a .parquet file, holds the logits")
     add("--jobs", type=int, metavar="N",
@@ -91,6 +102,10 @@ def run(arguments: argparse.Namespace) -> None:
                 clusters=_clusters(arguments.clusters, evidence),
                 target_prior=_target_prior(arguments, evidence),
                 tau=arguments.tau,
+                scoring=arguments.scoring,
+                costs=_costs(arguments.costs),
+                minimum_recall=_minima(arguments.minimum_recall, "--minimum-recall"),
+                minimum_precision=_minima(arguments.minimum_precision, "--minimum-precision"),
             )
         if arguments.target_logits:
             shifts = _aim_at(arguments, shifts, progress.engine("target prior", engine))
@@ -137,23 +152,28 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
 
 
 def _open_evidence(arguments: argparse.Namespace) -> tuple[Evidence, ShardSet]:
-    from energyalign.core.errors import EnergyAlignError
+    from energyalign.core.errors import EnergyAlignError, some_of
     from energyalign.core.evidence import Evidence
-    from energyalign.files import in_class_order, open_shards, read_counts, read_labels
+    from energyalign.core.names import counts_by_class
+    from energyalign.files import open_shards, read_counts, read_labels, read_names
 
     shards = open_shards(arguments.logits, key=arguments.key)
-    names, counts = shards.class_names, None
-    if arguments.counts:
-        counts, counted_names = read_counts(arguments.counts)
-        if names is not None and counted_names is not None:
-            counts = in_class_order(counts, counted_names, names, arguments.counts)
-        names = names or counted_names
-    labels = read_labels(arguments.labels, names) if arguments.labels else shards.labels
+    counts = read_counts(arguments.counts) if arguments.counts else None
+    if arguments.classes:
+        names = read_names(arguments.classes)
+        if len(names) != shards.n_classes or shards.class_names not in (None, names):
+            raise EnergyAlignError(
+                f"--classes names the {len(names)} columns [{some_of(names)}], but {arguments.logits[0]} has the "
+                f"{shards.n_classes} columns [{some_of(shards.class_names or ())}]: leave it out, or name these."
+            )
+        shards.class_names = names
+    counts, shards.class_names = counts_by_class(counts, shards.class_names, shards.n_classes, source=arguments.counts)
+    labels = read_labels(arguments.labels, shards.class_names, shards.n_rows) if arguments.labels else shards.labels
     if arguments.report and labels is None:
         raise EnergyAlignError("--report shows which predictions are right: give --labels, or leave it out.")
     evidence = Evidence.from_parts(
         shards.parts(), shards.n_classes, labels,
-        counts=counts, kind=arguments.evidence, class_names=names,
+        counts=counts, kind=arguments.evidence, class_names=shards.class_names,
     )  # fmt: skip
     return evidence, shards
 
@@ -169,19 +189,49 @@ def _clusters(text: str, evidence: Evidence) -> Any:
 
 
 def _target_prior(arguments: argparse.Namespace, evidence: Evidence) -> Any:
-    from energyalign.files import read_prior
+    from energyalign.core.names import counts_by_class
+    from energyalign.files import read_counts
 
-    return read_prior(arguments.target_prior, evidence.class_names) if arguments.target_prior else None
+    if not arguments.target_prior:
+        return None
+    prior, names = read_counts(arguments.target_prior), evidence.class_names
+    return counts_by_class(prior, names, evidence.n_classes, source=arguments.target_prior)[0]
+
+
+def _costs(file: str | None) -> Any:
+    from energyalign.core._io.strict_json import parse_json, read_text
+    from energyalign.core.errors import EnergyAlignError
+
+    if file is None:
+        return None
+    try:
+        return parse_json(read_text(file))
+    except (OSError, ValueError) as error:
+        raise EnergyAlignError(f"cannot read costs from {file}: {error}.") from error
+
+
+def _minima(given: list[str] | None, option: str) -> dict[str, float] | None:
+    """Pairs of class and number; a class is a name, or its place among the columns."""
+    from energyalign.core.errors import EnergyAlignError
+
+    minima = {}
+    for pair in given or ():
+        name, _, number = pair.rpartition("=")
+        try:
+            minima[name] = float(number if name else "")
+        except ValueError:
+            raise EnergyAlignError(f"{option} takes CLASS=NUMBER, such as fraud=0.8, got {pair!r}.") from None
+    return minima or None
 
 
 def _aim_at(arguments: argparse.Namespace, shifts: Shifts, engine: Engine) -> Shifts:
     """The same shifts for the label distribution of unlabelled target data."""
     from energyalign.core.evidence import Evidence
     from energyalign.core.target_prior import estimate_target_prior
-    from energyalign.files import open_shards, refuse_other_classes
+    from energyalign.files import open_shards
 
     shards = open_shards(arguments.target_logits, key=arguments.key)
-    refuse_other_classes(shards, shifts, arguments.target_logits[0], arguments.logits[0])
+    shards.match_columns(shifts, arguments.target_logits[0], arguments.logits[0])
     target = Evidence.from_parts(shards.parts(), shards.n_classes, engine=engine)
     return shifts.with_target(estimate_target_prior(target, shifts))
 
@@ -194,9 +244,16 @@ def _write_page(
 
     name = arguments.logits[0] + (f" and {len(arguments.logits) - 1} more" if len(arguments.logits) > 1 else "")
     write_fit_page(
-        arguments.report, name=name, command=command_line(arguments), blocks=shards.blocks, labels=labels,
+        arguments.report, name=name, command=command_line(arguments), blocks=_blocks(shards, shifts), labels=labels,
         evidence=evidence, shifts=shifts, scores=scores,
     )  # fmt: skip
+
+
+def _blocks(shards: ShardSet, shifts: Shifts) -> Callable[[], Iterator[Any]]:
+    """The logits as they were fitted on: of probabilities, their logarithm."""
+    from energyalign.core.probabilities import log_probabilities
+
+    return lambda: map(log_probabilities, shards.blocks()) if shifts.from_probabilities else shards.blocks()
 
 
 def _report(arguments: argparse.Namespace, evidence: Evidence, shifts: Shifts, scores: Any) -> None:

@@ -26,6 +26,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL.onnx", help="the model, with its data files beside it if it has any")
     add("--shifts", required=True, metavar="FILE", help="what `energyalign fit` wrote")
+    add("--strength", type=float, default=1.0, metavar="X",
+        help="multiply the shifts: 0 is the raw model, 1 (default) as they were fitted")  # fmt: skip
     add("--out", required=True, metavar="FILE", help="the model to write; may be MODEL.onnx, if that is a single file")
     add("--output", metavar="NAME", help="which output of the graph has the logits or their softmax, if several could")
     add("--probe", metavar="FILE.npz", help="inputs to verify on, one array for each input of the graph, by name "
@@ -38,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.core.shifts import Shifts
     from energyalign.onnx import align_onnx, read_probe
 
-    shifts = Shifts.load(arguments.shifts)
+    shifts = Shifts.load(arguments.shifts).scaled(arguments.strength)
     probe = None if arguments.probe is None else read_probe(arguments.probe)
     done = align_onnx(arguments.model, shifts, arguments.out, output=arguments.output, probe=probe)
     if not arguments.quiet:

@@ -15,6 +15,11 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
+ONE_SCORE = (
+    "One score z for two classes: give np.column_stack([-z / 2, z / 2]); one probability p: "
+    "np.log(np.column_stack([1 - p, p]))."
+)
+
 
 def namespace(array: Array) -> Any:
     """The array-API namespace of `array`."""
@@ -101,15 +106,18 @@ def as_logits(logits: Array, n_classes: int | None = None, *, name: str = "logit
     if hasattr(logits, "detach"):
         logits = logits.detach()
     if logits.ndim != 2:
+        hint = (
+            "" if logits.ndim != 1 else f" {ONE_SCORE}" if is_floating(logits) else " Give logits first, then labels."
+        )
         raise EnergyAlignError(
-            f"{name} must have two dimensions (n_samples, n_classes), not shape {tuple(logits.shape)}."
+            f"{name} must have two dimensions (n_samples, n_classes), not shape {tuple(logits.shape)}.{hint}"
         )
     if not is_floating(logits):
         raise EnergyAlignError(
             f"{name} must be floating point, not {logits.dtype}: pass the scores before argmax or rounding."
         )
     if logits.shape[1] < 2:
-        raise EnergyAlignError(f"{name} has {logits.shape[1]} class columns; at least 2 are needed.")
+        raise EnergyAlignError(f"{name} has {logits.shape[1]} class columns; at least 2 are needed. {ONE_SCORE}")
     if n_classes is not None and logits.shape[1] != n_classes:
         raise EnergyAlignError(f"{name} has {logits.shape[1]} class columns, but {n_classes} were expected.")
     return logits

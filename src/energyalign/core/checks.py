@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from energyalign.core.arrays import Array, Floats, Ints, to_numpy
-from energyalign.core.errors import EnergyAlignError, classes_of
+from energyalign.core.errors import EnergyAlignError, classes_of, some_of
+from energyalign.core.names import Counts, counts_by_class, names_of
 
 
-def check_labels(labels: Array, n_samples: int, n_classes: int) -> Ints:
-    """Labels as class numbers, or the error that names the first wrong one."""
+def flat_labels(labels: Array) -> npt.NDArray[Any]:
+    """Labels as NumPy; of one-hot rows, the place of the one."""
     values = to_numpy(labels)
+    if values.ndim == 2 and values.shape[1] > 1 and values.dtype.kind in "biuf":
+        ones = values == 1
+        if np.all(ones | (values == 0)) and np.all(ones.sum(axis=1) == 1):
+            return np.asarray(ones.argmax(axis=1))
+    return values
+
+
+def check_labels(labels: Array, n_samples: int, n_classes: int, class_names: Sequence[str] | None = None) -> Ints:
+    """Labels as class numbers, or the error that names the first wrong one; names are looked up in `class_names`."""
+    values = flat_labels(labels)
     if values.shape != (n_samples,):
         raise EnergyAlignError(
             f"labels must have shape ({n_samples},), one per row of logits, not {tuple(values.shape)}."
         )
+    if class_names is not None and values.dtype.kind in "OU":
+        distinct, place = np.unique(names_of(values), return_inverse=True)
+        unknown = np.setdiff1d(distinct, class_names).tolist()
+        if unknown:
+            raise EnergyAlignError(
+                f"labels name the classes [{some_of(unknown)}], which are no columns of the logits: "
+                f"[{some_of(class_names)}]."
+            )
+        columns = {name: column for column, name in enumerate(class_names)}
+        values = np.array([columns[name] for name in distinct.tolist()])[place]
     if not np.issubdtype(values.dtype, np.integer):
-        raise EnergyAlignError(f"labels must be class numbers (integers), not {values.dtype}.")
+        raise EnergyAlignError(
+            f"labels must be class numbers (integers), not {values.dtype}; or names, with class_names=[...]."
+        )
     wrong = np.flatnonzero((values < 0) | (values >= n_classes))
     if len(wrong):
         raise EnergyAlignError(
@@ -33,12 +59,13 @@ def check_counts(counts: npt.ArrayLike, n_classes: int) -> Floats:
     return _positive("training counts", counts, n_classes, remedy)
 
 
-def check_target_prior(prior: npt.ArrayLike | None, n_classes: int) -> Floats:
+def check_target_prior(prior: Counts | None, n_classes: int, class_names: Sequence[str] | None = None) -> Floats:
     """The target prior as probabilities that sum to one; uniform for None. Any positive scale is accepted."""
     if prior is None:
         return np.full(n_classes, 1.0 / n_classes)
     remedy = "For a class that never occurs give a small probability, or mask its logits with -inf."
-    values = _positive("target prior", prior, n_classes, remedy)
+    ordered, _ = counts_by_class(prior, class_names, n_classes, source="target prior")
+    values = _positive("target prior", ordered, n_classes, remedy)
     return np.asarray(values / values.sum())
 
 

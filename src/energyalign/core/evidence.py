@@ -38,12 +38,13 @@ from energyalign.core.arrays import (
 from energyalign.core.checks import check_counts, check_groups, check_labels, check_per_sample
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.free_energy import FreeEnergy, energy_of_blocks
+from energyalign.core.names import Counts, columns_of, counts_by_class, names_of, order_by_name
+from energyalign.core.probabilities import MAX_ROWS_TO_LOOK_AT, are_probabilities
 
 Total = TypeVar("Total", bound=Mergeable)
 EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
 # Numbers in a block: small enough that intermediate results stay in the processor's cache, also in float64.
 _NUMBERS_PER_BLOCK = 1 << 18
-_ROWS_TO_LOOK_AT = 64
 _IMBALANCED = 2.0
 ONLY_ENERGIES = (
     "only energies are left of this evidence, and this estimator needs the logits themselves: "
@@ -84,6 +85,7 @@ class Evidence:
     keep: Bools | None = None
     counts_from_labels: bool = False
     accumulated: FreeEnergy | None = None
+    probabilities: bool | None = None
     engine: Engine = IN_TURN
 
     @classmethod
@@ -93,12 +95,20 @@ class Evidence:
         labels: Array | None = None,
         *,
         repeats: Array | None = None,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         kind: EvidenceKind = "training",
-        class_names: Sequence[str] | None = None,
+        class_names: Sequence[object] | None = None,
         groups: npt.ArrayLike | None = None,
     ) -> Self:
-        """Evidence that is in memory (NumPy, torch, ...)."""
+        """Evidence that is in memory (NumPy, torch, ...); the columns of a data frame name the classes."""
+        columns = columns_of(logits)
+        if hasattr(logits, "to_numpy"):
+            logits = logits.to_numpy()
+        if columns is not None and class_names is not None:
+            logits = logits[
+                :, order_by_name(columns, names_of(class_names), "the columns of the logits", "class_names")
+            ]
+        class_names = columns if class_names is None else class_names
         block = as_logits(logits)
         parts: list[LogitPart] = [Rows(block)]
         engine: Engine = IN_TURN
@@ -121,9 +131,9 @@ class Evidence:
         labels: Array | None = None,
         *,
         repeats: Array | None = None,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         kind: EvidenceKind = "training",
-        class_names: Sequence[str] | None = None,
+        class_names: Sequence[object] | None = None,
         groups: npt.ArrayLike | None = None,
     ) -> Self:
         """Evidence that `read()` yields block by block, the same blocks at every call."""
@@ -140,9 +150,9 @@ class Evidence:
         labels: Array | None = None,
         *,
         repeats: Array | None = None,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         kind: EvidenceKind = "training",
-        class_names: Sequence[str] | None = None,
+        class_names: Sequence[object] | None = None,
         groups: npt.ArrayLike | None = None,
         engine: Engine = IN_TURN,
     ) -> Self:
@@ -158,8 +168,9 @@ class Evidence:
             raise EnergyAlignError(f"unknown kind of evidence {kind!r}: choose {', '.join(get_args(EvidenceKind))}.")
         if class_names is not None and len(class_names) != n_classes:
             raise EnergyAlignError(f"{len(class_names)} class names were given for {n_classes} classes.")
-        checked_labels = None if labels is None else check_labels(labels, n_samples, n_classes)
-        checked_counts = None if counts is None else check_counts(counts, n_classes)
+        ordered, names = counts_by_class(counts, class_names, n_classes)
+        checked_labels = None if labels is None else check_labels(labels, n_samples, n_classes, names)
+        checked_counts = None if ordered is None else check_counts(ordered, n_classes)
         evidence = cls(
             parts=tuple(parts),
             n_samples=n_samples,
@@ -168,7 +179,7 @@ class Evidence:
             repeats=None if repeats is None else check_per_sample("repeats", repeats, n_samples),
             counts=checked_counts,
             kind=kind,
-            class_names=None if class_names is None else tuple(str(name) for name in class_names),
+            class_names=names,
             groups=None if groups is None else check_groups(groups, n_samples),
             engine=engine,
         )
@@ -182,9 +193,9 @@ class Evidence:
         cls,
         energy: FreeEnergy,
         *,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         kind: EvidenceKind = "training",
-        class_names: Sequence[str] | None = None,
+        class_names: Sequence[object] | None = None,
     ) -> Self:
         """Evidence of which only the energies are left: a stream, or shards merged elsewhere."""
         n_samples = int(np.ceil(energy.n_samples))
@@ -195,13 +206,17 @@ class Evidence:
             accumulated=energy,
         )
 
-    def with_counts(self, counts: npt.ArrayLike) -> Self:
+    def with_counts(self, counts: Counts) -> Self:
         """Return the same samples with these training counts."""
-        return replace(self, counts=check_counts(counts, self.n_classes), counts_from_labels=False)
+        ordered, names = counts_by_class(counts, self.class_names, self.n_classes)
+        return replace(self, counts=check_counts(ordered, self.n_classes), counts_from_labels=False, class_names=names)
 
     def subset(self, keep: Bools) -> Self:
         """Return the same evidence with only the samples where `keep` is true."""
-        return replace(self, keep=keep if self.keep is None else self.keep & keep)
+        # A part of it is read as the whole is.
+        return replace(
+            self, keep=keep if self.keep is None else self.keep & keep, probabilities=self.holds_probabilities
+        )
 
     def unlabelled(self) -> Self:
         """Return the same samples without labels, counts and groups."""
@@ -266,9 +281,10 @@ class Evidence:
     def _rows_of(self, numbers: int) -> int:
         return max(1, numbers // self.n_classes)
 
-    def _stretches(self) -> Iterator[Stretch]:
+    def _stretches(self, *, as_given: bool = False) -> Iterator[Stretch]:
         """The parts, each with what is known of its samples."""
         start = 0
+        probabilities = not as_given and self.holds_probabilities
         for part in self.parts:
             rows = slice(start, start + part.n_rows)
             start = rows.stop
@@ -280,6 +296,7 @@ class Evidence:
                 repeats=None if self.repeats is None else self.repeats[rows],
                 keep=None if self.keep is None else self.keep[rows],
                 class_weights=self._class_weights,
+                probabilities=probabilities,
             )
 
     @cached_property
@@ -318,24 +335,29 @@ class Evidence:
 
     @cached_property
     def holds_probabilities(self) -> bool:
-        """True if the first rows are distributions: softmax was applied, and no logarithm."""
-        rows = self._first_rows
-        return rows is not None and bool(namespace(rows).all(rows >= 0.0)) and _sum_to_one(rows)
+        """True if the first rows are distributions: softmax was applied, and no logarithm. It is taken here."""
+        if self.probabilities is not None:
+            return self.probabilities
+        return self._first_rows is not None and are_probabilities(self._first_rows)
 
     @cached_property
     def holds_log_probabilities(self) -> bool:
         """True if the first rows are distributions after exp: normalised, so not logits."""
+        if self.holds_probabilities:
+            return True
         rows = self._first_rows
         with np.errstate(over="ignore"):  # logits so large are not log-probabilities
             return rows is not None and _sum_to_one(namespace(rows).exp(rows))
 
     @cached_property
     def _first_rows(self) -> Array | None:
-        """A few samples to look at, or None where only energies are left."""
+        """A few samples to look at, as they were given, or None where only energies are left."""
         if self.accumulated is not None:
             return None
-        block = next(self.blocks(_ROWS_TO_LOOK_AT), None)
-        return None if block is None else working_precision(block.logits, double=True)
+        for stretch in self._stretches(as_given=True):
+            for block in stretch.blocks(MAX_ROWS_TO_LOOK_AT):
+                return working_precision(block.logits, double=True)
+        return None
 
 
 def _sum_to_one(rows: Array) -> bool:

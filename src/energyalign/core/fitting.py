@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,9 @@ from energyalign.core._engine.threads import linear_algebra_in_one_thread
 from energyalign.core.checks import check_target_prior
 from energyalign.core.errors import UntrustedEstimateWarning
 from energyalign.core.evidence import Evidence
+from energyalign.core.objectives import Constraints, Costs, Objective, make_objective
 from energyalign.core.selection.auto import select
+from energyalign.core.selection.decision import Aim
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.core.trust import concerns
@@ -24,6 +28,10 @@ def fit_shifts(
     clusters: SharingChoice = "auto",
     target_prior: npt.ArrayLike | None = None,
     tau: float = 1.0,
+    scoring: str | Callable[..., float] | Objective = "balanced_accuracy",
+    costs: npt.ArrayLike | None = None,
+    minimum_recall: Mapping[Any, float] | None = None,
+    minimum_precision: Mapping[Any, float] | None = None,
 ) -> Shifts:
     """Estimate the shifts that take the class-imbalance bias out of the model behind the evidence.
 
@@ -38,10 +46,19 @@ def fit_shifts(
     clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters, default="auto"
         Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
         the number of them that scores best, as in the paper.
-    target_prior : array of shape (n_classes,), optional
+    target_prior : array of shape (n_classes,) or dict, optional
         The label distribution to predict for; uniform if not given.
     tau : float, default=1.0
         Scale of estimator ``prior``.
+    scoring : str or callable, default="balanced_accuracy"
+        What the decisions should be best at: a name of `energyalign.core.objectives.METRICS`, a scikit-learn scorer of
+        labels or its name, or a function ``(y_true, y_pred[, sample_weight])``. Scores other than balanced accuracy are
+        about the class frequencies of the evidence, or `target_prior`.
+    costs : array of shape (n_classes, n_classes), optional
+        ``costs[k, j]`` is what it costs to predict j for a sample of class k: the least expected cost is chosen,
+        instead of `scoring`.
+    minimum_recall, minimum_precision : dict of class to number, optional
+        What must be reached, by class name or number. What cannot be reached is refused.
 
     Returns
     -------
@@ -52,14 +69,23 @@ def fit_shifts(
     UntrustedEstimateWarning
         If the estimate's own diagnostics do not support it. Nothing is replaced silently.
     """
-    target = check_target_prior(target_prior, evidence.n_classes)
+    target = check_target_prior(target_prior, evidence.n_classes, evidence.class_names)
+    objective = make_objective(scoring) if costs is None else Costs.make(costs, evidence.n_classes)
+    balanced = objective.name == "balanced_accuracy"
+    aim = Aim(
+        objective,
+        Constraints.make(minimum_recall, minimum_precision, evidence.names_of(range(evidence.n_classes))),
+        target,
+        target if balanced or target_prior is not None else None,
+        objective.of_classes if isinstance(objective, Costs) else np.ones(evidence.n_classes),
+    )
     with linear_algebra_in_one_thread():
-        result, selection = select(evidence, estimator, clusters, tau, target)
-    doubts = tuple(concerns(evidence, result, selection))
+        result, selection = select(evidence, estimator, clusters, tau, aim)
+    doubts = tuple(concerns(evidence, result, selection, aim))
     for doubt in doubts:
         warnings.warn(doubt, UntrustedEstimateWarning, stacklevel=2)
     return Shifts(
-        values=result.shifts + np.log(target * evidence.n_classes),
+        values=result.shifts + (np.log(target * evidence.n_classes) if balanced else 0.0),
         standard_errors=result.standard_errors,
         clusters=result.clusters,
         target_prior=target,
@@ -71,7 +97,9 @@ def fit_shifts(
         counts=evidence.counts,
         class_names=evidence.class_names,
         evidence_kind=evidence.kind,
+        from_probabilities=evidence.holds_probabilities,
         n_samples=evidence.free_energy.n_samples,
+        scoring=objective.name,
         selection=selection,
         concerns=doubts,
     )

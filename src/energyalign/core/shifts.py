@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -24,11 +25,14 @@ from energyalign.core.arrays import (
 )
 from energyalign.core.checks import check_target_prior
 from energyalign.core.clusters import Clusters
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
+from energyalign.core.probabilities import MIN_ROWS, TAKEN_AS_LOGITS, are_probabilities, log_probabilities
 from energyalign.core.selection.record import Selection
 
+_MAX_SHOWN = 20  # classes in a summary
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Shifts:
     """One shift per class, and where it came from. Made by a fit, or loaded from JSON.
 
@@ -57,8 +61,12 @@ class Shifts:
     class_names : tuple of str or None
     evidence_kind : str
         ``training``, ``out-of-fold`` or ``held-out``.
+    from_probabilities : bool
+        Whether the evidence was probabilities, of which logarithms were taken: so are they of what is to be corrected.
     n_samples : float
         Samples of evidence.
+    scoring : str
+        What the shifts were chosen for.
     selection : Selection or None
         What `auto` compared and why it chose.
     concerns : tuple of str
@@ -77,7 +85,9 @@ class Shifts:
     counts: Floats | None = None
     class_names: tuple[str, ...] | None = None
     evidence_kind: str = "training"
+    from_probabilities: bool = False
     n_samples: float = 0.0
+    scoring: str = "balanced_accuracy"
     selection: Selection | None = None
     concerns: tuple[str, ...] = field(default=())
 
@@ -105,6 +115,26 @@ class Shifts:
     def n_classes(self) -> int:
         return self.clusters.n_classes
 
+    def __repr__(self) -> str:
+        return (
+            f"Shifts({self.n_classes} classes, estimator={self.estimator!r}, scoring={self.scoring!r}, "
+            f"strength={self.strength:.2f}, evidence={self.evidence_kind!r}, concerns={len(self.concerns)})"
+        )
+
+    def summary(self) -> str:
+        """What was fitted, how it was chosen, the largest and smallest shifts, and what speaks against it."""
+        order = np.argsort(-self.values, kind="stable").tolist()
+        half, left_out = _MAX_SHOWN // 2, max(0, self.n_classes - _MAX_SHOWN)
+        rows = [f"  {self.values[k]:+8.3f} +- {self.standard_errors[k]:.3f}  {self.names_of([k])[0]}" for k in order]
+        if left_out:
+            rows[half:-half] = [f"  ... {left_out} more"]
+        head = (
+            f"Shifts of {self.n_classes} classes by {self.estimator} ({self.clusters.name}) for {self.scoring}, from "
+            f"{self.n_samples:,.0f} {self.evidence_kind} samples."
+        )
+        chosen = [] if self.selection is None else [f"Chosen: {self.selection.reason}"]
+        return "\n".join([head, *chosen, *rows, *(f"Concern: {concern}" for concern in self.concerns)])
+
     @property
     def aligned_energies(self) -> Floats | None:
         """Negative free energies after the correction."""
@@ -114,21 +144,22 @@ class Shifts:
         """Logits plus shifts: an array of the same namespace, dtype, device and shape (..., n_classes).
 
         In half precision the sum of a large logit and a small shift may round the shift away; `predict` and
-        `predict_proba` add in float32.
+        `predict_proba` add in float32. Of probabilities the logarithm is taken first, with a warning.
         """
-        if isinstance(logits, (list, tuple)):
-            logits = np.asarray(logits)
-        self._check(logits)
-        added = like(self.values, logits)
+        ready = self._as_logits(logits)
+        self._check(ready)
+        added = like(self.values, ready)
         if not inplace:
-            return logits + added
+            return ready + added
+        if ready is not logits:
+            logits[...] = ready
         logits += added
         return logits
 
     def predict(self, logits: Array) -> npt.NDArray[np.int64]:
         """The class number of the largest corrected logit, per sample."""
+        logits = self._as_logits(logits)
         if isinstance(logits, np.ndarray) and logits.ndim == 2:
-            self._check_shape(logits)
             classes, undefined = largest_corrected(logits, self.values)
             if undefined:
                 self._check(logits)
@@ -151,7 +182,7 @@ class Shifts:
 
     def _below_largest(self, logits: Array) -> Array:
         """Corrected logits less the largest of each sample."""
-        corrected = self._corrected(logits)
+        corrected = self._corrected(self._as_logits(logits))
         xp = namespace(corrected)
         largest = xp.max(corrected, axis=-1, keepdims=True)
         if not bool(xp.all(xp.isfinite(largest))):
@@ -160,15 +191,29 @@ class Shifts:
 
     def _corrected(self, logits: Array) -> Array:
         """Logits plus shifts in at least float32."""
-        if isinstance(logits, (list, tuple)):
-            logits = np.asarray(logits)
         self._check(logits)
         ready = working_precision(logits)
         return ready + like(self.values, ready)
 
+    def scaled(self, strength: float) -> Self:
+        """The same correction, `strength` times as large: 0 is the raw model, 1 leaves it as it is."""
+        if not np.isfinite(strength):
+            raise EnergyAlignError(f"strength must be a finite number, got {strength}.")
+        target = np.log(self.target_prior * self.n_classes) if self.scoring == "balanced_accuracy" else 0.0
+        return replace(
+            self,
+            values=strength * (self.values - target) + target,
+            standard_errors=abs(strength) * self.standard_errors,
+            strength=strength * self.strength,
+        )
+
     def with_target(self, prior: npt.ArrayLike | None) -> Self:
         """The same correction for another label distribution: log p_t(y) is exchanged."""
-        target = check_target_prior(prior, self.n_classes)
+        if self.scoring != "balanced_accuracy":
+            raise EnergyAlignError(
+                f"these shifts were chosen for {self.scoring}: fit them again with target_prior=... for another target."
+            )
+        target = check_target_prior(prior, self.n_classes, self.class_names)
         return replace(self, values=self.values + np.log(target / self.target_prior), target_prior=target)
 
     def names_of(self, classes: Sequence[int]) -> list[str]:
@@ -197,6 +242,17 @@ class Shifts:
         except EnergyAlignError as error:
             raise EnergyAlignError(f"{path}: {error}") from error
 
+    def _as_logits(self, scores: Array) -> Array:
+        """An array of the right shape; of probabilities, their logarithm."""
+        if isinstance(scores, (list, tuple)):
+            scores = np.asarray(scores)
+        self._check_shape(scores)
+        if not are_probabilities(scores, min_rows=1 if self.from_probabilities else MIN_ROWS):
+            return scores
+        if not self.from_probabilities:
+            warnings.warn(TAKEN_AS_LOGITS, UntrustedEstimateWarning, stacklevel=3)
+        return namespace(scores).astype(log_probabilities(scores), scores.dtype)
+
     def _check_shape(self, logits: Array) -> None:
         if not hasattr(logits, "dtype") or not is_floating(logits):
             raise EnergyAlignError(f"logits must be a floating array, not {getattr(logits, 'dtype', type(logits))}.")
@@ -206,7 +262,6 @@ class Shifts:
             )
 
     def _check(self, logits: Array) -> None:
-        self._check_shape(logits)
         xp = namespace(logits)
         undefined = xp.isnan(logits)
         if bool(xp.any(undefined)):

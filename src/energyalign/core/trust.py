@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from energyalign.core.column_order import doubt_column_order
 from energyalign.core.errors import classes_of
 from energyalign.core.estimators import Estimate
 from energyalign.core.evidence import Evidence
+from energyalign.core.probabilities import TAKEN_AS_LOGITS
+from energyalign.core.selection.decision import Aim
 from energyalign.core.selection.record import Selection
 
 # In logits: a class that sharing moves further than this has a bias that its count does not explain. Seen on a network
@@ -17,16 +20,24 @@ from energyalign.core.selection.record import Selection
 MAX_STRAIN = 3.0
 
 
-def concerns(evidence: Evidence, estimate: Estimate, selection: Selection | None = None) -> list[str]:
+def concerns(
+    evidence: Evidence,
+    estimate: Estimate,
+    selection: Selection | None = None,
+    aim: Aim | None = None,
+) -> list[str]:
     """List every reason to doubt `estimate` and how it was chosen, worst first; empty if there is none."""
     found = [
+        doubt_column_order(evidence),
         *estimate.estimator.doubts(estimate, evidence),
         _strained_sharing(evidence, estimate),
         _unseen_classes(evidence, estimate),
-        _not_logits(evidence, estimate),
+        TAKEN_AS_LOGITS if evidence.holds_probabilities else None,
+        estimate.estimator.applies(evidence),
         _passed_over(evidence, selection),
         _not_scored(evidence, selection),
-        _no_gain(selection),
+        _chosen_blindly(selection, aim),
+        _no_gain(selection) if aim is None or aim.is_default else None,
     ]
     return [concern for concern in found if concern]
 
@@ -53,13 +64,6 @@ def _unseen_classes(evidence: Evidence, estimate: Estimate) -> str | None:
     )
 
 
-def _not_logits(evidence: Evidence, estimate: Estimate) -> str | None:
-    """What is wrong with the scores for all estimators, or else for this one."""
-    if evidence.holds_probabilities:
-        return "these scores are probabilities (every row sums to one): give logits, or take the logarithm first."
-    return estimate.estimator.applies(evidence)
-
-
 def _passed_over(evidence: Evidence, selection: Selection | None) -> str | None:
     """Why `auto` did not take what it prefers; of energies alone the user knows that they are not all."""
     if selection is None or evidence.accumulated is not None or selection.candidates[0].problem is None:
@@ -73,10 +77,21 @@ def _not_scored(evidence: Evidence, selection: Selection | None) -> str | None:
     if selection.candidates[selection.chosen].score is not None or evidence.unseen.any():
         return None
     single = np.flatnonzero((evidence.label_counts == 1) & ~evidence.masked)
-    which = f" of class {some_of(evidence.names_of(single.tolist()))}" if len(single) else " of every class"
+    which = classes_of(evidence.names_of(single.tolist())) if len(single) else "every class"
     return (
         "the evidence cannot show whether aligning helps: a class is scored only if its samples can be split. Give at "
-        f"least two samples{which}, from two groups if there are groups."
+        f"least two samples of {which}, from two groups if there are groups."
+    )
+
+
+def _chosen_blindly(selection: Selection | None, aim: Aim | None) -> str | None:
+    if aim is None or aim.name in ("balanced_accuracy", "accuracy"):
+        return None
+    if selection is not None and selection.gain is not None:
+        return None
+    return (
+        f"{aim.name} cannot be measured on this evidence: the shifts are halfway between the raw and the aligned "
+        "model. Give labelled samples that the model was not trained on (held-out or out-of-fold evidence)."
     )
 
 

@@ -5,19 +5,17 @@ Nothing here unpickles, and nothing but `EnergyAlignError` is raised for a bad f
 
 from __future__ import annotations
 
-from energyalign.files.shards import ShardSet, open_shards, refuse_other_classes
-from energyalign.files.vectors import in_class_order, read_assignment, read_counts, read_labels, read_prior
+from energyalign.files.shards import ShardSet, open_shards
+from energyalign.files.vectors import read_assignment, read_counts, read_labels, read_names
 from energyalign.files.writer import MatrixWriter, matrix_writer
 
 __all__ = [
     "MatrixWriter",
     "ShardSet",
-    "in_class_order",
     "matrix_writer",
     "open_shards",
     "read_assignment",
     "read_counts",
     "read_labels",
-    "read_prior",
-    "refuse_other_classes",
+    "read_names",
 ]

@@ -76,7 +76,9 @@ def read_small(path: Path, max_columns: int) -> Iterator[tuple[int, list[str]]]:
     width = len(first[0][1]) if first else 0
     if not 1 <= width <= max_columns:
         expected = "one column" if max_columns == 1 else f"1 to {max_columns} columns, separated by commas,"
-        raise EnergyAlignError(f"{path} has {width} columns, but {expected} is expected.")
+        raise EnergyAlignError(
+            f"{path} has {width} columns, but {expected} is expected. pandas writes its index too: use index=False."
+        )
     return itertools.chain(first, rows)
 
 

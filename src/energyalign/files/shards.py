@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from energyalign.core.errors import EnergyAlignError, count_of, some_of
+from energyalign.core.names import order_by_name
 from energyalign.core.shifts import Shifts
 from energyalign.files.checks import require_extension
 from energyalign.files.csv import CsvShard
@@ -59,6 +60,7 @@ class ShardPart:
     """Shards that follow one another, or some rows of one, in a form that another process can read."""
 
     shards: tuple[Shard, ...]
+    order: tuple[int, ...] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -67,7 +69,7 @@ class ShardPart:
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
         """The rows from first to last, in blocks of bounded size."""
-        return blocks_of(self.shards)
+        return blocks_of(self.shards, self.order)
 
 
 class ShardSet:
@@ -90,6 +92,7 @@ class ShardSet:
         self.n_rows = sum(shard.n_rows for shard in shards)
         self.n_classes = _agreed_number(shards)
         self.class_names = _agreed_names(shards)
+        self._order: tuple[int, ...] | None = None
         self.dtype: np.dtype[Any] = np.result_type(*(shard.dtype for shard in shards))
 
     @functools.cached_property
@@ -116,6 +119,19 @@ class ShardSet:
             )
         return label_indices(values, self.class_names, shard.name)
 
+    def match_columns(self, shifts: Shifts, source: str, whose: str) -> None:
+        """Put the columns into the order of the shifts, by name; other classes are refused.
+
+        `source` and `whose` are what the message calls these logits and the shifts.
+        """
+        if self.n_classes != shifts.n_classes:
+            raise EnergyAlignError(
+                f"{source} has {self.n_classes} class columns, but {whose} is for {shifts.n_classes} classes."
+            )
+        if self.class_names is not None and shifts.class_names is not None and self.class_names != shifts.class_names:
+            order = order_by_name(self.class_names, shifts.class_names, source, f"those of {whose}")
+            self._order, self.class_names = tuple(order.tolist()), shifts.class_names
+
     def place_of(self, row: int) -> str:
         """Where a row of the whole is, for a message."""
         for shard in self._shards:
@@ -133,7 +149,7 @@ class ShardSet:
             At most about 16 MB, C-contiguous, in the shard's own floating type and native byte order. It may
             be read-only.
         """
-        return blocks_of(self._shards)
+        return blocks_of(self._shards, self._order)
 
     def parts(self) -> tuple[ShardPart, ...]:
         """The same rows in parts for evidence. The cut depends on the files alone, not on who will read the parts."""
@@ -145,20 +161,23 @@ class ShardSet:
         rows = 0
         for piece in (piece for shard in self._shards for piece in shard.cut(max_rows)):
             if shards and (rows + piece.n_rows > max_rows or len(shards) == MAX_SHARDS):
-                parts.append(ShardPart(tuple(shards)))
+                parts.append(ShardPart(tuple(shards), self._order))
                 rows, shards = 0, []
             rows += piece.n_rows
             shards.append(piece)
-        return (*parts, ShardPart(tuple(shards)))
+        return (*parts, ShardPart(tuple(shards), self._order))
 
 
-def blocks_of(shards: Iterable[Shard]) -> Iterator[NDArray[np.floating]]:
-    """The blocks of one shard after another; one that has changed since it was opened is refused."""
+def blocks_of(shards: Iterable[Shard], order: tuple[int, ...] | None = None) -> Iterator[NDArray[np.floating]]:
+    """The blocks of one shard after another; one that has changed since it was opened is refused.
+
+    With the columns in this order, if it is another.
+    """
     for shard in shards:
         n_rows = 0
         for block in shard.blocks():
             n_rows += len(block)
-            yield block
+            yield block if order is None else block[:, order]
         if n_rows != shard.n_rows:
             raise EnergyAlignError(
                 f"{shard.name} had {shard.n_rows} rows when it was opened and {n_rows} when it was read: "
@@ -237,17 +256,6 @@ def _agreed_names(shards: Sequence[Shard]) -> tuple[str, ...] | None:
                     "shards must have the same classes in the same order."
                 )
     return names
-
-
-def refuse_other_classes(shards: ShardSet, shifts: Shifts, source: str, whose: str) -> None:
-    """Raise if the shards are not of the classes that the shifts, named `whose` in the message, are for."""
-    if shards.n_classes != shifts.n_classes:
-        raise EnergyAlignError(
-            f"{source} has {shards.n_classes} class columns, but {whose} is for {shifts.n_classes} classes."
-        )
-    named = shards.class_names is not None and shifts.class_names is not None
-    if named and shards.class_names != shifts.class_names:
-        raise EnergyAlignError(f"the classes of {source} are not those of {whose}, in that order.")
 
 
 def expand_patterns(names: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from energyalign.core._io.strict_json import read_json_file
 from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.names import names_of
 from energyalign.files.checks import (
     is_number,
     label_column,
@@ -26,16 +27,20 @@ from energyalign.files.npy import read_vector_file
 EXTENSIONS = (".npy", ".json", ".csv")
 
 
-def read_labels(path: str | Path, class_names: Sequence[str] | None = None) -> NDArray[np.int64]:
+def read_labels(
+    path: str | Path, class_names: Sequence[str] | None = None, n_rows: int | None = None
+) -> NDArray[np.int64]:
     """Read the class index of every sample.
 
     Parameters
     ----------
     path : str or Path
-        A .npy vector, a .json list, or a .csv file of one column with or without the header ``label``.
-        Whole numbers are class indices; text is looked up in `class_names`.
+        A .npy vector, a .json list, or a .csv file of one column with or without a header. Names of classes are
+        looked up in `class_names`; other whole numbers are class indices.
     class_names : sequence of str, optional
         Names of the classes in the order of the logits' columns.
+    n_rows : int, optional
+        Rows of logits. The first line of a .csv file that has one more is a header, whatever it says.
 
     Returns
     -------
@@ -50,61 +55,37 @@ def read_labels(path: str | Path, class_names: Sequence[str] | None = None) -> N
             values = _text_or_numbers(_read_list(path, "class indices or of class names"))
         case _:
             cells = text_array(cells[0] for _, cells in read_small(path, max_columns=1))
-            values = cells[1:] if label_column(cells[:1].tolist(), str(path)) else cells
+            header = label_column(cells[:1].tolist(), str(path)) or len(cells) - 1 == n_rows
+            values = cells[1:] if header else cells
     return label_indices(values, class_names, str(path))
 
 
-def read_counts(path: str | Path) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
-    """Read the number of training samples of every class.
+def read_counts(path: str | Path) -> NDArray[np.float64] | dict[str, float]:
+    """Read a number for every class, such as its training samples: finite and not negative.
 
     Parameters
     ----------
     path : str or Path
-        A .npy vector; a .json list of numbers, or object ``{name: count}``; a .csv file with one column of
-        counts, or two of names and counts, with or without a header.
+        A .npy vector; a .json list of numbers, or object ``{name: number}``; a .csv file with one column of
+        numbers, or two of names and numbers, with or without a header.
 
     Returns
     -------
-    counts : numpy.ndarray of float64
-        Finite and not negative.
-    class_names : tuple of str, or None
-        In the order of the counts, if the file names the classes.
-    """
-    return _read_numbers(Path(path))
-
-
-def read_prior(path: str | Path, class_names: Sequence[str] | None) -> NDArray[np.float64]:
-    """Read a weight for every class: finite, not negative, not necessarily of sum 1.
-
-    The file has the forms of `read_counts`. If it names its classes and `class_names` are given, the weights
-    come back in the order of `class_names`.
+    numpy.ndarray of float64, or dict
+        By name, if the file names the classes.
     """
     values, names = _read_numbers(Path(path))
-    if names is None or class_names is None:
-        return values
-    return in_class_order(values, names, class_names, str(path))
+    return values if names is None else dict(zip(names, values.tolist(), strict=True))
 
 
-def in_class_order(
-    values: NDArray[np.float64], names: Sequence[str], class_names: Sequence[str], source: str
-) -> NDArray[np.float64]:
-    """Put `values`, one for each of `names`, into the order of `class_names`.
-
-    Raises
-    ------
-    EnergyAlignError
-        If the two do not name the same classes; the message names `source` and the difference.
-    """
-    position = {name: index for index, name in enumerate(names)}
-    wanted = set(class_names)
-    missing = [name for name in class_names if name not in position]
-    unknown = [name for name in names if name not in wanted]
-    if missing or unknown:
-        raise EnergyAlignError(
-            f"{source} does not name the {len(class_names)} classes of the logits: missing "
-            f"{some_of(missing) or 'none'}; unknown {some_of(unknown) or 'none'}. Name each class once."
-        )
-    return values[[position[name] for name in class_names]]
+def read_names(given: str) -> tuple[str, ...]:
+    """Read the names of the columns: separated by commas, or a .json list."""
+    if not given.endswith(".json"):
+        names: list[Any] = [name.strip() for name in given.split(",")]
+    else:
+        names = _read_list(Path(given), "class names")
+    require_distinct([str(name) for name in names], given)
+    return names_of(names)
 
 
 def read_assignment(path: str | Path) -> tuple[int, ...]:
@@ -215,14 +196,18 @@ _REMEDY = "Write labels as class indices (0, 1, 2, ...) or as class names."
 def label_indices(values: NDArray[Any], class_names: Sequence[str] | None, source: str) -> NDArray[np.int64]:
     """Class indices for the labels that were read from `source`.
 
-    Numbers are indices and must be whole; text is looked up in `class_names`, or read as numbers if it is
-    nothing but numbers. Whether an index exists is for the caller to check, who knows the classes.
+    They are names if all of them are among `class_names`; otherwise they are whole numbers, which are indices.
+    Whether an index exists is for the caller to check, who knows the classes.
     """
     if not len(values):
         raise EnergyAlignError(f"{source} holds no labels: write one for each row of logits.")
     kind = values.dtype.kind
+    columns = {name: index for index, name in enumerate(class_names or ())}
     if kind in "iuf":
-        return _whole(values, source)
+        whole = _whole(values, source)
+        numbers, place = np.unique(whole, return_inverse=True)
+        named = np.array([columns.get(name, -1) for name in names_of(numbers.tolist())])
+        return named[place] if np.all(named >= 0) else whole
     if kind == "O":
         _refuse_first(values, np.array([not isinstance(value, str) for value in values]), source)
     elif kind != "U":
@@ -230,21 +215,17 @@ def label_indices(values: NDArray[Any], class_names: Sequence[str] | None, sourc
     # There are few distinct names, however many samples there are.
     codes: dict[str, int] = {}
     inverse: NDArray[np.int64] = np.array([codes.setdefault(text, len(codes)) for text in values.tolist()])
-    distinct = list(codes)
-    indices = {name: index for index, name in enumerate(class_names or ())}
-    if all(is_number(text) for text in distinct):
-        numbers = np.array([float(text) for text in distinct])
-        _refuse_ambiguous(distinct, numbers, indices, source)
-        return _whole(numbers[inverse], source)
+    found = np.array([columns.get(text, -1) for text in codes], dtype=np.int64)
+    if np.any(found < 0) and all(is_number(text) for text in codes):
+        return _whole(np.array([float(text) for text in codes])[inverse], source)
     if class_names is None:
-        texts = [repr(text) for text in sorted(distinct)]
+        texts = [repr(text) for text in sorted(codes)]
         raise EnergyAlignError(
             f"{source} holds names ({some_of(texts)}), but the logits do not name their classes. Write the "
-            "labels as class indices (0, 1, 2, ...), or give logits whose columns are named."
+            "labels as class indices (0, 1, 2, ...), or name the columns with --classes NAMES."
         )
-    found = np.array([indices.get(text, -1) for text in distinct], dtype=np.int64)[inverse]
-    _refuse_first(values, found < 0, source)
-    return found
+    _refuse_first(values, found[inverse] < 0, source)
+    return found[inverse]
 
 
 def _whole(values: NDArray[Any], source: str) -> NDArray[np.int64]:
@@ -263,13 +244,3 @@ def _refuse_first(values: NDArray[Any], bad: NDArray[np.bool_], source: str) -> 
             f"{source}: label {str(values[position])!r} at position {position} (counted from 0) is neither a "
             f"class index nor the name of a class. {_REMEDY}"
         )
-
-
-def _refuse_ambiguous(texts: list[str], numbers: NDArray[np.float64], indices: dict[str, int], source: str) -> None:
-    """Refuse text such as 1, 2, 3 for classes that are named 1, 2, 3 and have the indices 0, 1, 2."""
-    for text, number in zip(texts, numbers, strict=True):
-        if text in indices and indices[text] != number:
-            raise EnergyAlignError(
-                f"{source}: label {text} is the name of class {indices[text]}, but may also mean class "
-                f"{text}. Name the classes with words, or give the labels as integers in .npy or .json."
-            )

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from onnx.helper import make_node
 
 from energyalign.core.arrays import Floats
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.names import numbers, order_by_name
+from energyalign.core.probabilities import MIN_PROBABILITY
 from energyalign.core.shifts import Shifts
 from energyalign.onnx.comparing import Values, close, largest_difference, log_softmax
 from energyalign.onnx.edits import Edit
 from energyalign.onnx.graph import Graph, Node, is_op
 from energyalign.onnx.verify import NotAligned
-from energyalign.sklearn.scores import MIN_PROBABILITY
 
 _ML = "ai.onnx.ml"
 _CLASSIFIERS = frozenset({"LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"})
@@ -50,15 +50,10 @@ class ClassifierNode:
 
     def shifts_by_name(self, shifts: Shifts, name: str) -> Floats:
         """Shifts in the order of the columns. Columns that are called 0, 1, 2, ... have that order."""
-        names, own = [str(label) for label in self.classes.tolist()], shifts.class_names
-        if own is None or names == [str(k) for k in range(len(names))]:
+        names = tuple(str(label) for label in self.classes.tolist())
+        if shifts.class_names is None or names == numbers(len(names)):
             return shifts.values
-        if sorted(names) != sorted(own):
-            raise EnergyAlignError(
-                f"{name} has the classes [{some_of(names)}], but the shifts are for [{some_of(own)}]: fit them to what "
-                "this model gives."
-            )
-        return shifts.values[[own.index(one) for one in names]]
+        return shifts.values[order_by_name(shifts.class_names, names, "the shifts", f"those of {name}")]
 
     def corrected(self, raw: NDArray[Any], shifts: Floats) -> NDArray[np.float64]:
         """What the probabilities should become."""

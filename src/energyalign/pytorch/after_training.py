@@ -6,10 +6,9 @@ import contextlib
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, get_args
+from typing import Any, Unpack, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from energyalign.core.before_after import BeforeAfter, before_and_after
@@ -17,6 +16,8 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators import make_estimator
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
+from energyalign.core.names import Counts
+from energyalign.core.objectives import Aims, make_objective
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.pytorch.collect import collect_evidence
@@ -32,14 +33,14 @@ class AfterTraining:
 
     Parameters
     ----------
-    loader : iterable of batches, optional
+    loader : iterable of batches, Dataset, or tuple of two arrays, optional
         The evidence, as the network takes it. By default the trainer's validation data, or its training data if it
         has no other.
     evidence : {"training", "out-of-fold", "held-out"}, optional
         Whether the model was trained on what `loader` yields; needed with `loader`, and known otherwise.
-    counts : array of shape (n_classes,), optional
+    counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset with `targets`, optional
         Training samples per class; by default the labels of the training data are counted where that is possible.
-    estimator, clusters, target_prior, head, class_names, tau
+    estimator, clusters, target_prior, head, class_names, tau, scoring, costs, minimum_recall, minimum_precision
         As for `energyalign.pytorch.align`.
 
     Attributes
@@ -63,13 +64,14 @@ class AfterTraining:
         loader: Iterable[Any] | None = None,
         *,
         evidence: EvidenceKind | None = None,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         estimator: str = "auto",
         clusters: SharingChoice = "auto",
-        target_prior: npt.ArrayLike | None = None,
+        target_prior: Counts | None = None,
         head: str | None = None,
         class_names: Sequence[str] | None = None,
         tau: float = 1.0,
+        **aims: Unpack[Aims],
     ) -> None:
         super().__init__()
         if (loader is None) != (evidence is None):
@@ -78,6 +80,9 @@ class AfterTraining:
                 "('training') or not ('held-out')."
             )
         # What can be known to be wrong is refused now, not after hours of training.
+        if unknown := sorted(set(aims) - set(Aims.__annotations__)):
+            raise TypeError(f"unknown options: {', '.join(unknown)}.")
+        make_objective(aims.get("scoring", "balanced_accuracy"))
         if estimator != "auto":
             make_estimator(estimator, tau=tau)
         if evidence is not None and evidence not in get_args(EvidenceKind):
@@ -86,7 +91,7 @@ class AfterTraining:
             )
         self.loader, self.evidence, self.counts = loader, evidence, counts
         self.estimator, self.clusters, self.target_prior, self.tau = estimator, clusters, target_prior, tau
-        self.head, self.class_names = head, class_names
+        self.head, self.class_names, self.aims = head, class_names, aims
         self._notes: list[str] = []
 
     def forget_earlier_run(self, model: torch.nn.Module) -> None:
@@ -155,8 +160,7 @@ class AfterTraining:
         if hasattr(plain_network(model), "shifts_"):
             raise EnergyAlignError("the model is aligned already: is there another EnergyAlignCallback in the list?")
         notes = []
-        names = None if self.class_names is None else list(self.class_names)
-        evidence, probe = collect_evidence(model, loader, counts=self.counts, kind=kind, class_names=names)
+        evidence, probe = collect_evidence(model, loader, counts=self.counts, kind=kind, class_names=self.class_names)
         if self.counts is None:
             counted = count().counts(evidence.n_classes)
             if counted is None:
@@ -164,8 +168,9 @@ class AfterTraining:
             else:
                 evidence = evidence.with_counts(counted)
         shifts = fit_shifts(
-            evidence, estimator=self.estimator, clusters=self.clusters, target_prior=self.target_prior, tau=self.tau
-        )
+            evidence, estimator=self.estimator, clusters=self.clusters, target_prior=self.target_prior, tau=self.tau,
+            **self.aims,
+        )  # fmt: skip
         aligned = fold_or_wrap(model, shifts, probe, head=self.head)
         plain_network(aligned).shifts_ = shifts
         # Only now, when nothing can go wrong with the model any more: a failure to measure must not undo it.

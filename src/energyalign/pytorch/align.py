@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
-import numpy.typing as npt
 import torch
 
 from energyalign.core.evidence import EvidenceKind
 from energyalign.core.fitting import fit_shifts
+from energyalign.core.names import Counts
+from energyalign.core.objectives import Aims
 from energyalign.core.sharing import SharingChoice
 from energyalign.pytorch.collect import collect_evidence
 from energyalign.pytorch.fold import fold_or_wrap, refuse_aligned
@@ -21,15 +22,16 @@ def align(
     model: torch.nn.Module,
     loader: Iterable[Any],
     *,
-    counts: npt.ArrayLike | None = None,
+    counts: Counts | None = None,
     estimator: str = "auto",
     clusters: SharingChoice = "auto",
-    target_prior: npt.ArrayLike | None = None,
+    target_prior: Counts | None = None,
     evidence: EvidenceKind = "training",
     head: str | None = None,
     class_names: Sequence[str] | None = None,
     tau: float = 1.0,
     inplace: bool = False,
+    **aims: Unpack[Aims],
 ) -> torch.nn.Module:
     """A network of the same architecture that predicts without the class-imbalance bias of this one.
 
@@ -40,11 +42,11 @@ def align(
     ----------
     model : torch.nn.Module
         Returns logits, or an output with ``.logits`` (Hugging Face).
-    loader : iterable of batches
+    loader : iterable of batches, Dataset, or tuple of two arrays
         ``(inputs, labels)``, inputs alone, or dicts of named inputs with or without ``labels``. A class-balanced
         sample, or a labelled one of any balance; see `balanced_evidence`.
-    counts : array of shape (n_classes,), optional
-        Training samples per class.
+    counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset with `targets`, optional
+        Training samples per class, by name wherever they have names.
     estimator, clusters, target_prior, tau
         As for `energyalign.fit_shifts`.
     evidence : {"training", "out-of-fold", "held-out"}
@@ -52,9 +54,12 @@ def align(
     head : str, optional
         Name of the module that makes the logits, if it is not found by itself.
     class_names : sequence of str, optional
+        Of the columns of the logits; by default the ``classes`` of the loader's dataset.
     inplace : bool
         Change `model` itself instead of a copy. The copy is of the network alone, without what `torch.compile` or data
         parallelism put around it.
+    **aims : scoring, costs, minimum_recall, minimum_precision
+        What the predictions should be best at, as for `energyalign.fit_shifts`.
 
     Returns
     -------
@@ -62,10 +67,8 @@ def align(
         Its ``state_dict`` differs only in the bias of the head. The `Shifts` are its attribute ``shifts_``.
     """
     refuse_aligned(plain_network(model))
-    found, probe = collect_evidence(
-        model, loader, counts=counts, kind=evidence, class_names=None if class_names is None else list(class_names)
-    )
-    shifts = fit_shifts(found, estimator=estimator, clusters=clusters, target_prior=target_prior, tau=tau)
+    found, probe = collect_evidence(model, loader, counts=counts, kind=evidence, class_names=class_names)
+    shifts = fit_shifts(found, estimator=estimator, clusters=clusters, target_prior=target_prior, tau=tau, **aims)
     with torch.inference_mode(False):  # a network made in that mode could never be trained
         aligned = fold_or_wrap(model if inplace else copy.deepcopy(plain_network(model)), shifts, probe, head=head)
     aligned.shifts_ = plain_network(aligned).shifts_ = shifts

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from energyalign.core.checks import flat_labels
 from energyalign.core.errors import EnergyAlignError
 
 LABEL_KEYS = ("labels", "label", "y", "target")
+_BATCH_SIZE = 64
 
 
 class ModelBatch(NamedTuple):
@@ -46,6 +48,24 @@ def open_batch(batch: Any, device: torch.device) -> ModelBatch:
     return ModelBatch((_to(batch, device),), {}, None)
 
 
+def as_loader(given: Any) -> Iterable[Any]:
+    """Batches of a dataset or of an (inputs, labels) pair of arrays; a loader as it is."""
+    if isinstance(given, tuple) and len(given) == 2 and all(hasattr(part, "shape") for part in given):
+        inputs, labels = (torch.as_tensor(part) for part in given)
+        if labels.ndim == 1 and len(labels) == len(inputs):
+            given = torch.utils.data.TensorDataset(inputs, labels)
+    # Iterated over by itself, a dataset gives samples, not batches.
+    whole = isinstance(given, torch.utils.data.Dataset) and not isinstance(given, torch.utils.data.IterableDataset)
+    loader: Iterable[Any] = torch.utils.data.DataLoader(given, batch_size=_BATCH_SIZE) if whole else given
+    return loader
+
+
+def class_names_of(loader: Any, n_classes: int) -> Sequence[str] | None:
+    """The `classes` of the loader's dataset, if it has as many as the logits have columns."""
+    names = getattr(getattr(loader, "dataset", None), "classes", None)
+    return names if isinstance(names, (list, tuple)) and len(names) == n_classes else None
+
+
 def device_of(model: torch.nn.Module) -> torch.device:
     """Where the model's first parameter or buffer lives; the CPU for a model without any."""
     for tensors in (model.parameters(), model.buffers()):
@@ -74,6 +94,8 @@ def _as_labels(values: Any) -> torch.Tensor | None:
         labels = torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as error:
         raise EnergyAlignError(f"the labels of a batch are no class numbers: {error}.") from error
+    if labels.ndim == 2 and labels.shape[1] > 1:
+        labels = torch.as_tensor(flat_labels(labels))
     if labels.ndim > 1 and labels.numel() != len(labels):
         raise EnergyAlignError(
             f"the labels of a batch have shape {tuple(labels.shape)}: give one class number per sample."

@@ -31,7 +31,8 @@ class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
 
     Parameters
     ----------
-    loader, evidence, counts, estimator, clusters, target_prior, head, class_names, tau
+    loader, evidence, counts, estimator, clusters, target_prior, head, class_names, tau, scoring, costs, minimum_recall,
+    minimum_precision
         All optional; see `energyalign.pytorch.after_training.AfterTraining`.
 
     Attributes

@@ -6,13 +6,14 @@ import contextlib
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy.typing as npt
 import torch
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import EvidenceKind
+from energyalign.core.names import Counts
+from energyalign.core.objectives import Aims
 from energyalign.core.sharing import SharingChoice
 from energyalign.pytorch.after_training import AfterTraining, warning_instead_of_error
 from energyalign.pytorch.label_counts import LabelCounter
@@ -43,7 +44,8 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
 
     Parameters
     ----------
-    loader, evidence, counts, estimator, clusters, target_prior, head, class_names, tau
+    loader, evidence, counts, estimator, clusters, target_prior, head, class_names, tau, scoring, costs, minimum_recall,
+    minimum_precision
         All optional; see `energyalign.pytorch.after_training.AfterTraining`.
     network : str, optional
         Name of the attribute of the module that makes the logits, if the module's own ``forward`` does not.
@@ -74,18 +76,19 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
         loader: Iterable[Any] | None = None,
         *,
         evidence: EvidenceKind | None = None,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         estimator: str = "auto",
         clusters: SharingChoice = "auto",
-        target_prior: npt.ArrayLike | None = None,
+        target_prior: Counts | None = None,
         head: str | None = None,
         class_names: Sequence[str] | None = None,
         tau: float = 1.0,
         network: str | None = None,
+        **aims: Unpack[Aims],
     ) -> None:
         super().__init__(
             loader, evidence=evidence, counts=counts, estimator=estimator, clusters=clusters,
-            target_prior=target_prior, head=head, class_names=class_names, tau=tau,
+            target_prior=target_prior, head=head, class_names=class_names, tau=tau, **aims,
         )  # fmt: skip
         self.network = network
         self._forget_counts()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,11 +12,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from energyalign.core._io.shifts_json import dump, parse
-from energyalign.core.arrays import Array, as_logits, to_numpy
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.arrays import Array, as_logits
+from energyalign.core.checks import flat_labels
+from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning, some_of
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.free_energy import FreeEnergy
+from energyalign.core.names import Counts, columns_of, names_in, names_of, numbers, order_by_name
+from energyalign.core.objectives import make_objective
+from energyalign.core.probabilities import TAKEN_AS_LOGITS, are_probabilities, log_probabilities
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 
@@ -32,7 +37,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters, default="auto"
         Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
         the number of them that scores best, as in the paper.
-    target_prior : array of shape (n_classes,), optional
+    target_prior : array of shape (n_classes,) or dict, optional
         The label distribution to predict for; uniform if not given.
     evidence : {"training", "out-of-fold", "held-out"}, default="training"
         Whether the model behind the logits was trained on these very samples. `auto` needs to know: on
@@ -40,7 +45,17 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     tau : float, default=1.0
         Scale of estimator ``prior``.
     classes : array of shape (n_classes,), optional
-        The label of each column. Not needed for labels 0..n_classes-1, nor when every class has a label in `y`.
+        The label of each column. Not needed for labels 0..n_classes-1, nor when every class has a label in `y`: then
+        the columns are taken to be in sorted order. The columns of a data frame name themselves; with `classes` too,
+        they are put into its order.
+    scoring : str or callable, default="balanced_accuracy"
+        What the predictions should be best at: ``balanced_accuracy``, ``accuracy``, ``f1`` (of the second of two
+        classes), ``f1_macro``, ``f1_weighted``, ``matthews_corrcoef``, ``geometric_mean``, any scikit-learn scorer of
+        labels, or a function ``(y_true, y_pred[, sample_weight])``. Needs labels, and out-of-fold or held-out evidence.
+    costs : array of shape (n_classes, n_classes), optional
+        ``costs[k, j]`` is what it costs to predict class j for a sample of class k; replaces `scoring`.
+    minimum_recall, minimum_precision : dict of class to number, optional
+        What must be reached on the evidence, e.g. ``{"fraud": 0.8}``. What cannot be reached is refused.
 
     Attributes
     ----------
@@ -67,10 +82,14 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         *,
         estimator: str = "auto",
         clusters: SharingChoice = "auto",
-        target_prior: npt.ArrayLike | None = None,
+        target_prior: Counts | None = None,
         evidence: EvidenceKind = "training",
         tau: float = 1.0,
         classes: Sequence[Any] | None = None,
+        scoring: str | Callable[..., float] = "balanced_accuracy",
+        costs: npt.ArrayLike | None = None,
+        minimum_recall: Mapping[Any, float] | None = None,
+        minimum_precision: Mapping[Any, float] | None = None,
     ) -> None:
         self.estimator = estimator
         self.clusters = clusters
@@ -78,13 +97,17 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.evidence = evidence
         self.tau = tau
         self.classes = classes
+        self.scoring = scoring
+        self.costs = costs
+        self.minimum_recall = minimum_recall
+        self.minimum_precision = minimum_precision
 
     def fit(
         self,
         X: Array,
         y: Array | None = None,
         *,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         sample_weight: Array | None = None,
         groups: npt.ArrayLike | None = None,
     ) -> Self:
@@ -93,27 +116,28 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array of shape (n_samples, n_classes)
-            Logits (NumPy, torch, ...), or log-probabilities for all estimators but ``lse``.
+            Logits (NumPy, torch, pandas, ...), or log-probabilities for all estimators but ``lse``. Probabilities
+            are recognised, and their logarithm is taken.
         y : array of shape (n_samples,), optional
-            Labels. With them the sample is weighted to be class-balanced and `auto` can score; without
+            Labels, or one-hot rows. With them the sample is weighted to be class-balanced and `auto` can score; without
             them it is taken to be balanced.
-        counts : array of shape (n_classes,), optional
-            Training samples per class. If not given, the numbers of labels stand in for them if they
-            differ by a factor of two or more.
+        counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset, optional
+            Training samples per class, by name wherever they have names. If not given, the numbers of labels stand
+            in for them if they differ by a factor of two or more.
         sample_weight : array of shape (n_samples,), optional
             How often each sample was observed.
         groups : array of shape (n_samples,), optional
             Samples that `auto` must not separate when it splits the evidence.
         """
-        logits = as_logits(_as_matrix(X))
-        self.classes_ = self._find_classes(logits.shape[1], y)
+        labels = None if y is None else _as_labels(y)
+        logits = self._name_columns(X, labels, counts)
         evidence = Evidence.from_arrays(
             logits,
-            None if y is None else _encode(y, self.classes_),
+            None if labels is None else _encode(labels, self.classes_),
             repeats=sample_weight,
             counts=counts,
             kind=self.evidence,
-            class_names=[str(name) for name in self.classes_],
+            class_names=self._names,
             groups=groups,
         )
         self._shifts: Shifts | None = self._align(evidence)
@@ -126,7 +150,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         X: Array,
         y: Array | None = None,  # noqa: ARG002
         *,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         sample_weight: Array | None = None,
     ) -> Self:
         """Learn from a stream of blocks of a class-balanced sample, in memory that does not grow with it.
@@ -136,12 +160,16 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         `counts` may come with any block and are remembered. To weight a stream yourself, see
         `FreeEnergy.update` and `Evidence.from_free_energy`.
         """
-        logits = as_logits(_as_matrix(X))
-        if not hasattr(self, "energy_"):
+        if hasattr(self, "energy_"):
+            logits = as_logits(self._in_order(X), self.n_features_in_)
+        else:
+            logits = self._name_columns(X, None, counts)
             self._counts = None
             self.energy_ = FreeEnergy(logits.shape[1])
-            self.classes_ = self._find_classes(logits.shape[1], None)
             self.n_features_in_ = logits.shape[1]
+        if are_probabilities(logits):
+            warnings.warn(TAKEN_AS_LOGITS, UntrustedEstimateWarning, stacklevel=2)
+            logits = log_probabilities(logits)
         self.energy_.update(logits, repeats=sample_weight)
         self._counts = self._counts if counts is None else counts
         self._shifts = None
@@ -153,9 +181,10 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not self.__sklearn_is_fitted__():
             raise AttributeError("shifts_ is there after fit or partial_fit.")
         if self._shifts is None:
-            names = [str(name) for name in self.classes_]
             self._shifts = self._align(
-                Evidence.from_free_energy(self.energy_, counts=self._counts, kind=self.evidence, class_names=names)
+                Evidence.from_free_energy(
+                    self.energy_, counts=self._counts, kind=self.evidence, class_names=self._names
+                )
             )
         return self._shifts
 
@@ -169,6 +198,10 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             clusters=self.clusters,
             target_prior=self.target_prior,
             tau=self.tau,
+            scoring=self.scoring if isinstance(self.scoring, str) else make_objective(self.scoring, self.classes_),
+            costs=self.costs,
+            minimum_recall=self.minimum_recall,
+            minimum_precision=self.minimum_precision,
         )
 
     def transform(self, X: Array) -> Array:
@@ -210,9 +243,32 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.shifts_
 
     def _checked(self, X: Array) -> Array:
-        return as_logits(_as_matrix(X), self._fitted().n_classes)
+        return as_logits(self._in_order(X), self._fitted().n_classes)
 
-    def _find_classes(self, n_classes: int, y: Array | None) -> npt.NDArray[Any]:
+    def _name_columns(self, X: Array, labels: npt.NDArray[Any] | None, counts: Counts | None) -> Array:
+        """Set `classes_`, and the names of the columns; return the columns in that order."""
+        logits, columns = as_logits(_as_matrix(X)), columns_of(X)
+        n_classes = logits.shape[1]
+        if columns is None or self.classes is not None:
+            self.classes_ = self._find_classes(n_classes, labels, counts)
+            self._names = names_of(self.classes_)
+            return self._in_order(X)
+        if len(set(columns)) < n_classes:
+            raise EnergyAlignError(f"two columns of X have the same name: [{some_of(columns)}]. Rename one.")
+        self._names = columns
+        seen = set() if labels is None else set(names_of(np.unique(labels)))
+        by_number = seen and seen <= set(numbers(n_classes)) and not seen <= set(columns)
+        self.classes_ = np.arange(n_classes) if by_number else _as_classes(columns, labels)
+        return logits
+
+    def _in_order(self, X: Array) -> Array:
+        """Return the columns as they were named in `fit`, if they have names now."""
+        matrix, columns = _as_matrix(X), columns_of(X)
+        if columns is None or self._names in (columns, numbers(len(self._names))):
+            return matrix
+        return matrix[:, order_by_name(columns, self._names, "the columns of X", "the classes")]
+
+    def _find_classes(self, n_classes: int, y: npt.NDArray[Any] | None, counts: Counts | None) -> npt.NDArray[Any]:
         if self.classes is not None:
             classes = np.asarray(self.classes)
             if classes.shape != (n_classes,):
@@ -222,7 +278,9 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return classes
         if y is None:
             return np.arange(n_classes)
-        seen = np.unique(to_numpy(y))
+        seen, counted = np.unique(y), names_in(counts)
+        if len(seen) < n_classes == len(counted) and set(names_of(seen)) <= set(counted):
+            return np.sort(_as_classes(counted, y))
         if np.issubdtype(seen.dtype, np.integer) and len(seen) < n_classes:
             return np.arange(n_classes)
         if len(seen) != n_classes:
@@ -240,14 +298,28 @@ def _as_matrix(X: Array) -> Array:
     return X if hasattr(X, "dtype") else np.asarray(X)
 
 
-def _encode(y: Array, classes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _as_classes(names: Sequence[str], labels: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Names as labels: whole numbers if the labels are."""
+    whole = labels is not None and labels.dtype.kind in "iu" and all(name.isdecimal() for name in names)
+    return np.array([int(name) for name in names] if whole else names)
+
+
+def _as_labels(y: Array) -> npt.NDArray[Any]:
+    """Labels as a vector; of one-hot rows in a data frame, the names of its columns."""
+    labels, columns = flat_labels(y), columns_of(y)
+    return labels if columns is None or labels.ndim != 1 else np.array(columns)[labels]
+
+
+def _encode(labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """The column of each label."""
-    labels = to_numpy(y)
     order = np.argsort(classes)
     place = np.clip(np.searchsorted(classes, labels, sorter=order), 0, len(classes) - 1)
     columns = order[place]
     unknown = classes[columns] != labels
     if np.any(unknown):
         names = np.unique(labels[unknown]).tolist()
-        raise EnergyAlignError(f"y has labels that no column stands for: {some_of(names)}.")
+        raise EnergyAlignError(
+            f"y has labels that no column stands for: {some_of(names)}. The columns are "
+            f"[{some_of(classes.tolist())}]: give y with these labels, as the model was trained on them."
+        )
     return np.asarray(columns, dtype=np.int64)

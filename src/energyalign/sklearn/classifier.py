@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedGroupKFold, check_cv
@@ -26,8 +27,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted, has_fit_parameter
 
 from energyalign.core.arrays import Floats, Ints
-from energyalign.core.errors import EnergyAlignError, classes_of, some_of
+from energyalign.core.checks import flat_labels
+from energyalign.core.errors import EnergyAlignError, classes_of, reason_of, some_of
 from energyalign.core.evidence import EvidenceKind
+from energyalign.core.names import Counts
+from energyalign.core.objectives import Aims
 from energyalign.core.shifts import Shifts
 from energyalign.sklearn.aligner import EnergyAligner
 from energyalign.sklearn.scores import class_logits
@@ -44,7 +48,8 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     ----------
     estimator : classifier, optional
         Any scikit-learn classifier with `decision_function` or `predict_proba`, or a fitted one in a
-        `sklearn.frozen.FrozenEstimator`. Logistic regression if not given.
+        `sklearn.frozen.FrozenEstimator`. A fitted one without it is copied and fitted anew, as by every
+        meta-estimator of scikit-learn, with a warning. Logistic regression if not given.
     aligner : EnergyAligner, optional
         How to align. With probabilities only, estimator ``lse`` does not apply, because softmax has removed
         what it needs.
@@ -53,6 +58,8 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         very samples that the classifier was trained on: faster, and only as good as the classifier is modest.
     cv : int, splitter or iterable of splits
         The folds of ``out-of-fold`` evidence. A number means so many stratified ones, which keep `groups` together.
+    scoring, costs, minimum_recall, minimum_precision : optional
+        What the predictions should be best at; see `EnergyAligner`. By default as `aligner` has them.
 
     Attributes
     ----------
@@ -82,11 +89,19 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         aligner: EnergyAligner | None = None,
         evidence: Literal["auto", "out-of-fold", "training", "held-out"] = "auto",
         cv: Any = 5,
+        scoring: str | Callable[..., float] | None = None,
+        costs: npt.ArrayLike | None = None,
+        minimum_recall: Mapping[Any, float] | None = None,
+        minimum_precision: Mapping[Any, float] | None = None,
     ) -> None:
         self.estimator = estimator
         self.aligner = aligner
         self.evidence = evidence
         self.cv = cv
+        self.scoring = scoring
+        self.costs = costs
+        self.minimum_recall = minimum_recall
+        self.minimum_precision = minimum_precision
 
     def fit(
         self,
@@ -94,7 +109,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         y: Any,
         sample_weight: npt.ArrayLike | None = None,
         *,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         groups: npt.ArrayLike | None = None,
         **params: Any,
     ) -> Self:
@@ -106,9 +121,9 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         sample_weight : array of shape (n_samples,), optional
             How often each sample was observed; passed on to the classifier. With metadata routing, as the classifier
             requests it.
-        counts : array of shape (n_classes,), optional
-            Training samples per class. Needed only if `y` does not show them (a frozen classifier and
-            balanced data).
+        counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset, optional
+            Training samples per class, by name wherever they have names. Needed only if `y` does not show them (a
+            frozen classifier and balanced data).
         groups : array of shape (n_samples,), optional
             Samples that belong together (of one patient, say): no fold separates them, unless `cv` ignores groups.
         **params : dict
@@ -117,8 +132,15 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         base = self._base()
         frozen = isinstance(base, FrozenEstimator)
         kind = self._choose_kind(frozen)
+        if not frozen and _is_fitted(base):
+            warnings.warn(
+                f"{type(base).__name__} is fitted already, and a copy of it is fitted anew on this data. To keep it as "
+                "it is, wrap it in sklearn.frozen.FrozenEstimator and give fit() samples that it was not trained on.",
+                stacklevel=2,
+            )
         X, y, groups = indexable(X, y, groups)
-        labels = column_or_1d(y, warn=True)
+        one_hot = flat_labels(y)
+        labels = column_or_1d(one_hot if one_hot.ndim < np.ndim(y) else y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -139,7 +161,9 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             logits = class_logits(self.estimator_, X, self.classes_)
             scored = np.ones(len(labels), dtype=bool)
         self.aligner_ = EnergyAligner() if self.aligner is None else clone(self.aligner)
-        self.aligner_.set_params(evidence=kind, classes=self.classes_)
+        aims = {name: getattr(self, name) for name in Aims.__annotations__}
+        given = {name: value for name, value in aims.items() if value is not None}
+        self.aligner_.set_params(evidence=kind, classes=self.classes_, **given)
         self.aligner_.fit(
             logits[scored],
             labels[scored],
@@ -296,7 +320,23 @@ def _refuse_unusable(labels: npt.NDArray[Any], weights: Floats | None) -> None:
 
 def _fit_on(base: Any, X: Any, labels: npt.NDArray[Any], passed: dict[str, Any]) -> Any:
     """A fitted copy of `base`."""
-    return clone(base).fit(X, labels, **passed)
+    try:
+        return clone(base).fit(X, labels, **passed)
+    except ValueError as error:
+        if "Invalid classes inferred" not in str(error):  # XGBoost takes the numbers 0, 1, 2, ... alone
+            raise
+        raise EnergyAlignError(
+            f"{type(base).__name__} does not take these labels ({reason_of(error)}): encode them first, "
+            "y = sklearn.preprocessing.LabelEncoder().fit_transform(y)."
+        ) from error
+
+
+def _is_fitted(estimator: Any) -> bool:
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError):
+        return False
+    return True
 
 
 def _splits(cv: Any, X: Any, labels: npt.NDArray[Any], groups: Any) -> Iterator[tuple[Ints, Ints]]:

@@ -14,7 +14,8 @@ from skl2onnx.proto import onnx_proto
 from sklearn.frozen import FrozenEstimator
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.sklearn.scores import MIN_PROBABILITY, prefers_decision
+from energyalign.core.probabilities import MIN_PROBABILITY
+from energyalign.sklearn.scores import prefers_decision
 
 _DTYPES = {onnx_proto.TensorProto.FLOAT: np.float32, onnx_proto.TensorProto.DOUBLE: np.float64}
 

@@ -9,10 +9,7 @@ import numpy.typing as npt
 
 from energyalign.core.arrays import Floats
 from energyalign.core.errors import EnergyAlignError
-
-# A forest or a tree says exactly 0 for a class it did not see in a leaf. That is less a certainty than a lack of
-# samples, so that probabilities are not taken to be smaller than this.
-MIN_PROBABILITY = 1e-6
+from energyalign.core.probabilities import log_probabilities
 
 
 def class_logits(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> Floats:
@@ -43,9 +40,7 @@ def _scores(classifier: Any, X: Any, n_classes: int) -> Floats:
             f"{type(classifier).__name__} gives neither one score per class nor probabilities: it needs a "
             "decision_function (of one-versus-rest shape, for SVC decision_function_shape='ovr') or predict_proba."
         )
-    probabilities = np.asarray(classifier.predict_proba(X), dtype=np.float64)
-    clipped = np.maximum(probabilities, MIN_PROBABILITY)
-    return np.asarray(np.log(clipped / clipped.sum(axis=1, keepdims=True)))
+    return np.asarray(log_probabilities(np.asarray(classifier.predict_proba(X), dtype=np.float64)))
 
 
 def prefers_decision(classifier: Any, n_classes: int) -> bool:

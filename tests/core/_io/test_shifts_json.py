@@ -118,7 +118,7 @@ class TestReadable:
         data = json.loads(dump(example(plain_shifts)), parse_constant=refuse)
         assert (data["schema"], data["version"]) == ("energyalign.shifts", VERSION)
         assert (data["sharing"], data["anchor_cluster"]) == ("jenks-2", 1)
-        assert data["evidence"] == {"kind": "training", "samples": 12.0}
+        assert data["evidence"] == {"kind": "training", "samples": 12.0, "probabilities": False}
         assert data["strength"] == 0.7
         assert data["selection"]["candidates"][0]["score"] == 0.5
         assert (data["selection"]["gain"], data["selection"]["gain_error"]) == (0.02, 0.01)

@@ -27,9 +27,9 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.free_energy import FreeEnergy
 from energyalign.core.selection import auto as selection_module
+from energyalign.core.selection import decision as decision_module
 from energyalign.core.selection.auto import IN_ORDER, _thin
 from energyalign.core.selection.record import Candidate
-from energyalign.core.selection.scoring import cross_fitted
 from energyalign.core.sharing import share_per_class
 from energyalign.core.shifts import Shifts
 
@@ -117,16 +117,12 @@ class TestStrength:
         assert shifts.strength == pytest.approx(1, abs=0.1)
         np.testing.assert_allclose(shifts.values, np.log(counts[-1] / counts), atol=0.4)
 
-    def test_is_halfway_between_the_likelihood_and_the_score(self, simulate: Callable[..., Any]) -> None:
+    def test_the_shifts_are_the_estimate_times_it(self, simulate: Callable[..., Any]) -> None:
         logits, labels = simulate(COUNTS, 30, seed=11)
         evidence = Evidence.from_arrays(logits, labels, counts=COUNTS, kind="held-out")
         shifts = fit_shifts(evidence)
-        clusters = share_per_class(evidence)
-        fitted = cross_fitted(evidence, lambda part: Shrunk().estimate(part, clusters).shifts[None], UNIFORM)
-        strengths = selection_module.STRENGTHS
-        best = fitted.expected_best(fitted.right(strengths), strengths)
-        assert shifts.strength == pytest.approx((1 + best) / 2)
-        whole = Shrunk().estimate(evidence, clusters)
+        whole = Shrunk().estimate(evidence, share_per_class(evidence))
+        assert 0.5 <= shifts.strength <= 1.25
         np.testing.assert_allclose(shifts.values, shifts.strength * whole.shifts, atol=1e-12)
         np.testing.assert_allclose(shifts.standard_errors, shifts.strength * whole.standard_errors, atol=1e-12)
 
@@ -175,7 +171,7 @@ class TestTheRawModel:
         assert (shifts.selection.gain, shifts.selection.gain_error) == (0.0, 0.0)
         assert chosen(shifts).estimator == "none"
         assert chosen(shifts).score == pytest.approx(accuracy(None, logits, labels))
-        assert "the raw model was kept" in shifts.selection.reason
+        assert "of the raw model, which was kept: aligning costs" in shifts.selection.reason
         assert shifts.concerns == ()
         assert shifts.selection.candidates[1].score < chosen(shifts).score - 0.1
 
@@ -500,7 +496,10 @@ class TestRecord:
         assert shifts.selection.chosen == 2
         assert shifts.selection.gain == pytest.approx(scaled.score - raw.score)
         assert 0 < shifts.selection.gain_error < shifts.selection.gain
-        assert f"{raw.score:.4f} -> {scaled.score:.4f} ({shifts.selection.gain:+.4f} +- " in shifts.selection.reason
+        assert shifts.selection.reason.startswith(
+            f"cross-fitted balanced_accuracy: raw {raw.score:.4f}, aligned {full.score:.4f}, chosen {scaled.score:.4f} "
+            f"({shifts.selection.gain:+.4f} +- "
+        )
         assert scaled.largest_error == pytest.approx(shifts.standard_errors.max())
         assert full.largest_error == pytest.approx(shifts.standard_errors.max() / shifts.strength)
 
@@ -556,6 +555,7 @@ class TestThinning:
         logits, labels = simulate(COUNTS, 100, seed=10)
         evidence = Evidence.from_arrays(logits, labels, counts=COUNTS, kind="held-out")
         monkeypatch.setattr(selection_module, "MAX_NUMBERS", 500)  # a fifth
+        monkeypatch.setattr(decision_module, "MAX_NUMBERS", 500)
         shifts = fit_shifts(evidence)
         whole = Shrunk().estimate(evidence, share_per_class(evidence))
         np.testing.assert_allclose(shifts.values, shifts.strength * whole.shifts, atol=1e-9)
@@ -580,7 +580,9 @@ class TestWhatCannotBeScored:
         rng = np.random.default_rng(0)
         labels = np.repeat([0, 1], [100, 1])
         logits = rng.normal(size=(101, 2)) + np.eye(2)[labels] + np.log([100, 1])
-        with pytest.warns(UntrustedEstimateWarning, match=r"cannot show whether aligning helps.*two samples of class 1"):
+        with pytest.warns(
+            UntrustedEstimateWarning, match=r"cannot show whether aligning helps.*two samples of class 1"
+        ):
             shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=[100, 1], kind="held-out"))
         assert (shifts.estimator, shifts.strength) == ("shrunk", 1)
         assert shifts.values[0] < -1

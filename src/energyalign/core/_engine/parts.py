@@ -10,6 +10,7 @@ import numpy as np
 
 from energyalign.core.arrays import Array, Bools, Floats, Ints, as_logits, take_rows
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.probabilities import log_probabilities
 
 Result = TypeVar("Result")
 
@@ -133,6 +134,8 @@ class Stretch:
         Which samples count; None if all do.
     class_weights : array of shape (n_classes,) or None
         The weight of a sample of each class; None if all weigh the same.
+    probabilities : bool
+        Whether the part holds probabilities, of which the blocks give the logarithm.
     """
 
     part: LogitPart
@@ -142,6 +145,7 @@ class Stretch:
     repeats: Floats | None
     keep: Bools | None
     class_weights: Floats | None
+    probabilities: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -168,8 +172,9 @@ class Stretch:
                 samples = counted[first : first + max_rows]
                 labels = None if self.labels is None else self.labels[samples]
                 weights = None if labels is None or self.class_weights is None else self.class_weights[labels]
+                rows = take_rows(logits, samples - start)
                 yield Block(
-                    take_rows(logits, samples - start),
+                    log_probabilities(rows) if self.probabilities else rows,
                     labels,
                     np.ones(len(samples)) if weights is None else weights,
                     occurs[samples],

@@ -103,6 +103,10 @@ class Estimator(ABC):
         # What is not measured has no noise that sharing could reduce.
         return sharings_to_try(evidence) if self.reads_evidence else [share_per_class(evidence)]
 
+    def temperature(self, evidence: Evidence, clusters: Clusters) -> float:  # noqa: ARG002
+        """Return what logits and shifts are multiplied by to be calibrated."""
+        return 1.0
+
     def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:  # noqa: ARG002
         """List what speaks against its result: sentences that name the classes and the remedy, worst first."""
         return []

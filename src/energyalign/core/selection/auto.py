@@ -12,53 +12,62 @@ from energyalign.core.arrays import Floats
 from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError
 from energyalign.core.estimators import Estimate, Estimator, make_estimator
 from energyalign.core.evidence import Evidence
+from energyalign.core.selection.decision import Aim, collect, decide
 from energyalign.core.selection.record import Candidate, Selection
 from energyalign.core.selection.scoring import N_FOLDS, cross_fitted, scores_every_class
 from energyalign.core.sharing import Sharing, SharingChoice, jenks_to_try, make_sharing, name_of
 
 MAX_NUMBERS = 20_000_000  # logits that candidates are compared on; more would say the same
 IN_ORDER = ("shrunk", "marginal", "lse", "prior")  # what `auto` takes: the first that applies
-STRENGTHS = np.linspace(0.0, 1.5, 16)
 
 
 def select(
-    evidence: Evidence, estimator: str, clusters: SharingChoice, tau: float, target: Floats
+    evidence: Evidence, estimator: str, clusters: SharingChoice, tau: float, aim: Aim
 ) -> tuple[Estimate, Selection | None]:
-    """Estimate the shifts; either choice may be ``auto``.
+    """Estimate the shifts; estimator and clusters may be ``auto``.
 
-    `auto` takes the first of `IN_ORDER` that applies to the evidence. With labels of samples that the model was not
-    trained on it then scales the shifts as `_with_strength` says. Between sharings of one estimator the best
-    cross-fitted score decides, or their order where scores would mislead.
+    `auto` takes the first of `IN_ORDER` that applies to the evidence. Then, and for any aim but balanced accuracy, the
+    shifts are moved as `decide` says, if there are labels of samples that the model was not trained on. Between
+    sharings of one estimator the best cross-fitted score decides, or their order where scores would mislead.
     """
-    fair = evidence.kind != "training" and scores_every_class(evidence)
-    if estimator != "auto":
-        return _with_sharing(evidence, make_estimator(estimator, tau=tau), clusters, target, fair=fair)
+    fair, target = evidence.kind != "training" and scores_every_class(evidence), aim.target
+    if estimator == "auto":
+        passed_over, estimate, selection = _first_that_applies(evidence, clusters, target, fair=fair)
+    else:
+        passed_over = []
+        estimate, selection = _with_sharing(evidence, make_estimator(estimator, tau=tau), clusters, target, fair=fair)
+        if aim.is_default:
+            return estimate, selection
+    if fair:
+        estimate, selection = _aim_at(
+            evidence, estimate, aim, np.log(target * len(target)) if aim.balanced else 0 * target
+        )
+    else:
+        candidates = selection.candidates if selection is not None else (_candidate_of(evidence, estimate),)
+        chosen = selection.chosen if selection is not None else 0
+        estimate, reason = _aim_blindly(estimate, aim), _why_not_scored(evidence, estimate)
+        selection = Selection(candidates, chosen, reason)
+    candidates = (*passed_over, *selection.candidates)
+    return estimate, replace(selection, candidates=candidates, chosen=len(passed_over) + selection.chosen)
+
+
+def _first_that_applies(
+    evidence: Evidence, clusters: SharingChoice, target: Floats, *, fair: bool
+) -> tuple[list[Candidate], Estimate, Selection | None]:
+    """The estimate of the first estimator that applies, and those that were passed over."""
     passed_over: list[Candidate] = []
     for name in IN_ORDER:
-        candidate = make_estimator(name)
+        estimator = make_estimator(name)
         try:
-            problem = candidate.applies(evidence)
+            problem = estimator.applies(evidence)
             if problem is None:
-                estimate, selection = _with_sharing(evidence, candidate, clusters, target, fair=fair)
-                break
+                return passed_over, *_with_sharing(evidence, estimator, clusters, target, fair=fair)
         except (BadValueError, CannotGoOn):
             raise  # nothing that the estimator is to blame for
         except EnergyAlignError as error:
             problem = str(error)
         passed_over.append(Candidate(name, "", problem=problem))
-    else:
-        raise EnergyAlignError(f"no estimator can use this evidence. The first said: {passed_over[0].problem}")
-    if fair:
-        estimate, selection = _with_strength(evidence, estimate, target)
-    elif selection is None:
-        selection = Selection((_candidate_of(evidence, estimate),), 0, "")
-    reason = selection.reason if fair else _why_not_scored(evidence, estimate)
-    return estimate, replace(
-        selection,
-        candidates=(*passed_over, *selection.candidates),
-        chosen=len(passed_over) + selection.chosen,
-        reason=reason,
-    )
+    raise EnergyAlignError(f"no estimator can use this evidence. The first said: {passed_over[0].problem}")
 
 
 def _why_not_scored(evidence: Evidence, estimate: Estimate) -> str:
@@ -137,37 +146,43 @@ def _shifts_of(evidence: Evidence, estimator: Estimator, sharings: Sequence[Shar
     return shifts
 
 
-def _with_strength(evidence: Evidence, estimate: Estimate, target: Floats) -> tuple[Estimate, Selection]:
-    """Scale the shifts halfway from where the likelihood has them, 1, to where the score is best.
-
-    The likelihood is efficient if the model is calibrated up to its biases and a temperature; the score assumes nothing
-    and is noisy. Nothing tells which is nearer to the truth, so both count the same. The best strength is averaged over
-    the posterior of the scores: where the evidence cannot tell, it comes to rest between raw and aligned. What still
-    scores below the raw model by more than the standard error is not taken.
-    """
-    sample = _thin(evidence)
+def _aim_at(evidence: Evidence, estimate: Estimate, aim: Aim, added: Floats) -> tuple[Estimate, Selection]:
+    """Move from the raw model towards the estimate as far as the aim asks for, by cross-fitted scores."""
     sharing: Sharing = "monotone" if estimate.clusters.name == "monotone" else estimate.clusters
-    fitted = cross_fitted(sample, lambda part: _shifts_of(part, estimate.estimator, [sharing]), target)
-    strength = 0.5 * (1.0 + fitted.expected_best(fitted.right(STRENGTHS), STRENGTHS))
-    raw, full, scaled = fitted.right(np.array([0.0, 1.0, strength]))
-    gain, error = fitted.gain(scaled, raw)
-    name, shared = estimate.estimator.name, name_of(sharing)
-    largest = _largest_error(evidence, estimate)
+    estimator = estimate.estimator
+
+    def fit(part: Evidence) -> tuple[Floats, float]:
+        return _shifts_of(part, estimator, [sharing])[0], estimator.temperature(part, estimate.clusters)
+
+    temperature = estimator.temperature(evidence, estimate.clusters)
+    found = decide(collect(evidence, fit, aim, added), estimate.shifts, temperature)
+    name, shared, largest = estimator.name, name_of(sharing), _largest_error(evidence, estimate)
     candidates = (
-        Candidate("none", "per-class", 0.0, fitted.score(raw)),
-        Candidate(name, shared, 1.0, fitted.score(full), largest),
-        Candidate(name, shared, strength, fitted.score(scaled), None if largest is None else strength * largest),
+        Candidate("none", "per-class", 0.0, found.raw),
+        Candidate(name, shared, 1.0, found.aligned, largest),
+        Candidate(name, shared, found.strength, found.score, None if largest is None else found.strength * largest),
     )
-    if gain < -error:
-        reason = f"aligning costs {-gain:.4f} +- {error:.4f} of cross-fitted accuracy: the raw model was kept."
-        return make_estimator("none").estimate(evidence, sharing).scaled(0.0), Selection(
-            candidates, 0, reason, 0.0, 0.0
-        )
-    before, after = fitted.score(raw), fitted.score(scaled)
     reason = (
-        f"cross-fitted accuracy {before:.4f} -> {after:.4f} ({gain:+.4f} +- {error:.4f}) at strength {strength:.2f}."
+        f"cross-fitted {aim.name}: raw {found.raw:.4f}, aligned {found.aligned:.4f}, chosen {found.score:.4f} "
+        f"({found.gain:+.4f} +- {found.gain_error:.4f}) {found.described}"
     )
-    return estimate.scaled(strength), Selection(candidates, 2, reason, gain, error)
+    selection = Selection(candidates, 0 if found.kept_raw else 2, reason, found.gain, found.gain_error)
+    if found.kept_raw:
+        return make_estimator("none").estimate(evidence, sharing).scaled(0.0), selection
+    shifts = np.where(
+        evidence.masked, 0.0, found.shifts - found.shifts[estimate.clusters.indices == estimate.clusters.anchor][0]
+    )
+    return replace(estimate.scaled(found.strength), shifts=shifts), selection
+
+
+def _aim_blindly(estimate: Estimate, aim: Aim) -> Estimate:
+    """Without scores: aligned for balanced accuracy, raw for accuracy, and halfway for all else."""
+    if aim.constraints or aim.name == "costs":
+        raise EnergyAlignError(
+            "costs and constraints need labelled samples that the model was not trained on, at least two of each "
+            "class: give held-out or out-of-fold evidence."
+        )
+    return estimate.scaled({"balanced_accuracy": 1.0, "accuracy": 0.0}.get(aim.name, 0.5))
 
 
 def _candidate_of(evidence: Evidence, result: Estimate) -> Candidate:

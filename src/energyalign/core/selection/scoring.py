@@ -15,8 +15,6 @@ from energyalign.core.arrays import Bools, Floats, Ints, like, namespace, to_num
 from energyalign.core.evidence import Evidence
 
 N_FOLDS = 5
-N_DRAWS = 1000  # from the posterior of the scores
-_TIE = 1e-9
 
 Fit = Callable[[Evidence], Floats]
 
@@ -45,13 +43,8 @@ class CrossFitted:
         self._target = np.where(self._seen > 0, target, 0.0)
         self._target /= max(self._target.sum(), 1e-300)
 
-    def right(self, strengths: Floats, option: int = 0) -> Bools:
-        """Which scored samples are predicted right at each strength of an option: (n_strengths, n_samples)."""
-        values = np.asarray(strengths)[:, None]
-        return self._right([values * shifts[option] for shifts in self._shifts])
-
     def right_by_option(self) -> Bools:
-        """The same at full strength for each option."""
+        """Which scored samples each option predicts right: (n_options, n_samples)."""
         return self._right(self._shifts)
 
     def _right(self, shifts: list[Floats]) -> Bools:
@@ -65,46 +58,6 @@ class CrossFitted:
     def score(self, right: Bools) -> float:
         """Accuracy under the target prior."""
         return float(self._target @ self._class_means(right.astype(np.float64)))
-
-    def gain(self, right: Bools, raw: Bools) -> tuple[float, float]:
-        """Difference of two scores, and its standard error, sample by sample."""
-        mean, covariance = self._posterior(np.stack([right, raw]))
-        weights = np.array([1.0, -1.0])
-        return float(weights @ mean), float(np.sqrt(weights @ covariance @ weights))
-
-    def expected_best(self, right: Bools, values: Floats) -> float:
-        """The value of the best row, averaged over the posterior of the scores.
-
-        Rows that tie for the best share a draw.
-        """
-        mean, covariance = self._posterior(right)
-        sizes, directions = np.linalg.eigh(covariance)
-        root = (directions * np.sqrt(np.maximum(sizes, 0.0))) @ directions.T
-        draws = mean + np.random.default_rng(0).standard_normal((N_DRAWS, len(mean))) @ root
-        best = draws >= draws.max(axis=1, keepdims=True) - _TIE
-        return float(np.mean((best @ values) / best.sum(axis=1)))
-
-    def _posterior(self, right: Bools) -> tuple[Floats, Floats]:
-        """Mean and covariance of the scores of several rows, over the samples that might have been drawn.
-
-        Labels fix the number of samples of each class, so only the variance within classes counts. The samples of a
-        rare class may agree by mere luck: its second moments are drawn towards those of all classes, as if two more
-        samples had shown them.
-        """
-        n_classes = len(self._seen)
-        means = np.stack([self._class_means(row.astype(np.float64)) for row in right])
-        seconds = np.zeros((n_classes, len(right), len(right)))
-        for k in np.flatnonzero(self._seen > 0):
-            own = right[:, self._labels == k].astype(np.float64)
-            seconds[k] = (own * self._repeats[self._labels == k]) @ own.T / self._seen[k]
-        typical = np.tensordot(self._target, seconds, axes=1)
-        typical_mean = means @ self._target
-        size = self._seen[:, None, None]
-        seconds = (size * seconds + 2.0 * typical) / (size + 2.0)
-        drawn = (self._seen * means + 2.0 * typical_mean[:, None]) / (self._seen + 2.0)
-        within = seconds - np.einsum("ik,jk->kij", drawn, drawn)
-        covariance = np.tensordot(self._target**2 / np.maximum(self._seen, 1.0), within, axes=1)
-        return means @ self._target, covariance
 
     def _class_means(self, values: Floats) -> Floats:
         sums = np.bincount(self._labels, weights=values * self._repeats, minlength=len(self._seen))

@@ -196,7 +196,8 @@ def _own_sums(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
         assert samples.labels is not None
         weights = model.squared_shares(samples)
         own = take_from_each(posterior, model.cluster_of[samples.labels])
-        sums.add(*(np.bincount(samples.labels, values, n_classes) for values in (weights, weights * own)))
+        terms = (np.bincount(samples.labels, values, n_classes) for values in (weights, weights * own))
+        sums.add(*(np.asarray(term, dtype=np.float64) for term in terms))
     return sums
 
 

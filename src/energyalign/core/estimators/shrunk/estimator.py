@@ -63,6 +63,10 @@ class Shrunk(Estimator):
         against[anchor] = 0.0
         return Energies(-shifts, np.sqrt(variance), np.sqrt(against))
 
+    def temperature(self, evidence: Evidence, clusters: Clusters) -> float:
+        """Return the temperature of the fit."""
+        return fit_posterior(evidence, clusters).temperature
+
     def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:
         """Say where the bias does not follow the counts, and where training evidence cannot show it."""
         found = fit_posterior(evidence, estimate.clusters)

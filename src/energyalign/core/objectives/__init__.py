@@ -1,0 +1,8 @@
+"""What a decision aims at: balanced accuracy, F1, costs, a function of the user's."""
+
+from energyalign.core.objectives.constraints import Constraints
+from energyalign.core.objectives.costs import Costs
+from energyalign.core.objectives.functions import Aims, make_objective
+from energyalign.core.objectives.metrics import METRICS, Objective
+
+__all__ = ["METRICS", "Aims", "Constraints", "Costs", "Objective", "make_objective"]

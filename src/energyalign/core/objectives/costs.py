@@ -1,0 +1,55 @@
+"""Decisions of least cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from energyalign.core.arrays import Floats, Ints
+from energyalign.core.errors import BadValueError
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """The negative mean cost, where ``matrix[k, j]`` is what it costs to predict j for a sample of class k."""
+
+    matrix: Floats
+    name: ClassVar[str] = "costs"
+    max_trials: ClassVar[int] = 1000
+
+    @classmethod
+    def make(cls, costs: npt.ArrayLike, n_classes: int) -> Costs:
+        """Check the costs."""
+        matrix = np.array(costs, dtype=np.float64)
+        if matrix.shape != (n_classes, n_classes):
+            raise BadValueError(
+                f"costs must have shape ({n_classes}, {n_classes}), got {matrix.shape}: a row for each true class, a "
+                "column for each prediction."
+            )
+        if not np.all(np.isfinite(matrix)):
+            raise BadValueError("costs must be finite numbers.")
+        if np.any(matrix < np.diag(matrix)[:, None]):
+            row = int(np.argwhere(matrix < np.diag(matrix)[:, None])[0, 0])
+            raise BadValueError(
+                f"costs of class {row} make a wrong prediction cheaper than the right one: rows are true classes, "
+                "columns are predictions. Is the matrix transposed?"
+            )
+        return cls(matrix)
+
+    @property
+    def of_classes(self) -> Floats:
+        """What a mistake costs on average, for each true class, relative to the mean over the classes."""
+        n_classes = len(self.matrix)
+        extra = (self.matrix.sum(axis=1) - n_classes * np.diag(self.matrix)) / max(n_classes - 1, 1)
+        return np.asarray(np.maximum(extra, 1e-6 * extra.max()) / extra.mean() if extra.max() > 0 else extra + 1.0)
+
+    def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:  # noqa: ARG002
+        """The mean cost, negative."""
+        return -float(weights @ self.matrix[labels, predicted] / weights.sum())
+
+    def expected(self, posteriors: Floats, predicted: Ints, weights: Floats) -> float:
+        """The expected cost, negative."""
+        return -float(weights @ np.sum(posteriors * self.matrix.T[predicted], axis=1) / weights.sum())

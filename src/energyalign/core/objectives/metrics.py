@@ -1,0 +1,124 @@
+"""Scores of predicted labels that need only three numbers for each class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from energyalign.core.arrays import Floats, Ints
+from energyalign.core.errors import BadValueError
+
+
+class Objective(Protocol):
+    """A score of predicted labels; larger is better."""
+
+    @property
+    def name(self) -> str:
+        """What users write in ``scoring=``."""
+
+    @property
+    def max_trials(self) -> int:
+        """How many scores a search class by class may compute; 0 if the largest posterior is the best decision."""
+
+    def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:
+        """The score of these predictions, each sample with its weight."""
+
+    def expected(self, posteriors: Floats, predicted: Ints, weights: Floats) -> float:
+        """The score of these predictions if the labels were drawn from the posteriors."""
+
+
+class Tally(NamedTuple):
+    """The weight of the samples of each class that are right, that are of it, and that are predicted to be of it."""
+
+    right: Floats
+    true: Floats
+    predicted: Floats
+
+    @classmethod
+    def of(cls, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> Tally:
+        """Tally predictions."""
+        right = labels == predicted
+        sums = (
+            np.bincount(labels[right], weights[right], n_classes),
+            np.bincount(labels, weights, n_classes),
+            np.bincount(predicted, weights, n_classes),
+        )
+        return cls(*(np.asarray(values, dtype=np.float64) for values in sums))
+
+    @property
+    def recalls(self) -> Floats:
+        """Of the classes that have samples."""
+        return self.right[self.true > 0] / self.true[self.true > 0]
+
+    @property
+    def f1(self) -> Floats:
+        """Of each class; 0 where it has no samples and no predictions."""
+        both = self.true + self.predicted
+        return np.divide(2 * self.right, both, out=np.zeros_like(both), where=both > 0)
+
+
+def _accuracy(tally: Tally) -> float:
+    return float(tally.right.sum() / tally.true.sum())
+
+
+def _f1(tally: Tally) -> float:
+    if len(tally.true) != 2:
+        raise BadValueError(f"scoring 'f1' is of two classes, got {len(tally.true)}: use f1_macro or f1_weighted.")
+    return float(tally.f1[1])
+
+
+def _f1_macro(tally: Tally) -> float:
+    return float(tally.f1[tally.true + tally.predicted > 0].mean())
+
+
+def _f1_weighted(tally: Tally) -> float:
+    return float(tally.true @ tally.f1 / tally.true.sum())
+
+
+def _matthews_corrcoef(tally: Tally) -> float:
+    total = tally.true.sum()
+    covariance = tally.right.sum() * total - tally.true @ tally.predicted
+    spread = (total**2 - tally.true @ tally.true) * (total**2 - tally.predicted @ tally.predicted)
+    return float(covariance / np.sqrt(spread)) if spread > 0 else 0.0
+
+
+def _geometric_mean(tally: Tally) -> float:
+    recalls = tally.recalls
+    return float(np.exp(np.mean(np.log(recalls)))) if np.all(recalls > 0) else 0.0
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score that is a function of the tally."""
+
+    name: str
+    function: Callable[[Tally], float]
+    max_trials: int
+
+    def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:
+        """Tally the predictions and score them."""
+        return self.function(Tally.of(labels, predicted, weights, n_classes))
+
+    def expected(self, posteriors: Floats, predicted: Ints, weights: Floats) -> float:
+        """Tally what the posteriors say."""
+        own = posteriors[np.arange(len(predicted)), predicted]
+        sums = (np.bincount(predicted, values, posteriors.shape[1]) for values in (weights * own, weights))
+        right, chosen = (np.asarray(values, dtype=np.float64) for values in sums)
+        return self.function(Tally(right, weights @ posteriors, chosen))
+
+
+METRICS: dict[str, Metric] = {
+    name: Metric(name, function, max_trials)
+    for name, function, max_trials in (
+        ("balanced_accuracy", _accuracy, 0),  # of samples that are weighted to be balanced
+        ("accuracy", _accuracy, 0),
+        ("f1", _f1, 1000),  # of the second of two classes
+        ("f1_macro", _f1_macro, 1000),
+        ("f1_weighted", _f1_weighted, 1000),
+        ("matthews_corrcoef", _matthews_corrcoef, 1000),
+        ("geometric_mean", _geometric_mean, 1000),
+    )
+}

@@ -1,0 +1,42 @@
+"""Constraints by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from energyalign.core.errors import BadValueError
+from energyalign.core.objectives import Constraints
+
+NAMES = ("no", "yes")
+LABELS = np.array([0, 0, 0, 1, 1])
+PREDICTED = np.array([0, 0, 1, 1, 0])
+
+
+def test_values_and_violation() -> None:
+    constraints = Constraints.make({"yes": 0.8}, {1: 0.5, "no": 0.6}, NAMES)
+    found = list(constraints.values(LABELS, PREDICTED, np.ones(5), 2))
+    assert [(name, k, minimum, value) for name, k, minimum, value, _ in found] == [
+        ("recall", 1, 0.8, 0.5), ("precision", 1, 0.5, 0.5), ("precision", 0, 0.6, 2 / 3),
+    ]  # fmt: skip
+    assert found[0][4] == pytest.approx(np.sqrt(0.8 * 0.2 / 2))
+    assert constraints.violation(LABELS, PREDICTED, np.ones(5), 2) == pytest.approx(0.3)
+    stricter = constraints.violation(LABELS, PREDICTED, np.ones(5), 2, margin=1.0)
+    assert stricter == pytest.approx(0.3 + found[0][4] + found[1][4] + (0.6 + found[2][4] - 2 / 3))
+
+
+def test_none_are_false() -> None:
+    assert not Constraints.make(None, {}, NAMES)
+    assert Constraints.make({"1": 0.5}, None, NAMES).recall == {1: 0.5}
+
+
+@pytest.mark.parametrize(
+    ("recall", "message"),
+    [({"maybe": 0.5}, "minimum_recall: unknown class 'maybe'; the classes are no, yes"),
+     ({2: 0.5}, "unknown class 2"), ({"yes": 80}, r"must be in \(0, 1\], got 80"), ({"yes": 0}, "got 0")],
+)  # fmt: skip
+def test_bad_constraints_are_refused(recall: Any, message: str) -> None:
+    with pytest.raises(BadValueError, match=message):
+        Constraints.make(recall, None, NAMES)

@@ -1,0 +1,83 @@
+"""Probabilities are recognised, rounded ones too, and logits are not taken for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, softmax
+
+from energyalign.core.errors import UntrustedEstimateWarning
+from energyalign.core.evidence import Evidence
+from energyalign.core.fitting import fit_shifts
+from energyalign.core.probabilities import MIN_PROBABILITY, are_probabilities, log_probabilities
+from energyalign.core.shifts import Shifts
+
+RNG = np.random.default_rng(0)
+LABELS = np.arange(120) % 5
+LOGITS = 2 * RNG.normal(size=(120, 5)) + 3 * np.eye(5)[LABELS] + np.log([100, 50, 20, 10, 5])
+PROBABILITIES = softmax(LOGITS, axis=1)
+
+
+@pytest.mark.parametrize(("dtype", "digits"), [(d, n) for d in ("f4", "f8") for n in (2, 3, 4, 12)] + [("f2", 12)])
+def test_rounded_ones_too(dtype: str, digits: int) -> None:
+    assert are_probabilities(PROBABILITIES.round(digits).astype(dtype))
+
+
+@pytest.mark.parametrize("n_classes", [2, 10, 300])
+def test_of_many_classes(n_classes: int) -> None:
+    probabilities = softmax(3 * RNG.normal(size=(100, n_classes)), axis=1)
+    assert are_probabilities(probabilities)
+    assert are_probabilities(probabilities.round(4))
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        LOGITS,
+        np.abs(LOGITS),
+        log_softmax(LOGITS, axis=1),
+        np.zeros((50, 300)),
+        RNG.uniform(size=(50, 2)),
+        RNG.uniform(size=(50, 2)).round(2),
+        PROBABILITIES[:3],
+        np.where(np.eye(5)[LABELS] > 0, np.nan, PROBABILITIES),
+        np.where(np.eye(5)[LABELS] > 0, np.inf, 0.0),
+    ],
+    ids=["logits", "positive", "logarithms", "zeros", "uniform", "rounded", "few rows", "nan", "inf"],
+)
+def test_other_scores_are_none(scores: np.ndarray) -> None:
+    assert not are_probabilities(scores)
+
+
+def test_the_logarithm_of_zero_is_finite() -> None:
+    logarithms = log_probabilities(np.array([[1.0, 0.0]]))
+    np.testing.assert_allclose(logarithms, np.log([[1.0, MIN_PROBABILITY]]), atol=2e-6)
+
+
+@pytest.mark.parametrize("make", [np.asarray, "torch"])
+def test_shifts_of_logits_correct_probabilities_with_a_warning(make: Any) -> None:
+    if make == "torch":
+        make = pytest.importorskip("torch").tensor
+    shifts = fit_shifts(Evidence.from_arrays(LOGITS, LABELS, kind="held-out"), estimator="marginal")
+    for method in ("predict", "predict_proba"):
+        with pytest.warns(UntrustedEstimateWarning, match="their logarithms were taken as logits"):
+            found = getattr(shifts, method)(make(PROBABILITIES))
+        np.testing.assert_allclose(np.asarray(found), getattr(shifts, method)(LOGITS), atol=1e-4)
+    given = PROBABILITIES.copy()
+    with pytest.warns(UntrustedEstimateWarning, match="logarithms"):
+        assert shifts.apply(given, inplace=True) is given
+    np.testing.assert_allclose(given, log_probabilities(PROBABILITIES) + shifts.values)
+
+
+def test_shifts_of_probabilities_know_what_they_correct_also_in_a_file(tmp_path: Any) -> None:
+    with pytest.warns(UntrustedEstimateWarning, match="logarithms"):
+        shifts = fit_shifts(Evidence.from_arrays(PROBABILITIES, LABELS, kind="held-out"), estimator="marginal")
+    shifts.save(tmp_path / "shifts.json")
+    loaded = Shifts.load(tmp_path / "shifts.json")
+    expected = shifts.predict(np.log(PROBABILITIES))
+    for each in (shifts, loaded):
+        assert each.predict(PROBABILITIES).tolist() == expected.tolist()
+        assert [int(each.predict(row[None])[0]) for row in PROBABILITIES] == expected.tolist()
+    assert not np.array_equal(expected, PROBABILITIES.argmax(axis=1))
