@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from energyalign.core.free_energy import FreeEnergy
     from energyalign.core.metrics import ClassScores, confusion_matrix
     from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_multilabel
+    from energyalign.core.real_probabilities import real_probabilities
     from energyalign.core.shifts import Shifts
     from energyalign.core.target_prior import estimate_target_prior
     from energyalign.experiments.engine.stored import load_rows
@@ -41,6 +42,7 @@ _HOMES = {
     "fit_multilabel": "core.multilabel",
     "fit_shifts": "core.fitting",
     "load_rows": "experiments.engine.stored",
+    "real_probabilities": "core.real_probabilities",
 }
 
 __all__ = [
@@ -61,6 +63,7 @@ __all__ = [
     "fit_multilabel",
     "fit_shifts",
     "load_rows",
+    "real_probabilities",
 ]
 
 

@@ -1,6 +1,8 @@
 """`energyalign apply`: logits plus shifts, in every form."""
 
+import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -99,3 +101,30 @@ def test_a_strength_multiplies_the_shifts(problem, run):
         given = ("apply", "logits.npy", "--shifts", "shifts.json", "--strength", str(strength), "--out", "half.npy")
         assert run(*given)[0] == 0
         np.testing.assert_allclose(np.load("half.npy"), logits + strength * shifts.values, rtol=1e-6)
+
+
+@pytest.mark.parametrize("names", [["cat", "a, b", "bée"], ["10", "2", "33"]])
+def test_labels_are_names_if_there_are_names(problem, run, shifts, names):
+    logits = np.load("logits.npy")
+    replace(shifts, class_names=tuple(names)).save("named.json")
+    for out in ("labels.csv", "labels.npy"):
+        assert run("apply", "logits.npy", "--shifts", "named.json", "--as", "labels", "--out", out)[0] == 0
+    wanted = np.array(names)[shifts.predict(logits)]
+    np.testing.assert_array_equal(np.load("labels.npy"), wanted)
+    with open("labels.csv", encoding="utf-8", newline="") as stream:
+        assert [row for (row,) in csv.reader(stream)] == wanted.tolist()
+
+
+def test_labels_of_a_table_are_the_names_of_its_columns(problem, run, shifts):
+    frame = pd.DataFrame(np.load("logits.npy"), columns=["x", "y", "z"])
+    frame.to_csv("t.csv", index=False)
+    assert run("apply", "t.csv", "--shifts", "shifts.json", "--as", "labels", "--out", "out.npy")[0] == 0
+    np.testing.assert_array_equal(np.load("out.npy"), np.array(["x", "y", "z"])[shifts.predict(frame.to_numpy())])
+
+
+def test_names_that_are_numbers_from_zero_are_numbers(problem, run, shifts):
+    replace(shifts, class_names=("0", "1", "2")).save("named.json")
+    assert run("apply", "logits.npy", "--shifts", "named.json", "--as", "labels", "--out", "out.npy")[0] == 0
+    labels = np.load("out.npy")
+    assert labels.dtype == np.int64
+    np.testing.assert_array_equal(labels, shifts.predict(np.load("logits.npy")))

@@ -10,6 +10,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from onnx.helper import make_node
+from skl2onnx import to_onnx
+from sklearn.ensemble import RandomForestClassifier
 
 from energyalign import Clusters, Shifts
 
@@ -68,6 +70,18 @@ def test_a_new_node_and_the_data_file_are_mentioned(folder, run):
     code, out, _ = run("onnx", "model.onnx", "--shifts", "shifts.json", "--out", "a.onnx")
     assert code == 0
     assert out.startswith("Wrote a.onnx and a.onnx.data: shifts added by one new node, 'energyalign_add', behind ")
+
+
+def test_a_forest_of_skl2onnx(folder, run):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 4)).astype("float32"), rng.integers(0, 3, size=200)
+    onnx.save(to_onnx(RandomForestClassifier(3, random_state=0).fit(X, y), X[:1]), "forest.onnx")
+    code, out, err = run("onnx", "forest.onnx", "--shifts", "shifts.json", "--out", "a.onnx")
+    assert (code, err) == (0, "")
+    first, second = out.splitlines()
+    assert first.startswith("Wrote a.onnx: shifts added to logarithms of 'probabilities', normalised again, and labels")
+    assert "the probabilities are those of raw + shifts within " in second
+    assert second.endswith("show them: 'output_label' (labels), 'output_probability' (probabilities).")
 
 
 def test_output_and_probe(folder, run):

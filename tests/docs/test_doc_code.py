@@ -85,6 +85,13 @@ def test_heads(monkeypatch, capsys):
     assert all(f"\n    {line}\n" in text for line in said)
 
 
+def test_real_frequencies(monkeypatch, capsys):
+    page, _ = run_page("real-frequencies.md", monkeypatch)
+    printed = capsys.readouterr().out
+    assert f"    {printed}" in (DOCS / "real-frequencies.md").read_text(encoding="utf-8")
+    assert abs(page["real"][:, 1].mean() - page["y"][1::2].mean()) < 0.002 < page["raw"][:, 1].mean() - 0.1
+
+
 @pytest.fixture
 def registries():
     """What the page adds to the registries is gone afterwards."""

@@ -84,14 +84,14 @@ def test_logits_that_cannot_be_told_are_refused(workshop: Any, case: str) -> Non
     assert workshop.out.read_bytes() == b"old"
 
 
-def trees(shop: Any) -> None:
+def trees(shop: Any, weights: list[float]) -> None:
     """As scikit-learn converters write a decision tree: a label, and a list of dictionaries."""
     node = make_node(
         "TreeEnsembleClassifier", ["x"], ["label", "p"], domain="ai.onnx.ml",
         nodes_treeids=[0, 0, 0], nodes_nodeids=[0, 1, 2], nodes_featureids=[0, 0, 0], nodes_values=[0.0, 0.0, 0.0],
         nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"], nodes_truenodeids=[1, 0, 0], nodes_falsenodeids=[2, 0, 0],
         class_treeids=[0] * 8, class_nodeids=[1] * 4 + [2] * 4, class_ids=[0, 1, 2, 3] * 2,
-        class_weights=[0.1, 0.2, 0.3, 0.4, 0.7, 0.1, 0.1, 0.1], classlabels_int64s=[0, 1, 2, 3], post_transform="NONE",
+        class_weights=weights, classlabels_int64s=[0, 1, 2, 3], post_transform="NONE",
     )  # fmt: skip
     zipmap = make_node("ZipMap", ["p"], ["named"], domain="ai.onnx.ml", classlabels_int64s=[0, 1, 2, 3])
     shop.save([node], {}, outputs={"label": ["n"], "p": ["n", 4]}, types={"label": "int64"})
@@ -102,8 +102,23 @@ def trees(shop: Any) -> None:
     onnx.save(model, shop.source)
 
 
-def test_trees_have_no_logits(workshop: Any) -> None:
-    trees(workshop)
+def test_probabilities_of_trees_are_weighted_and_normalised(workshop: Any) -> None:
+    """With shifts 0.75, -1.5, 2, 0 of four classes, by hand."""
+    trees(workshop, [0.1, 0.2, 0.3, 0.4, 0.9, 0.0, 0.0, 0.1])
+    done = workshop.align()
+    assert done.outputs == {"label": "labels", "p": "probabilities", "named": "probabilities"}
+    before, after = workshop.run_both({"x": np.array([[-1, 0, 0, 0, 0], [1, 0, 0, 0, 0]], dtype=np.float32)})
+    assert before["label"].tolist() == [3, 0]
+    first = np.array([0.1 * np.exp(0.75), 0.2 * np.exp(-1.5), 0.3 * np.exp(2.0), 0.4])
+    second = np.array([0.9 * np.exp(0.75), 1e-6 * np.exp(-1.5), 1e-6 * np.exp(2.0), 0.1])
+    np.testing.assert_allclose(after["p"], [first / first.sum(), second / second.sum()], rtol=1e-5)
+    assert after["label"].tolist() == [2, 0]
+    for named, row in zip(after["named"], after["p"], strict=True):
+        assert named == pytest.approx(dict(enumerate(row.tolist())))
+
+
+def test_votes_of_trees_are_neither_logits_nor_probabilities(workshop: Any) -> None:
+    trees(workshop, [1.0, 2.0, 3.0, 4.0, 7.0, 1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match="without a recognisable logits output") as raised:
         workshop.align()
     for reason in ("'label' holds tensor(int64)", "'p' is made by TreeEnsembleClassifier", "'named' holds seq(map("):

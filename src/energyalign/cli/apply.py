@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from energyalign.core.multilabel import MultilabelShifts
+    from energyalign.core.shifts import Shifts
 
 DESCRIPTION = "Add the shifts to logits, sample by sample, in memory that does not grow with the files."
 EXAMPLES = """\
@@ -28,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="multiply the shifts: 0 is the raw model, 1 (default) as they were fitted")  # fmt: skip
     add("--out", required=True, metavar="FILE", help=".npy, .csv or .parquet; - is .npy to stdout")
     add("--as", dest="form", default="logits", choices=["logits", "probabilities", "labels"],
-        help="what to write (default: logits); labels are class numbers")  # fmt: skip
+        help="what to write (default: logits); labels are class names, or numbers without names")  # fmt: skip
     add("--key", help="which array of an .npz file, or list column of a .parquet file, holds the logits")
     add("--quiet", action="store_true", help="print nothing but errors")
 
@@ -49,7 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
     forms: dict[str, tuple[Callable[[Any], Any], Any]] = {
         "logits": (shifts.apply, shards.dtype),
         "probabilities": (shifts.predict_proba, "float64" if shards.dtype == "float64" else "float32"),
-        "labels": (shifts.predict, "int64"),
+        "labels": _labels(shifts, names),
     }
     convert, dtype = forms[arguments.form]
     row_shape = convert(np.zeros((1, *shards.sample_shape), dtype=shards.dtype)).shape[1:]
@@ -67,3 +71,16 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"energyalign: warning: {doubt}", file=sys.stderr)
     if not arguments.quiet and arguments.out != "-":
         print(f"Wrote {arguments.form} of {count_of(shards.n_samples, 'sample')} to {arguments.out}.")
+
+
+def _labels(shifts: Shifts | MultilabelShifts, names: Sequence[str] | None) -> tuple[Callable[[Any], Any], Any]:
+    """Class numbers, or names that say more than these do; of independent labels 0 and 1."""
+    import numpy as np
+
+    from energyalign.core.names import numbers
+    from energyalign.core.shifts import Shifts
+
+    if names is None or tuple(names) == numbers(len(names)) or not isinstance(shifts, Shifts):
+        return shifts.predict, "int64"
+    labels = np.array(names, dtype=str)
+    return lambda block: labels[shifts.predict(block)], labels.dtype

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 DESCRIPTION = (
     "Write a copy of an ONNX model whose logits come out with the shifts added: folded into the bias\n"
     "of its last layer, or by one Add node. Softmax and labels in the graph follow; everything else stays.\n"
+    "Probabilities and labels of tree ensembles and linear classifiers that skl2onnx wrote are corrected too.\n"
     "The copy is written only after onnxruntime has shown that it gives raw logits + shifts."
 )
 EXAMPLES = """\
@@ -50,10 +51,14 @@ def _report(done: AlignedOnnx, *, given: bool) -> str:
     place = f"folded into {done.constant!r} of node {done.node!r}: the same graph, the same speed"
     if done.how == "added":
         place = f"added by one new node, {done.node!r}, behind what makes {done.logits!r}"
+    measured = "the logits are raw + shifts"
+    if done.how == "renormalised":
+        place = f"added to logarithms of {done.logits!r}, normalised again, and labels follow"
+        measured = "the probabilities are those of raw + shifts"
     outputs = ", ".join(f"{name!r} ({form})" for name, form in done.outputs.items())
     tried = "the probe" if given else f"{done.n_probes} random inputs"
     return (
         f"Wrote {' and '.join(map(str, done.files))}: shifts {place}.\n"
-        f"Verified in onnxruntime on {tried}: the logits are raw + shifts within {done.largest_deviation:.1g}; "
+        f"Verified in onnxruntime on {tried}: {measured} within {done.largest_deviation:.1g}; "
         f"outputs that show them: {outputs}."
     )

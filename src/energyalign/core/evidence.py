@@ -173,9 +173,7 @@ class Evidence:
         """
         n_samples = sum(part.n_rows for part in parts)
         if n_samples < 1:
-            raise EnergyAlignError(
-                "the evidence is empty: give at least one row of logits, not all ignored."
-            )
+            raise EnergyAlignError("the evidence is empty: give at least one row of logits, not all ignored.")
         if kind not in get_args(EvidenceKind):
             raise EnergyAlignError(f"unknown kind of evidence {kind!r}: choose {', '.join(get_args(EvidenceKind))}.")
         if class_names is not None and len(class_names) != n_classes:

@@ -254,6 +254,12 @@ class MultilabelShifts:
         small = xp.exp(-xp.abs(corrected))  # never overflows
         return xp.where(corrected < 0, small, xp.ones_like(small)) / (1.0 + small)
 
+    def predict_log_proba(self, logits: Array) -> Array:
+        """Logarithm of `predict_proba`, exact also where a probability rounds to 0."""
+        corrected = self._corrected(logits)
+        xp = namespace(corrected)
+        return xp.where(corrected < 0, corrected, xp.zeros_like(corrected)) - xp.log1p(xp.exp(-xp.abs(corrected)))
+
     def _corrected(self, logits: Array) -> Array:
         """Logits plus shifts in at least float32."""
         return self.apply(working_precision(open_to_correct(logits)))
@@ -280,10 +286,11 @@ class MultilabelShifts:
 
 def load_shifts(path: str | os.PathLike[str]) -> Shifts | MultilabelShifts:
     """Read shifts of classes or of independent labels, whichever the file has."""
-    return load_text(path, _parse)
+    return load_text(path, parse_shifts)
 
 
-def _parse(text: str) -> Shifts | MultilabelShifts:
+def parse_shifts(text: str) -> Shifts | MultilabelShifts:
+    """Read the text that `to_json` of either gives."""
     document = parse_document(text)
     if not isinstance(document, dict) or document.get("schema") != MULTILABEL_SCHEMA:
         return from_document(document)

@@ -186,13 +186,25 @@ class Shifts:
 
     def predict_proba(self, logits: Array) -> Array:
         """Softmax of the corrected logits; of one logit the probabilities of both classes."""
+        below = self._below_largest(logits)
+        xp = namespace(below)
+        scaled = xp.exp(below)
+        return scaled / xp.sum(scaled, axis=class_axis(below.ndim), keepdims=True)
+
+    def predict_log_proba(self, logits: Array) -> Array:
+        """Logarithm of `predict_proba`, exact also where a probability rounds to 0."""
+        below = self._below_largest(logits)
+        xp = namespace(below)
+        return below - xp.log(xp.sum(xp.exp(below), axis=class_axis(below.ndim), keepdims=True))
+
+    def _below_largest(self, logits: Array) -> Array:
+        """Corrected logits less the largest of each sample."""
         corrected = self._corrected(self._as_logits(logits))
         xp, axis = namespace(corrected), class_axis(corrected.ndim)
         largest = xp.max(corrected, axis=axis, keepdims=True)
         if not bool(xp.all(xp.isfinite(largest))):
             raise EnergyAlignError("a sample has +inf, or -inf for every class: its probabilities are not defined.")
-        scaled = xp.exp(corrected - largest)
-        return scaled / xp.sum(scaled, axis=axis, keepdims=True)
+        return corrected - largest
 
     def _corrected(self, logits: Array) -> Array:
         """Logits plus shifts in at least float32, with an axis of all classes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
+from energyalign.files.checks import reading
+from energyalign.onnx.classifier_node import ClassifierNode, are_probabilities, find_classifier_node, renormalised
 from energyalign.onnx.edits import Edit, possible_edits
 from energyalign.onnx.graph import Graph
 from energyalign.onnx.logits import FoundLogits, find_logits, walks_from_outputs
@@ -18,7 +20,6 @@ from energyalign.onnx.model_file import read_model, refuse_aligned, refuse_outpu
 from energyalign.onnx.probes import Probes, given_probe, random_probes
 from energyalign.onnx.runtime import CannotRun, Session
 from energyalign.onnx.verify import NotAligned, verify
-from energyalign.onnx.walk import Walk
 
 
 @dataclass(frozen=True)
@@ -29,16 +30,18 @@ class AlignedOnnx:
     ----------
     how : str
         ``folded``: a bias was changed, and the graph is the same. ``added``: it has one Add node more.
+        ``renormalised``: shifts are added to logarithms of the probabilities that a tree ensemble or a linear
+        classifier gives, and labels follow.
     node : str
         The node with that bias, or the new one; if it has no name, the tensor it makes.
     constant : str
         The initializer, or output of a Constant node, that holds the changed bias or the shifts.
     logits : str
-        The tensor that holds corrected logits.
+        The tensor that holds corrected logits; if ``renormalised``, corrected probabilities.
     outputs : dict from str to str
-        The outputs that show them, as ``logits``, ``probabilities`` or ``log-probabilities``.
+        The outputs that show them, as ``logits``, ``probabilities``, ``log-probabilities`` or ``labels``.
     largest_deviation : float
-        From raw logits + shifts, in onnxruntime.
+        From raw logits + shifts, or from the probabilities that these make, in onnxruntime.
     n_probes : int
         The inputs on which that was seen.
     files : tuple of Path
@@ -66,7 +69,8 @@ def align_onnx(
     """Write a copy of an ONNX model whose logits come out with the shifts added.
 
     They go into the bias of the node that makes the logits, or, where there is none, into one Add node behind it;
-    softmax, labels and whatever else is computed from the logits follow. Names, opset, free axes and metadata stay.
+    softmax, labels and whatever else is computed from the logits follow. Trees and linear classifiers as skl2onnx
+    writes them have no logits: their probabilities and labels are corrected. Names, opset, free axes and metadata stay.
     The copy is written after onnxruntime has shown that it does what it should, and not at all otherwise.
 
     Parameters
@@ -96,26 +100,37 @@ def align_onnx(
     refuse_aligned(model, name)
     graph = Graph(model, source.parent)
     walks = walks_from_outputs(graph, output, name)
-    session = _open(graph, walks, name)
+    with reading(name, "an ONNX model"):
+        node = find_classifier_node(graph)
+    session = _open(graph, {tensor for walk in walks for tensor in walk.made} | _shown(node), name)
     probes = random_probes(session, shifts.n_classes, name) if probe is None else given_probe(session, probe, name)
-    logits = find_logits(walks, probes.raw, session.output_types, shifts.n_classes, name)
-    edit, deviation = _first_verified(graph, logits, shifts, probes, name)
+    if node is not None and len(node.classes) == shifts.n_classes and are_probabilities(probes.raw, node):
+        edit, deviation = _verified_renormalised(graph, node, shifts, probes, name)
+        tensor, outputs = node.probabilities, node.outputs
+    else:
+        logits = find_logits(walks, probes.raw, session.output_types, shifts.n_classes, name)
+        edit, deviation = _first_verified(graph, logits, shifts, probes, name)
+        tensor, outputs = logits.tensor, logits.outputs
     return AlignedOnnx(
         how=edit.how,
         node=edit.node,
         constant=edit.constant,
-        logits=logits.tensor,
-        outputs=logits.outputs,
+        logits=tensor,
+        outputs=outputs,
         largest_deviation=deviation,
         n_probes=len(probes.inputs),
         files=write_model(edit.model, source, target),
     )
 
 
-def _open(graph: Graph, walks: Sequence[Walk], name: str) -> Session:
+def _shown(node: ClassifierNode | None) -> set[str]:
+    return set() if node is None else {node.labels, node.probabilities}
+
+
+def _open(graph: Graph, show: Collection[str], name: str) -> Session:
     """The raw model in onnxruntime, with every tensor on the ways back from its outputs made visible."""
     try:
-        return Session(graph.model, graph.folder, {tensor for walk in walks for tensor in walk.made})
+        return Session(graph.model, graph.folder, show)
     except CannotRun as error:
         raise EnergyAlignError(
             f"onnxruntime cannot load {name}, so that nothing could be verified ({error}): export the model for an "
@@ -136,7 +151,28 @@ def _first_verified(graph: Graph, logits: FoundLogits, shifts: Shifts, probes: P
             return edit, verify(probes.raw, after, logits, shifts.values, unrelated)
         except (CannotRun, NotAligned) as error:
             trouble = str(error)
-    raise EnergyAlignError(
+    raise EnergyAlignError(_not_aligned(name, trouble))
+
+
+def _verified_renormalised(
+    graph: Graph, node: ClassifierNode, shifts: Shifts, probes: Probes, name: str
+) -> tuple[Edit, float]:
+    """The model with corrected probabilities and labels, and the largest error of a probability in onnxruntime."""
+    values = node.shifts_by_name(shifts, name)
+    edit = renormalised(graph, node, values, probes.raw[0][node.probabilities].dtype)
+    stamp(edit.model, shifts)
+    outputs = {one.name for one in graph.proto.output} & set(probes.raw[0])
+    unrelated = outputs - graph.downstream(node.probabilities) - graph.downstream(node.labels)
+    try:
+        edited = Session(edit.model, graph.folder, _shown(node))
+        after = [edited.run(one) for one in probes.inputs]
+        return edit, node.verify(probes.raw, after, values, sorted(unrelated))
+    except (CannotRun, NotAligned) as error:
+        raise EnergyAlignError(_not_aligned(name, str(error))) from error
+
+
+def _not_aligned(name: str, trouble: str) -> str:
+    return (
         f"{name} could not be aligned, and nothing was written: with the shifts in it, {trouble}. Correct its logits "
         "with `energyalign apply` instead."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.free_energy import FreeEnergy
 from energyalign.core.heads import IGNORE_INDEX, n_columns, open_head
-from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_multilabel
+from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_multilabel, parse_shifts
 from energyalign.core.names import Counts, columns_of, names_in, names_of, numbers, order_by_name
 from energyalign.core.objectives import make_objective
 from energyalign.core.probabilities import TAKEN_AS_LOGITS, are_probabilities, log_probabilities
@@ -79,6 +79,8 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     >>> aligner.predict(logits).tolist()
     [0, 1, 0, 1]
     """
+
+    __metadata_request__fit: ClassVar = {"groups": True}  # scikit-learn's metadata routing: asked for by default
 
     def __init__(
         self,
@@ -255,6 +257,27 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Array) -> Array:
         """Softmax of the corrected logits; for `multilabel` their sigmoid."""
         return self._fitted().predict_proba(self._checked(X))
+
+    def predict_log_proba(self, X: Array) -> Array:
+        """Logarithm of `predict_proba`, exact also where a probability rounds to 0."""
+        return self._fitted().predict_log_proba(self._checked(X))
+
+    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:  # noqa: ARG002
+        """The names of the classes, one for each column of `transform`; `input_features` is not looked at."""
+        check_is_fitted(self)
+        return np.asarray([str(name) for name in self.classes_], dtype=object)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Shifts as their JSON, which keeps every number: no type but this one has to be trusted by who loads it."""
+        state = dict(super().__getstate__())
+        if state.get("_shifts") is not None:
+            state["_shifts"] = state["_shifts"].to_json()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if isinstance(state.get("_shifts"), str):
+            self._shifts = parse_shifts(state["_shifts"])
 
     def _fitted(self) -> Shifts | MultilabelShifts:
         check_is_fitted(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import StratifiedGroupKFold, check_cv
 from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _raise_for_params,
+    _routing_enabled,
+    process_routing,
+)
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted, has_fit_parameter
 
 from energyalign.core.arrays import Floats, Ints
 from energyalign.core.checks import flat_labels
@@ -50,7 +57,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         ``auto`` means ``out-of-fold``, or ``held-out`` for a frozen classifier. ``training`` scores the
         very samples that the classifier was trained on: faster, and only as good as the classifier is modest.
     cv : int, splitter or iterable of splits
-        The folds of ``out-of-fold`` evidence.
+        The folds of ``out-of-fold`` evidence. A number means so many stratified ones, which keep `groups` together.
     scoring, costs, minimum_recall, minimum_precision : optional
         What the predictions should be best at; see `EnergyAligner`. By default as `aligner` has them.
 
@@ -72,6 +79,8 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     >>> bool(rare > common)
     True
     """
+
+    __metadata_request__fit: ClassVar = {"groups": True}  # scikit-learn's metadata routing: asked for by default
 
     def __init__(
         self,
@@ -101,6 +110,8 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         sample_weight: npt.ArrayLike | None = None,
         *,
         counts: Counts | None = None,
+        groups: npt.ArrayLike | None = None,
+        **params: Any,
     ) -> Self:
         """Fit the classifier and the shifts.
 
@@ -108,12 +119,17 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         ----------
         X, y : training data, or for a frozen classifier data to align it on
         sample_weight : array of shape (n_samples,), optional
-            How often each sample was observed; passed on to the classifier.
+            How often each sample was observed; passed on to the classifier. With metadata routing, as the classifier
+            requests it.
         counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset, optional
             Training samples per class, by name wherever they have names. Needed only if `y` does not show them (a
             frozen classifier and balanced data).
+        groups : array of shape (n_samples,), optional
+            Samples that belong together (of one patient, say): no fold separates them, unless `cv` ignores groups.
+        **params : dict
+            What the classifier requests, with scikit-learn's metadata routing only.
         """
-        base = LogisticRegression() if self.estimator is None else self.estimator
+        base = self._base()
         frozen = isinstance(base, FrozenEstimator)
         kind = self._choose_kind(frozen)
         if not frozen and _is_fitted(base):
@@ -122,14 +138,15 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
                 "it is, wrap it in sklearn.frozen.FrozenEstimator and give fit() samples that it was not trained on.",
                 stacklevel=2,
             )
-        X, y = indexable(X, y)
+        X, y, groups = indexable(X, y, groups)
         one_hot = flat_labels(y)
         labels = column_or_1d(one_hot if one_hot.ndim < np.ndim(y) else y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         _refuse_unusable(labels, weights)
-        self.estimator_ = base.fit(X, labels) if frozen else _fit_on(base, X, labels, weights)
+        passed = self._passed_on(base, weights, groups, params)
+        self.estimator_ = base.fit(X, labels) if frozen else _fit_on(base, X, labels, passed)
         if not hasattr(self.estimator_, "classes_"):
             raise EnergyAlignError(f"{type(base).__name__} is no classifier: it has no classes_ after fit.")
         self.classes_ = np.asarray(self.estimator_.classes_)
@@ -138,10 +155,11 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         if kind == "out-of-fold":
-            logits, folds = self._out_of_fold(base, X, labels, weights)
+            logits, groups = self._out_of_fold(base, X, labels, weights=weights, groups=groups, passed=passed)
+            scored = groups >= 0
         else:
-            logits, folds = class_logits(self.estimator_, X, self.classes_), None
-        scored = np.ones(len(labels), dtype=bool) if folds is None else folds >= 0
+            logits = class_logits(self.estimator_, X, self.classes_)
+            scored = np.ones(len(labels), dtype=bool)
         self.aligner_ = EnergyAligner() if self.aligner is None else clone(self.aligner)
         aims = {name: getattr(self, name) for name in Aims.__annotations__}
         given = {name: value for name, value in aims.items() if value is not None}
@@ -151,7 +169,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             labels[scored],
             counts=_class_counts(labels, weights, self.classes_) if counts is None and not frozen else counts,
             sample_weight=None if weights is None else weights[scored],
-            groups=None if folds is None else folds[scored],
+            groups=None if groups is None else np.asarray(groups)[scored],
         )
         return self
 
@@ -172,7 +190,41 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             )
         return self.evidence
 
-    def _out_of_fold(self, base: Any, X: Any, labels: npt.NDArray[Any], weights: Floats | None) -> tuple[Floats, Ints]:
+    def _base(self) -> Any:
+        if self.estimator is not None:
+            return self.estimator
+        default = LogisticRegression()
+        return default.set_fit_request(sample_weight=True) if _routing_enabled() else default
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """What `fit` takes and passes on to the classifier, for scikit-learn's metadata routing."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=self).add_self_request(self).add(estimator=self._base(), method_mapping=mapping)
+
+    def _passed_on(self, base: Any, weights: Floats | None, groups: Any, params: dict[str, Any]) -> dict[str, Any]:
+        """What the `fit` of the classifier gets besides samples and labels."""
+        _raise_for_params(params, self, "fit")
+        if _routing_enabled():
+            given = {"sample_weight": weights, "groups": groups, **params}
+            given = {name: value for name, value in given.items() if value is not None}
+            passed: dict[str, Any] = process_routing(self, "fit", **given)["estimator"]["fit"]
+            return passed
+        if weights is None or isinstance(base, FrozenEstimator):
+            return {}
+        if not has_fit_parameter(base, "sample_weight"):
+            raise EnergyAlignError(f"{type(base).__name__} takes no sample_weight: fit without weights.")
+        return {"sample_weight": weights}
+
+    def _out_of_fold(
+        self,
+        base: Any,
+        X: Any,
+        labels: npt.NDArray[Any],
+        *,
+        weights: Floats | None,
+        groups: Any,
+        passed: dict[str, Any],
+    ) -> tuple[Floats, Ints]:
         """Logits of each sample by a classifier that has not seen it, and its fold.
 
         The fold is -1 for a sample that no fold scores. One of a class that is not among the training samples
@@ -182,12 +234,12 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         logits = np.full((len(labels), len(self.classes_)), -np.inf)
         folds = np.full(len(labels), -1)
         observed = np.ones(len(labels), dtype=bool) if weights is None else weights > 0
-        for fold, (train, test) in enumerate(_splits(self.cv, X, labels)):
+        for fold, (train, test) in enumerate(_splits(self.cv, X, labels, groups)):
             namable = np.isin(labels[test], labels[train[observed[train]]])
             seen, scored = np.concatenate([train, test[~namable]]), test[namable]
             if len(scored) == 0 or len(np.unique(labels[seen[observed[seen]]])) < 2:
                 continue
-            part = None if weights is None else weights[seen]
+            part = _check_method_params(X, passed, indices=seen)
             fitted = _fit_on(base, _safe_split(base, X, None, seen)[0], labels[seen], part)
             rows, _ = _safe_split(base, X, None, scored, seen)
             logits[scored] = class_logits(fitted, rows, self.classes_)
@@ -218,10 +270,34 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         probabilities: Floats = self.aligner_.predict_proba(class_logits(self.estimator_, X, self.classes_))
         return probabilities
 
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Logarithm of `predict_proba`, exact also where a probability rounds to 0."""
+        check_is_fitted(self)
+        logarithms: Floats = self.aligner_.predict_log_proba(class_logits(self.estimator_, X, self.classes_))
+        return logarithms
+
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The class of the largest corrected logit."""
         check_is_fitted(self)
         return self.aligner_.predict(class_logits(self.estimator_, X, self.classes_))
+
+    def onnx_parser(self) -> None:
+        """Introduce this class to skl2onnx, which asks for these three methods; its own parser is good enough."""
+        from energyalign.sklearn.onnx_conversion import register
+
+        register(type(self))
+
+    def onnx_shape_calculator(self) -> Callable[[Any], None]:
+        """For skl2onnx: a function that sets the types of labels and probabilities."""
+        from energyalign.sklearn.onnx_conversion import calculate_shapes
+
+        return calculate_shapes
+
+    def onnx_converter(self) -> Callable[[Any, Any, Any], None]:
+        """For skl2onnx: a function that adds the nodes of this model to a graph."""
+        from energyalign.sklearn.onnx_conversion import convert
+
+        return convert
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -244,12 +320,10 @@ def _refuse_unusable(labels: npt.NDArray[Any], weights: Floats | None) -> None:
         raise EnergyAlignError(f"all samples of {classes_of(absent)} have weight 0: leave them out.")
 
 
-def _fit_on(base: Any, X: Any, labels: npt.NDArray[Any], weights: Floats | None) -> Any:
+def _fit_on(base: Any, X: Any, labels: npt.NDArray[Any], passed: dict[str, Any]) -> Any:
     """A fitted copy of `base`."""
-    if weights is not None and not has_fit_parameter(base, "sample_weight"):
-        raise EnergyAlignError(f"{type(base).__name__} takes no sample_weight: fit without weights.")
     try:
-        return clone(base).fit(X, labels, **({} if weights is None else {"sample_weight": weights}))
+        return clone(base).fit(X, labels, **passed)
     except ValueError as error:
         if "Invalid classes inferred" not in str(error):  # XGBoost takes the numbers 0, 1, 2, ... alone
             raise
@@ -267,7 +341,7 @@ def _is_fitted(estimator: Any) -> bool:
     return True
 
 
-def _splits(cv: Any, X: Any, labels: npt.NDArray[Any]) -> Iterator[tuple[Ints, Ints]]:
+def _splits(cv: Any, X: Any, labels: npt.NDArray[Any], groups: Any) -> Iterator[tuple[Ints, Ints]]:
     """Stratified folds, no more of them than the largest class has samples."""
     if isinstance(cv, numbers.Integral):
         largest = int(np.unique(labels, return_counts=True)[1].max())
@@ -275,12 +349,12 @@ def _splits(cv: Any, X: Any, labels: npt.NDArray[Any]) -> Iterator[tuple[Ints, I
             raise EnergyAlignError(
                 "out-of-fold evidence needs a class with at least 2 samples: use evidence='training'."
             )
-        cv = min(int(cv), largest)
+        cv = min(int(cv), largest) if groups is None else StratifiedGroupKFold(min(int(cv), largest))
     splitter = check_cv(cv, labels, classifier=True)
     with warnings.catch_warnings():
         # A class with fewer samples than folds is expected here: that is what a long tail is.
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-        yield from splitter.split(X, labels)
+        yield from splitter.split(X, labels, groups)
 
 
 def _class_counts(labels: npt.NDArray[Any], weights: Floats | None, classes: npt.NDArray[Any]) -> Floats:

@@ -28,7 +28,7 @@ def class_logits(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> Floats:
 
 
 def _scores(classifier: Any, X: Any, n_classes: int) -> Floats:
-    if hasattr(classifier, "decision_function") and (n_classes == 2 or not _one_versus_one(classifier)):
+    if prefers_decision(classifier, n_classes):
         decision = np.asarray(classifier.decision_function(X), dtype=np.float64)
         if decision.ndim == 1:
             # One score for two classes is their difference; halves treat them alike.
@@ -41,6 +41,11 @@ def _scores(classifier: Any, X: Any, n_classes: int) -> Floats:
             "decision_function (of one-versus-rest shape, for SVC decision_function_shape='ovr') or predict_proba."
         )
     return np.asarray(log_probabilities(np.asarray(classifier.predict_proba(X), dtype=np.float64)))
+
+
+def prefers_decision(classifier: Any, n_classes: int) -> bool:
+    """Whether logits are scores of the decision function, not log-probabilities."""
+    return hasattr(classifier, "decision_function") and (n_classes == 2 or not _one_versus_one(classifier))
 
 
 def _one_versus_one(classifier: Any) -> bool:
