@@ -370,7 +370,8 @@ class Evidence:
         if rows is None or self.n_classes != 2 or rows.shape[0] < _MIN_SIGMOIDS:
             return False
         xp = namespace(rows)
-        return bool(xp.all(rows[:, 0] == 0) & xp.all((rows[:, 1] >= 0) & (rows[:, 1] <= 1)))
+        within = xp.all(rows[:, 0] == 0) & xp.all((rows[:, 1] >= 0) & (rows[:, 1] <= 1))
+        return bool(within & xp.any(rows[:, 1] > 0))
 
     @cached_property
     def _first_rows(self) -> Array | None:
