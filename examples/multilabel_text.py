@@ -58,7 +58,7 @@ def main():
 
     n_with = labels[train].sum(axis=0)
     counts = np.column_stack([len(train) - n_with, n_with])
-    aligner = EnergyAligner(multilabel=True, classes=SECTIONS, evidence="held-out")
+    aligner = EnergyAligner(estimator="shrunk", multilabel=True, classes=SECTIONS, evidence="held-out")
     aligner.fit(model.decision_function(X_val), labels[val], counts=counts)
 
     raw = model.decision_function(X_test)

@@ -20,6 +20,8 @@ from torch import nn
 from energyalign.pytorch import AlignedModel, align
 from energyalign.pytorch.inference import plain_network
 
+pytestmark = pytest.mark.filterwarnings("ignore:the raw model is right on")  # networks that were never trained
+
 COUNTS = [100, 40, 10, 4]
 SHIFTS = np.log(4.0 / np.array(COUNTS))  # logit adjustment, the rarest class left alone
 Batches = list[tuple[torch.Tensor, torch.Tensor]]

@@ -196,6 +196,7 @@ def test_a_model_that_is_not_corrected_itself_is_said_to_be_so(
     assert (logged["energyalign_folded"], logged["epoch"], logged["step"]) == (0.0, 1.0, trainer.state.global_step)
 
 
+@pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
 def test_bfloat16_is_folded(tmp_path: Path) -> None:
     network, callback = model(), EnergyAlignCallback()
     train(network, tmp_path, [callback], num_train_epochs=2, bf16=True)

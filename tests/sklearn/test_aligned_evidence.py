@@ -91,6 +91,7 @@ def test_training_evidence_is_scored_by_the_model_that_has_seen_it(numbered: Pro
     assert model.shifts_.evidence_kind == "training"
 
 
+@pytest.mark.filterwarnings("ignore:the evidence cannot show whether aligning helps")
 def test_rows_that_no_fold_scores_are_no_evidence(numbered: Problem) -> None:
     cv = ShuffleSplit(1, test_size=0.5, random_state=0)
     model = EnergyAlignedClassifier(Recorder(), aligner=EnergyAligner(estimator="lse"), cv=cv).fit(*numbered)
@@ -186,6 +187,7 @@ def test_folds_that_score_nothing(cv: Any, long_tail: Problem) -> None:
         shifts_with(cv, long_tail)
 
 
+@pytest.mark.filterwarnings("ignore:the evidence cannot show whether aligning helps")
 def test_a_fold_that_knows_one_class_only_is_left_out(blobs: Any) -> None:
     X, y = blobs([40, 20])
     order = np.argsort(y, kind="stable")
@@ -195,6 +197,7 @@ def test_a_fold_that_knows_one_class_only_is_left_out(blobs: Any) -> None:
     np.testing.assert_allclose(shifts_with([useless, useful], (X, y)), shifts_with([useful], (X, y)), atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:the evidence cannot show whether aligning helps")
 def test_a_fold_that_does_not_know_a_class_masks_it(blobs: Any) -> None:
     """Its models are asked about the others; what the class is worth comes from the folds that know it."""
     X, y = blobs([40, 20, 20])

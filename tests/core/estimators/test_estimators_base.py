@@ -36,7 +36,7 @@ def test_a_cluster_that_is_masked_altogether_follows_the_anchor() -> None:
 
 @pytest.mark.parametrize("name", ["lse", "marginal"])
 def test_classes_without_a_shift_of_their_own_are_all_named(name: str) -> None:
-    with pytest.raises(EnergyAlignError, match="no evidence for class 1, 3: "):
+    with pytest.raises(EnergyAlignError, match="no evidence for classes 1, 3: "):
         make_estimator(name).energies(evidence([0, 2] * 6), Clusters.per_class(4))
 
 

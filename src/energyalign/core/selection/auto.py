@@ -152,7 +152,8 @@ def _aim_at(evidence: Evidence, estimate: Estimate, aim: Aim, added: Floats) -> 
     estimator = estimate.estimator
 
     def fit(part: Evidence) -> tuple[Floats, float]:
-        return _shifts_of(part, estimator, [sharing])[0], estimator.temperature(part, estimate.clusters)
+        shifts = _shifts_of(part, estimator, [sharing])[0]
+        return shifts, estimator.temperature(part, estimate.clusters) if shifts.any() else 1.0
 
     temperature = estimator.temperature(evidence, estimate.clusters)
     found = decide(collect(evidence, fit, aim, added), estimate.shifts, temperature)

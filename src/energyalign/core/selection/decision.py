@@ -141,11 +141,14 @@ class Samples:
         return self.aim.objective.score(self.labels, predicted, self.weights, self.n_classes)
 
     def draws(self, *predicted: Ints) -> Floats:
-        """Scores of several predictions under weights drawn anew (Bayesian bootstrap): (N_DRAWS, n_predictions)."""
+        """Scores of several predictions under weights drawn anew (Bayesian bootstrap): (N_DRAWS, n_predictions).
+
+        A sample that was observed several times weighs as much as that many.
+        """
         rng, objective = np.random.default_rng(0), self.aim.objective
         result = np.empty((N_DRAWS, len(predicted)))
         for draw in range(N_DRAWS):
-            weights = self.weights * rng.standard_exponential(len(self.weights))
+            weights = self.weights / self.observed * rng.standard_gamma(self.observed)
             result[draw] = [objective.score(self.labels, row, weights, self.n_classes) for row in predicted]
         return result
 
