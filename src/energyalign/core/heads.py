@@ -137,7 +137,8 @@ def add_shifts(logits: Array, columns: Floats, *, inplace: bool = False) -> Arra
 
 def in_form_of(columns: Array, n_axes: int) -> Array:
     """A number for each column in the form in which it is added to logits of so many axes."""
-    return columns.reshape((-1,) + (1,) * (n_axes - 1 - class_axis(n_axes)))
+    n_after = n_axes - 1 - class_axis(n_axes)
+    return columns.reshape((-1,) + (1,) * n_after) if n_after else columns
 
 
 def open_to_correct(logits: Array) -> Array:
