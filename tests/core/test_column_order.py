@@ -107,3 +107,12 @@ def test_many_samples_whose_classes_come_in_turn_are_drawn_from_all_classes() ->
 
 def test_without_labels_there_is_nothing_to_say() -> None:
     assert doubt_column_order(Evidence.from_arrays(np.zeros((9, 2)))) is None
+
+
+def test_a_class_that_is_given_up_for_another_is_not_mixed_up_with_it() -> None:
+    """As after a step of incremental learning: nearly all samples of old class 0 are taken for new class 3."""
+    truth = np.repeat(np.arange(4), 50)
+    predicted = truth.copy()
+    predicted[:48] = 3
+    predicted[150:170] = 2  # and some of class 3 for class 2
+    assert find_order(truth, predicted, 4) is None

@@ -76,8 +76,9 @@ def find_order(truth: Ints, predicted: Ints, n_classes: int) -> Order | None:
     """Find the order of the columns that the labels speak for, if it is another one and stands out.
 
     A column stands for the class with which it agrees most beyond chance, if that class agrees with no other column
-    more. That is the class of its own name for any model that is better than chance, however biased. The agreement of
-    columns that stand for another class must be more than chance gives in any choice of classes and columns.
+    more. Columns that stand for another class must do so among themselves: a class that a biased model gives up for
+    another one is not mixed up with it. Their agreement must be more than chance gives in any choice of classes and
+    columns.
     """
     if n_classes > MAX_CLASSES:
         return None
@@ -87,7 +88,7 @@ def find_order(truth: Ints, predicted: Ints, n_classes: int) -> Order | None:
     rows = np.arange(n_classes)
     column = excess.argmax(axis=1)
     mutual = (excess.argmax(axis=0)[column] == rows) & (excess[rows, column] > 0)
-    moved = rows[mutual & (column != rows)]
+    moved = _closed(rows[mutual & (column != rows)], column)
     found, own = (moved, column[moved]), (moved, moved)
     if pairs[found].sum() <= 2 * pairs[own].sum() or _surprise(pairs[own], expected[own]) > _NO_CHANCE:
         return None
@@ -97,6 +98,13 @@ def find_order(truth: Ints, predicted: Ints, n_classes: int) -> Order | None:
     classes[column[mutual]] = rows[mutual]
     classes[classes < 0] = rows[~mutual]  # of which nothing is known
     return Order(classes, float(pairs[classes, rows].sum() / len(truth)))
+
+
+def _closed(moved: Ints, column: Ints) -> Ints:
+    """Those of the classes whose columns are among themselves: mixed up, not just taken for another class."""
+    while not np.all(kept := np.isin(column[moved], moved) & np.isin(moved, column[moved])):
+        moved = moved[kept]
+    return moved
 
 
 class _Predictions:
