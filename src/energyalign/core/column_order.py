@@ -76,8 +76,8 @@ def find_order(truth: Ints, predicted: Ints, n_classes: int) -> Order | None:
     """Find the order of the columns that the labels speak for, if it is another one and stands out.
 
     A column stands for the class with which it agrees most beyond chance, if that class agrees with no other column
-    more. Columns that stand for another class must do so among themselves: a class that a biased model gives up for
-    another one is not mixed up with it. Their agreement must be more than chance gives in any choice of classes and
+    more. If the model is better than chance, columns that stand for another class must do so among themselves: a class
+    that a biased model gives up for another one is not mixed up with it. Their agreement must be more than chance gives in any choice of classes and
     columns.
     """
     if n_classes > MAX_CLASSES:
@@ -88,7 +88,9 @@ def find_order(truth: Ints, predicted: Ints, n_classes: int) -> Order | None:
     rows = np.arange(n_classes)
     column = excess.argmax(axis=1)
     mutual = (excess.argmax(axis=0)[column] == rows) & (excess[rows, column] > 0)
-    moved = _closed(rows[mutual & (column != rows)], column)
+    moved = rows[mutual & (column != rows)]
+    if float(np.mean(truth == predicted)) > chance_accuracy(truth, predicted):
+        moved = _closed(moved, column)
     found, own = (moved, column[moved]), (moved, moved)
     if pairs[found].sum() <= 2 * pairs[own].sum() or _surprise(pairs[own], expected[own]) > _NO_CHANCE:
         return None

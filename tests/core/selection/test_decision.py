@@ -198,7 +198,14 @@ def scored(labels: np.ndarray, weights: np.ndarray) -> Samples:
     aim = Aim(METRICS["accuracy"], Constraints(), np.full(n_classes, 1 / n_classes), None, np.ones(n_classes))
     nothing = np.zeros((len(labels), n_classes))
     return Samples(
-        nothing, labels, weights, weights, np.zeros(len(labels), dtype=np.int64), [], np.zeros(n_classes), aim
+        nothing,
+        labels,
+        weights,
+        np.ones(len(labels)),
+        np.zeros(len(labels), dtype=np.int64),
+        [],
+        np.zeros(n_classes),
+        aim,
     )
 
 
