@@ -77,8 +77,8 @@ def find_order(truth: Ints, predicted: Ints, n_classes: int) -> Order | None:
 
     A column stands for the class with which it agrees most beyond chance, if that class agrees with no other column
     more. If the model is better than chance, columns that stand for another class must do so among themselves: a class
-    that a biased model gives up for another one is not mixed up with it. Their agreement must be more than chance gives in any choice of classes and
-    columns.
+    that a biased model gives up for another one is not mixed up with it. Their agreement must be more than chance gives
+    in any choice of classes and columns.
     """
     if n_classes > MAX_CLASSES:
         return None
