@@ -107,7 +107,8 @@ def _sums_by_class(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
     sums = Sums((n_classes,), (n_classes, len(model.biases)))
     for posterior, samples in model.posteriors(blocks):
         assert samples.labels is not None
-        weights = np.eye(n_classes)[:, samples.labels] * model.squared_shares(samples)
+        weights = np.zeros((n_classes, len(samples.labels)))  # and no identity matrix: there may be 8,142 classes
+        weights[samples.labels, np.arange(len(samples.labels))] = model.squared_shares(samples)
         sums.add(weights.sum(axis=1), to_numpy(like(weights, posterior) @ posterior))
     return sums
 
