@@ -151,7 +151,7 @@ def matrix_writer(
         A file in .npy, .csv or .parquet format; ``-`` is .npy to standard output.
     n_rows : int
     n_columns : int, tuple of int, or None
-        None for a vector, such as predicted labels (.npy and .csv only). A tuple is the shape of one sample (.npy only).
+        None for a vector, such as predicted labels (.npy and .csv only); a tuple is the shape of one sample (.npy).
     dtype : dtype
         Blocks are converted to it within their kind (float64 to float32, not float to int).
     class_names : sequence of str, optional
