@@ -35,7 +35,8 @@ def before_and_after(evidence: Evidence, shifts: Shifts) -> BeforeAfter:
     """Score the raw model, and the model with shifts that were fitted without the sample in question.
 
     The samples are dealt into folds; each fold is corrected by shifts from the others, so that a correction cannot
-    gain by fitting the very samples it is judged on. A class with a single sample is not scored.
+    gain by fitting the very samples it is judged on. A class with a single sample is not scored. The shifts must be
+    for balanced accuracy without constraints: a multiple of the estimator's, plus the target prior.
     """
     if evidence.labels is None:
         raise EnergyAlignError("accuracy needs labels: give batches with labels.")

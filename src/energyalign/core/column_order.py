@@ -20,7 +20,8 @@ MAX_CLASSES = 1_000  # of a confusion matrix
 # and a Poisson count as far as x from m with exp(-(x log(x / m) - x + m)). What has 1 chance in 1,000 is no chance.
 _NO_CHANCE = math.log(1_000)
 # Of the way from chance to the best accuracy that these predictions can have: below it a model is near chance.
-_NEAR = 0.1
+_NEAR = 0.15
+_MIN_PER_CLASS = 10  # samples on average; of fewer, chance itself is not known well enough
 _STRIDE = 2_654_435_761  # a large prime: its multiples, modulo anything, look random
 
 
@@ -66,6 +67,8 @@ def is_near_chance(truth: Ints, predicted: Ints, n_classes: int) -> bool:
     accuracy, chance = float(np.mean(truth == predicted)), chance_accuracy(truth, predicted)
     if accuracy < 1 / n_classes and n * _kl(accuracy, 1 / n_classes) > _NO_CHANCE:
         return True
+    if n < _MIN_PER_CLASS * n_classes:
+        return False
     best = float(np.sum(np.minimum(_shares(truth, predicted), _shares(predicted, truth))))
     little = chance + _NEAR * (best - chance)
     better = accuracy > chance and n * _kl(accuracy, chance) > _NO_CHANCE

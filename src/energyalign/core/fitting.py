@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from energyalign.core._engine.threads import linear_algebra_in_one_thread
 from energyalign.core.checks import check_target_prior
-from energyalign.core.errors import UntrustedEstimateWarning
+from energyalign.core.errors import BadValueError, UntrustedEstimateWarning
 from energyalign.core.evidence import Evidence
 from energyalign.core.objectives import Constraints, Costs, Objective, make_objective
 from energyalign.core.selection.auto import select
@@ -70,6 +70,8 @@ def fit_shifts(
         If the estimate's own diagnostics do not support it. Nothing is replaced silently.
     """
     target = check_target_prior(target_prior, evidence.n_classes, evidence.class_names)
+    if costs is not None and scoring != "balanced_accuracy":
+        raise BadValueError("give scoring= or costs=, not both: costs are what is to be least.")
     objective = make_objective(scoring) if costs is None else Costs.make(costs, evidence.n_classes)
     balanced = objective.name == "balanced_accuracy"
     aim = Aim(

@@ -14,6 +14,7 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.probabilities import TAKEN_AS_LOGITS
 from energyalign.core.selection.decision import Aim
 from energyalign.core.selection.record import Selection
+from energyalign.core.selection.scoring import scored_classes
 
 # In logits: a class that sharing moves further than this has a bias that its count does not explain. Seen on a network
 # that had given up a class: its own shift was +12.6, its neighbour's 0, and their pool at 6.3 ruined both.
@@ -37,8 +38,8 @@ def concerns(
         _not_a_logit(evidence),
         _passed_over(evidence, selection),
         _not_scored(evidence, selection),
-        _chosen_blindly(selection, aim),
-        _no_gain(selection) if aim is None or aim.is_default else None,
+        _chosen_blindly(evidence, selection, aim),
+        _no_gain(selection, aim),
     ]
     return [concern for concern in found if concern]
 
@@ -94,19 +95,30 @@ def _not_scored(evidence: Evidence, selection: Selection | None) -> str | None:
     )
 
 
-def _chosen_blindly(selection: Selection | None, aim: Aim | None) -> str | None:
-    if aim is None or aim.name in ("balanced_accuracy", "accuracy"):
+def _chosen_blindly(evidence: Evidence, selection: Selection | None, aim: Aim | None) -> str | None:
+    """What an objective could not be measured on: anything, or some class."""
+    if aim is None or aim.name == "balanced_accuracy":
         return None
+    lacking = np.flatnonzero(~scored_classes(evidence) & ~evidence.masked).tolist()
+    classes = classes_of(evidence.names_of(lacking))
     if selection is not None and selection.gain is not None:
+        return f"{aim.name} is measured without {classes}: give at least two samples of each." if lacking else None
+    if aim.name == "accuracy":
         return None
+    if evidence.kind != "training" and evidence.labels is not None:
+        remedy = f"Give at least two samples of {classes}."
+    else:
+        remedy = "Give labelled samples that the model was not trained on (held-out or out-of-fold evidence)."
     return (
         f"{aim.name} cannot be measured on this evidence: the shifts are halfway between the raw and the aligned "
-        "model. Give labelled samples that the model was not trained on (held-out or out-of-fold evidence)."
+        f"model. {remedy}"
     )
 
 
-def _no_gain(selection: Selection | None) -> str | None:
+def _no_gain(selection: Selection | None, aim: Aim | None) -> str | None:
     if selection is None or selection.gain is None or selection.gain_error is None:
+        return None
+    if aim is not None and (aim.constraints or aim.name == "accuracy"):  # not meant to gain
         return None
     if selection.gain > selection.gain_error or selection.candidates[selection.chosen].strength == 0:
         return None

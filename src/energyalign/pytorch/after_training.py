@@ -55,8 +55,8 @@ class AfterTraining:
         model is unchanged (a warning and the report say so).
     metrics_ : dict of str to float
         ``accuracy_before``, ``accuracy_after``, ``balanced_accuracy_before``, ...: on the evidence, every sample
-        corrected by shifts from the others; means over independent labels. Empty if that could not be measured; the
-        report says why.
+        corrected by shifts from the others; means over independent labels. With `scoring`, `costs` or minima it is
+        that score instead. Empty if that could not be measured; the report says why.
     """
 
     shifts_: AnyShifts
@@ -152,7 +152,7 @@ class AfterTraining:
             pairs = [
                 f"{name.replace('_', ' ')} {100 * self.metrics_[f'{name}_before']:.1f} % -> "
                 f"{100 * self.metrics_[f'{name}_after']:.1f} %"
-                for name in ("accuracy", "balanced_accuracy")
+                for name in (key.removesuffix("_after") for key in self.metrics_ if key.endswith("_after"))
             ]
             flattered = ", flattered: the model was trained on them" if shifts.evidence_kind == "training" else ""
             lines.append(f"{', '.join(pairs)} (cross-fitted on these samples{flattered}).")
@@ -190,7 +190,7 @@ class AfterTraining:
         aligned = fold_or_wrap(model, shifts, probe, head=self.head)
         plain_network(aligned).shifts_ = shifts
         # Only now, when nothing can go wrong with the model any more: a failure to measure must not undo it.
-        metrics, problem = _measured(evidence, shifts)
+        metrics, problem = _measured(evidence, shifts, aimed=bool(self.aims))
         if problem is not None:
             notes.append(f"accuracy was not measured: {problem}.")
         if aligned is not model:
@@ -221,16 +221,23 @@ def warning_instead_of_error(consequence: str) -> Iterator[None]:
         warnings.warn(f"{consequence}: {_said_by(error)}", stacklevel=4)
 
 
-def _measured(evidence: Evidence | MultilabelEvidence, shifts: AnyShifts) -> tuple[dict[str, float], str | None]:
-    """The metrics, or none and why; of independent labels their means."""
+def _measured(
+    evidence: Evidence | MultilabelEvidence, shifts: AnyShifts, *, aimed: bool
+) -> tuple[dict[str, float], str | None]:
+    """The metrics, or none and why; of independent labels their means.
+
+    They are the accuracies; for other aims the score that the shifts were chosen by. Both are cross-fitted.
+    """
     if isinstance(evidence, MultilabelEvidence) and isinstance(shifts, MultilabelShifts):
-        each = [_measured(*pair) for pair in zip(evidence.labels, shifts.labels, strict=True)]
+        each = [_measured(*pair, aimed=aimed) for pair in zip(evidence.labels, shifts.labels, strict=True)]
         problem = next((problem for _, problem in each if problem is not None), None)
         return {} if problem else {name: fmean(own[name] for own, _ in each) for name in each[0][0]}, problem
     assert isinstance(evidence, Evidence)
     assert isinstance(shifts, Shifts)
     if evidence.labels is None:
         return {}, "the evidence has no labels"
+    if aimed:
+        return _score_of_the_aim(shifts)
     try:
         metrics = _as_metrics(before_and_after(evidence, shifts))
     except Exception as error:
@@ -238,6 +245,14 @@ def _measured(evidence: Evidence | MultilabelEvidence, shifts: AnyShifts) -> tup
     if not all(map(math.isfinite, metrics.values())):
         return {}, "a class needs two samples, one to fit and one to score, and no class has them"
     return metrics, None
+
+
+def _score_of_the_aim(shifts: Shifts) -> tuple[dict[str, float], str | None]:
+    selection = shifts.selection
+    if selection is None or selection.gain is None:
+        return {}, "it takes two samples of a class that the model was not trained on, one to fit and one to score"
+    after = selection.candidates[selection.chosen].score or 0.0
+    return {f"{shifts.scoring}_before": after - selection.gain, f"{shifts.scoring}_after": after}, None
 
 
 def _as_metrics(scores: BeforeAfter) -> dict[str, float]:

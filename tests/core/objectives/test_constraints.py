@@ -15,16 +15,20 @@ LABELS = np.array([0, 0, 0, 1, 1])
 PREDICTED = np.array([0, 0, 1, 1, 0])
 
 
-def test_values_and_violation() -> None:
+def test_values_and_what_is_missed() -> None:
     constraints = Constraints.make({"yes": 0.8}, {1: 0.5, "no": 0.6}, NAMES)
     found = list(constraints.values(LABELS, PREDICTED, np.ones(5), 2))
     assert [(name, k, minimum, value) for name, k, minimum, value, _ in found] == [
         ("recall", 1, 0.8, 0.5), ("precision", 1, 0.5, 0.5), ("precision", 0, 0.6, 2 / 3),
     ]  # fmt: skip
     assert found[0][4] == pytest.approx(np.sqrt(0.8 * 0.2 / 2))
-    assert constraints.violation(LABELS, PREDICTED, np.ones(5), 2) == pytest.approx(0.3)
-    stricter = constraints.violation(LABELS, PREDICTED, np.ones(5), 2, margin=1.0)
-    assert stricter == pytest.approx(0.3 + found[0][4] + found[1][4] + (0.6 + found[2][4] - 2 / 3))
+    missed, with_margin = constraints.missed(LABELS, PREDICTED, np.ones(5), 2)
+    assert missed == pytest.approx(0.3)
+    stricter = [0.9, 0.5 + 0.25, 0.8]  # one standard error of 0.28, 0.35 and 0.28 is more than halfway to 1
+    assert with_margin == pytest.approx(stricter[0] - 0.5 + stricter[1] - 0.5 + stricter[2] - 2 / 3)
+    few = Constraints.make({"no": 0.6}, None, NAMES).missed(np.repeat(LABELS, 100), np.repeat(PREDICTED, 100),
+                                                            np.ones(500), 2)  # fmt: skip
+    assert few.tolist() == [0.0, 0.0]  # 2/3 is more than 0.6 and a standard error of 0.03
 
 
 def test_none_are_false() -> None:

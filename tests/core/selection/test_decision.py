@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import cohen_kappa_score, precision_score, recall_score
+from sklearn.metrics import cohen_kappa_score, make_scorer, precision_score, recall_score
 
 from energyalign import Evidence, fit_shifts
 from energyalign.core.errors import BadValueError, EnergyAlignError, UntrustedEstimateWarning
@@ -29,37 +29,78 @@ def held_out(logits: Any, labels: Any, **options: Any) -> Evidence:
     return Evidence.from_arrays(logits, labels, **{"counts": COUNTS, "kind": "held-out", **options})
 
 
-def best_on_a_grid(score: Callable[[Any], float], step: float = 0.4) -> float:
+def best_on_a_grid(score: Callable[[Any], float], step: float = 0.25) -> float:
     """The best score over all shifts of two classes against the third."""
-    grid = np.arange(-2, 6, step)
+    grid = np.arange(-3, 6, step)
     return max(score(np.array([0.0, *shifts])) for shifts in itertools.product(grid, repeat=2))
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "f1_macro", "f1_weighted", "matthews_corrcoef", "geometric_mean"])
-def test_every_score_is_near_the_best_that_shifts_can_do(simulate: Simulate, scoring: str) -> None:
-    logits, labels = samples(simulate, 0)
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        "balanced_accuracy", "accuracy", "f1_macro", "f1_weighted", "matthews_corrcoef", "geometric_mean",
+        cohen_kappa_score, make_scorer(recall_score, average="macro"), "jaccard_macro",
+    ],
+    ids=str,
+)  # fmt: skip
+def test_every_score_is_near_the_best_that_shifts_can_do(simulate: Simulate, scoring: Any) -> None:
+    """Of a model with a bias that its counts do not explain, so that neither raw nor aligned by counts will do."""
+    bias = np.array([-0.8, 1.2, -0.4])
+    logits, labels = samples(simulate, 0, 2 * COUNTS)
     fresh, truth = samples(simulate, 1, 4 * COUNTS)
-    shifts = fit_shifts(held_out(logits, labels), scoring=scoring)
+    shifts = fit_shifts(held_out(logits + bias, labels, counts=2 * COUNTS), scoring=scoring)
+    objective, weights = make_objective(scoring), np.ones(len(truth))
+    if scoring == "balanced_accuracy":  # accuracy of samples that are weighted to be balanced
+        weights = 1 / np.bincount(truth)[truth]
 
     def score(values: Any) -> float:
-        return METRICS[scoring].score(truth, np.argmax(fresh + values, axis=1), np.ones(len(truth)), 3)
+        return objective.score(truth, np.argmax(fresh + bias + values, axis=1), weights, 3)
 
-    assert shifts.scoring == scoring
-    assert score(shifts.values) > best_on_a_grid(score) - 0.03  # chosen on the fresh samples themselves
-    assert score(shifts.values) > score(0) - 0.005
+    assert shifts.scoring == objective.name
+    best = best_on_a_grid(score)  # chosen on the fresh samples themselves
+    assert score(shifts.values) > best - 0.015
+    assert score(0) < best - 0.015
     raw, aligned, chosen = shifts.selection.candidates
-    assert chosen.score >= raw.score - shifts.selection.gain_error
-    assert 0 <= chosen.strength <= 1.2
-    assert aligned.strength == 1
+    assert chosen.score - raw.score == pytest.approx(shifts.selection.gain)
+    assert (raw.strength, aligned.strength) == (0, 1)
 
 
-def test_a_scorer_of_the_users(simulate: Simulate) -> None:
+def test_the_errors_of_the_scores_are_those_of_shares(simulate: Simulate) -> None:
     logits, labels = samples(simulate, 2)
-    evidence = held_out(logits, labels)
-    shifts = fit_shifts(evidence, scoring=cohen_kappa_score)
-    assert shifts.scoring == "cohen_kappa_score"
-    raw, aligned, chosen = shifts.selection.candidates
-    assert chosen.score > max(raw.score, aligned.score) - 0.01
+    for candidate in fit_shifts(held_out(logits, labels), scoring="accuracy").selection.candidates:
+        share = candidate.score
+        assert candidate.score_error == pytest.approx(np.sqrt(share * (1 - share) / len(labels)), rel=0.3)
+
+
+def test_what_is_added_to_the_estimate_leaves_its_errors(simulate: Simulate) -> None:
+    """On the way from the class frequencies the estimate is there in full, however near to the frequencies."""
+    logits, labels = samples(simulate, 3)
+    evidence = held_out(logits - np.log(COUNTS), labels)
+    found = fit_shifts(evidence, scoring="accuracy")
+    assert "from the class frequencies" in found.selection.reason
+    assert found.strength == 1
+    np.testing.assert_array_equal(found.standard_errors, fit_shifts(evidence, estimator="shrunk").standard_errors)
+
+
+class TestClassesThatCannotBeScored:
+    def test_are_named_and_the_others_scored(self, simulate: Simulate) -> None:
+        logits, labels = samples(simulate, 4)
+        once = (labels != 2) | (np.cumsum(labels == 2) <= 1)
+        with pytest.warns(UntrustedEstimateWarning, match="f1_macro is measured without class 2: give at least two"):
+            found = fit_shifts(held_out(logits[once], labels[once]), scoring="f1_macro")
+        assert found.selection.gain is not None
+
+    def test_a_minimum_of_another_class_can_be_had(self, simulate: Simulate) -> None:
+        logits, labels = samples(simulate, 4)
+        once = (labels != 2) | (np.cumsum(labels == 2) <= 1)
+        evidence = held_out(logits[once], labels[once])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UntrustedEstimateWarning)
+            found = fit_shifts(evidence, scoring="accuracy", minimum_recall={1: 0.8})
+        predicted = np.argmax(logits[once] + found.values, axis=1)
+        assert np.mean(predicted[labels[once] == 1] == 1) >= 0.8
+        with pytest.raises(EnergyAlignError, match="at least two of a class: give more of class 2"):
+            fit_shifts(evidence, scoring="accuracy", minimum_recall={2: 0.8})
 
 
 def test_f1_of_a_model_that_was_balanced_goes_back_towards_the_frequencies(simulate: Simulate) -> None:
@@ -93,8 +134,9 @@ class TestCosts:
             return float(self.MATRIX[truth, np.argmax(fresh + values, axis=1)].mean())
 
         least = -best_on_a_grid(lambda values: -cost(values))
-        assert cost(shifts.values) < least + 0.05
+        assert cost(shifts.values) < least + 0.03
         assert cost(shifts.values) < 0.8 * cost(0)
+        assert cost(fit_shifts(held_out(logits, labels)).values) > least + 0.03  # aligned will not do
         assert shifts.scoring == "costs"
 
     def test_of_two_classes_are_the_closed_form(self) -> None:
@@ -109,7 +151,8 @@ class TestCosts:
 
     def test_of_mistakes_that_cost_the_same_are_accuracy(self, simulate: Simulate) -> None:
         logits, labels = samples(simulate, 7)
-        equal = fit_shifts(held_out(logits, labels), costs=1 - np.eye(3))
+        with pytest.warns(UntrustedEstimateWarning, match="does not show that aligning helps"):
+            equal = fit_shifts(held_out(logits, labels), costs=1 - np.eye(3))
         assert equal.selection.candidates[-1].score == pytest.approx(
             fit_shifts(held_out(logits, labels), scoring="accuracy").selection.candidates[-1].score - 1, abs=0.01
         )
@@ -148,8 +191,52 @@ class TestConstraints:
 
     def test_what_cannot_be_had_is_refused_with_the_best_that_can(self, simulate: Simulate) -> None:
         logits, labels = samples(simulate, 10)
-        with pytest.raises(EnergyAlignError, match=r"no shifts meet the constraints.*The best that can be had: recall"):
+        with pytest.raises(EnergyAlignError, match=r"no shifts that meet the constraints.*The best found have: recall"):
             fit_shifts(held_out(logits, labels), minimum_recall={0: 0.99, 2: 0.99})
+
+    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize(
+        ("recall", "precision"),
+        [({2: 0.8}, {}), ({0: 0.85, 2: 0.75}, {}), ({2: 0.6}, {2: 0.5}), ({}, {2: 0.8}), ({2: 0.5}, {1: 0.5})],
+    )
+    def test_what_a_grid_of_shifts_reaches_is_reached(
+        self, simulate: Simulate, seed: int, recall: dict[int, float], precision: dict[int, float]
+    ) -> None:
+        logits, labels = samples(simulate, 20 + seed, COUNTS // 4)
+        constraints = Constraints(recall, precision)
+
+        def missed(values: Any) -> float:
+            predicted = np.argmax(logits + values, axis=1)
+            return float(constraints.missed(labels, predicted, np.ones(len(labels)), 3)[0])
+
+        feasible = best_on_a_grid(lambda values: -missed(values)) == 0
+        options = {"scoring": "accuracy", "minimum_recall": recall, "minimum_precision": precision}
+        if feasible:
+            assert missed(fit_shifts(held_out(logits, labels), **options).values) == 0
+        else:
+            with pytest.raises(EnergyAlignError, match="no shifts that meet the constraints"):
+                fit_shifts(held_out(logits, labels), **options)
+
+    def test_samples_with_equal_scores_stay_together(self) -> None:
+        """Scores of a tree: the least share of class 1 that reaches the recall is known, and taken."""
+        rng = np.random.default_rng(0)
+        leaf = rng.integers(5, size=4000)
+        labels = (rng.random(4000) < np.array([0.01, 0.05, 0.15, 0.4, 0.8])[leaf]).astype(int)
+        logits = np.log(np.array([[0.99, 0.01], [0.95, 0.05], [0.85, 0.15], [0.6, 0.4], [0.2, 0.8]]))[leaf]
+        counts = np.bincount(labels)
+        share = np.cumsum(np.bincount(leaf, labels, 5)[::-1]) / labels.sum()  # recall of the last 1, 2, ... leaves
+        for n_leaves in (2, 3, 4):
+            shifts = fit_shifts(
+                held_out(logits, labels, counts=counts), scoring="accuracy", minimum_recall={1: share[n_leaves - 1]}
+            )
+            predicted = np.argmax(logits + shifts.values, axis=1)
+            assert set(leaf[predicted == 1]) >= set(range(5 - n_leaves, 5))
+            assert set(leaf[predicted == 0])
+
+    def test_one_class_for_every_sample_is_refused(self) -> None:
+        logits, labels = np.zeros((200, 2)), np.arange(200) % 4 // 3
+        with pytest.raises(EnergyAlignError, match="only by predicting class 1 for every sample"):
+            fit_shifts(held_out(logits, labels, counts=[150, 50]), minimum_recall={1: 0.8})
 
     def test_training_evidence_is_refused(self, simulate: Simulate) -> None:
         logits, labels = samples(simulate, 11)
@@ -189,11 +276,10 @@ def test_the_same_evidence_gives_the_same_bits(simulate: Simulate) -> None:
     logits, labels = samples(simulate, 14)
     one, two = (fit_shifts(held_out(logits, labels), scoring="f1_macro") for _ in range(2))
     assert one.values.tolist() == two.values.tolist()
-    assert make_objective("f1_macro") is METRICS["f1_macro"]
 
 
 def scored(labels: np.ndarray, weights: np.ndarray) -> Samples:
-    """Samples that only their labels and weights matter of."""
+    """Samples of which only labels and weights matter."""
     n_classes = int(labels.max()) + 1
     aim = Aim(METRICS["accuracy"], Constraints(), np.full(n_classes, 1 / n_classes), None, np.ones(n_classes))
     nothing = np.zeros((len(labels), n_classes))
@@ -248,7 +334,7 @@ class TestTheBestPosition:
         for seed in range(3):
             logits, labels = simulate(COUNTS, 8, seed=seed)
             found = warnings_ignored(held_out(logits, labels))
-            assert found.strength == 0 or 0.5 <= found.strength <= 1.25
+            assert 0.5 <= found.strength <= 1.25
 
 
 def warnings_ignored(evidence: Evidence) -> Any:

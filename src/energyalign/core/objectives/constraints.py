@@ -42,12 +42,15 @@ class Constraints:
         """The classes that something is asked of."""
         return sorted({*self.recall, *self.precision})
 
-    def violation(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int, margin: float = 0.0) -> float:
-        """By how much the predictions miss the constraints, in sum, each made stricter by `margin` standard errors."""
-        return sum(
-            max(0.0, minimum + margin * error - value)
-            for _, _, minimum, value, error in self.values(labels, predicted, weights, n_classes)
-        )
+    def missed(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> Floats:
+        """By how much the predictions miss the constraints, in sum, as they are and with a margin.
+
+        The margin is one standard error, but no more than halfway to 1.
+        """
+        total = np.zeros(2)
+        for _, _, minimum, value, error in self.values(labels, predicted, weights, n_classes):
+            total += np.maximum(np.array([minimum, min(minimum + error, (1 + minimum) / 2)]) - value, 0.0)
+        return total
 
     def values(
         self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int

@@ -9,12 +9,12 @@ import numpy as np
 
 from energyalign.core._engine.thinning import thin
 from energyalign.core.arrays import Floats
-from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError
+from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError, classes_of
 from energyalign.core.estimators import Estimate, Estimator, make_estimator
 from energyalign.core.evidence import Evidence
 from energyalign.core.selection.decision import Aim, collect, decide
 from energyalign.core.selection.record import Candidate, Selection
-from energyalign.core.selection.scoring import N_FOLDS, cross_fitted, scores_every_class
+from energyalign.core.selection.scoring import N_FOLDS, cross_fitted, scored_classes, scores_every_class
 from energyalign.core.sharing import Sharing, SharingChoice, jenks_to_try, make_sharing, name_of
 
 MAX_NUMBERS = 20_000_000  # logits that candidates are compared on; more would say the same
@@ -30,7 +30,8 @@ def select(
     shifts are moved as `decide` says, if there are labels of samples that the model was not trained on. Between
     sharings of one estimator the best cross-fitted score decides, or their order where scores would mislead.
     """
-    fair, target = evidence.kind != "training" and scores_every_class(evidence), aim.target
+    unseen, target = evidence.kind != "training", aim.target
+    fair = unseen and scores_every_class(evidence)
     if estimator == "auto":
         passed_over, estimate, selection = _first_that_applies(evidence, clusters, target, fair=fair)
     else:
@@ -38,14 +39,14 @@ def select(
         estimate, selection = _with_sharing(evidence, make_estimator(estimator, tau=tau), clusters, target, fair=fair)
         if aim.is_default:
             return estimate, selection
-    if fair:
+    if fair or (unseen and not aim.is_default and _can_be_scored(evidence, aim)):
         estimate, selection = _aim_at(
             evidence, estimate, aim, np.log(target * len(target)) if aim.balanced else 0 * target
         )
     else:
         candidates = selection.candidates if selection is not None else (_candidate_of(evidence, estimate),)
         chosen = selection.chosen if selection is not None else 0
-        estimate, reason = _aim_blindly(estimate, aim), _why_not_scored(evidence, estimate)
+        estimate, reason = _aim_blindly(evidence, estimate, aim), _why_not_scored(evidence, estimate)
         selection = Selection(candidates, chosen, reason)
     candidates = (*passed_over, *selection.candidates)
     return estimate, replace(selection, candidates=candidates, chosen=len(passed_over) + selection.chosen)
@@ -68,6 +69,12 @@ def _first_that_applies(
             problem = str(error)
         passed_over.append(Candidate(name, "", problem=problem))
     raise EnergyAlignError(f"no estimator can use this evidence. The first said: {passed_over[0].problem}")
+
+
+def _can_be_scored(evidence: Evidence, aim: Aim) -> bool:
+    """Whether an objective has two classes to be scored on, and those of the constraints among them."""
+    scored = scored_classes(evidence)
+    return int(scored.sum()) >= 2 and bool(np.all(scored[aim.constraints.classes]))
 
 
 def _why_not_scored(evidence: Evidence, estimate: Estimate) -> str:
@@ -157,17 +164,23 @@ def _aim_at(evidence: Evidence, estimate: Estimate, aim: Aim, added: Floats) -> 
 
     temperature = estimator.temperature(evidence, estimate.clusters)
     found = decide(collect(evidence, fit, aim, added), estimate.shifts, temperature)
-    name, shared, largest = estimator.name, name_of(sharing), _largest_error(evidence, estimate)
+    candidate = Candidate(estimator.name, name_of(sharing), largest_error=_largest_error(evidence, estimate))
     candidates = (
-        Candidate("none", "per-class", 0.0, found.raw),
-        Candidate(name, shared, 1.0, found.aligned, largest),
-        Candidate(name, shared, found.strength, found.score, None if largest is None else found.strength * largest),
+        Candidate("none", "per-class", 0.0, *found.raw),
+        replace(candidate, score=found.aligned.value, score_error=found.aligned.error),
+        replace(
+            candidate,
+            strength=found.strength,
+            score=found.chosen.value,
+            score_error=found.chosen.error,
+            largest_error=None if candidate.largest_error is None else found.strength * candidate.largest_error,
+        ),
     )
     reason = (
-        f"cross-fitted {aim.name}: raw {found.raw:.4f}, aligned {found.aligned:.4f}, chosen {found.score:.4f} "
-        f"({found.gain:+.4f} +- {found.gain_error:.4f}) {found.described}"
+        f"cross-fitted {aim.name}: raw {found.raw.value:.4f}, aligned {found.aligned.value:.4f}, chosen "
+        f"{found.chosen.value:.4f} ({found.gain.value:+.4f} +- {found.gain.error:.4f}) {found.described}"
     )
-    selection = Selection(candidates, 0 if found.kept_raw else 2, reason, found.gain, found.gain_error)
+    selection = Selection(candidates, 0 if found.kept_raw else 2, reason, *found.gain)
     if found.kept_raw:
         return make_estimator("none").estimate(evidence, sharing).scaled(0.0), selection
     shifts = np.where(
@@ -176,12 +189,14 @@ def _aim_at(evidence: Evidence, estimate: Estimate, aim: Aim, added: Floats) -> 
     return replace(estimate.scaled(found.strength), shifts=shifts), selection
 
 
-def _aim_blindly(estimate: Estimate, aim: Aim) -> Estimate:
+def _aim_blindly(evidence: Evidence, estimate: Estimate, aim: Aim) -> Estimate:
     """Without scores: aligned for balanced accuracy, raw for accuracy, and halfway for all else."""
     if aim.constraints or aim.name == "costs":
+        lacking = np.flatnonzero(~scored_classes(evidence) & ~evidence.masked).tolist()
         raise EnergyAlignError(
-            "costs and constraints need labelled samples that the model was not trained on, at least two of each "
-            "class: give held-out or out-of-fold evidence."
+            "costs and constraints need labelled samples that the model was not trained on (held-out or out-of-fold "
+            "evidence), at least two of a class"
+            + (f": give more of {classes_of(evidence.names_of(lacking))}." if evidence.kind != "training" else ".")
         )
     return estimate.scaled({"balanced_accuracy": 1.0, "accuracy": 0.0}.get(aim.name, 0.5))
 

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from energyalign.core._engine.thinning import thin_and_repeat
 from energyalign.core.arrays import Bools, Floats, Ints, to_numpy, working_precision
-from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import Evidence
 from energyalign.core.objectives import Constraints, Objective
+from energyalign.core.selection.by_class import describe_reached, search_by_class
 from energyalign.core.selection.scoring import N_FOLDS, assign_folds
 
 MAX_NUMBERS = 10_000_000  # logits that objectives are scored on; more would say the same
 STRENGTHS = np.linspace(0.0, 1.5, 16)  # on the way from raw to aligned
 TO_ALIGNED = np.linspace(-0.2, 1.2, 15)  # on the way from the frequencies to aligned
 N_DRAWS = 50  # of weights, to see how much a score owes to chance
-_MAX_OFFSETS = 12  # of a class in a search class by class, at the samples and as many near by
-_MIN_OFFSETS = 4
-_FINE_OFFSETS = 200  # of a class that a constraint is about
-_REACH = 1.5  # the largest offset near by, in calibrated logits
-_BROKEN = 1e3  # what missing a constraint by 1 costs, in units of the score
 
 Fit = Callable[[Evidence], tuple[Floats, float]]  # to shifts and a temperature
 
@@ -62,18 +57,24 @@ class Aim:
         return self.balanced and not self.constraints
 
 
+class Score(NamedTuple):
+    """A cross-fitted score and its standard error."""
+
+    value: float
+    error: float
+
+
 class Decision(NamedTuple):
-    """The shifts, how far from raw to aligned they are, and cross-fitted scores of raw, aligned and these."""
+    """The shifts, what the estimator's were multiplied by, and the scores of raw, aligned and these."""
 
     shifts: Floats
     strength: float
     kept_raw: bool
     described: str
-    raw: float
-    aligned: float
-    score: float
-    gain: float
-    gain_error: float
+    raw: Score
+    aligned: Score
+    chosen: Score
+    gain: Score
 
 
 class _Way(NamedTuple):
@@ -115,6 +116,17 @@ class Samples:
     def n_classes(self) -> int:
         return int(self.logits.shape[1])
 
+    def subset(self, where: Bools) -> Samples:
+        """The same of some samples."""
+        return replace(
+            self,
+            logits=self.logits[where],
+            labels=self.labels[where],
+            weights=self.weights[where],
+            observed=self.observed[where],
+            folds=self.folds[where],
+        )
+
     def predict(self, shifts_of: Callable[[Floats, float], Floats]) -> Ints:
         """Predictions with each row of shifts, made from what was fitted on the other folds: (n_rows, n_samples)."""
         rows = [np.atleast_2d(shifts_of(*fitted)) for fitted in self.fitted]
@@ -152,10 +164,10 @@ class Samples:
             result[draw] = [objective.score(self.labels, row, weights, self.n_classes) for row in predicted]
         return result
 
-    def gain(self, new: Ints, old: Ints) -> tuple[float, float]:
-        """The difference of two scores, and its standard error."""
+    def gain(self, new: Ints, old: Ints) -> Score:
+        """The difference of two scores."""
         draws = self.draws(new, old)
-        return self.score(new) - self.score(old), float(np.std(draws[:, 0] - draws[:, 1]))
+        return Score(self.score(new) - self.score(old), float(np.std(draws[:, 0] - draws[:, 1])))
 
 
 def collect(evidence: Evidence, fit: Fit, aim: Aim, added: Floats) -> Samples:
@@ -188,19 +200,20 @@ def decide(samples: Samples, aligned: Floats, temperature: float) -> Decision:
     """
     place = _find_place(samples)
     raw, full = samples.predict(lambda shifts, _: np.stack([0 * shifts, shifts]))
-    offsets, predicted = _search_by_class(samples, place)
-    gain, error = samples.gain(predicted, raw)
-    shifts = place.shifts(aligned, temperature) + offsets / temperature
+    on_the_way = place.shifts(aligned, temperature)
+    shifts, predicted = search_by_class(samples, place.shifts, place.predicted, aligned, temperature)
+    gain = samples.gain(predicted, raw)
     described = f"at strength {place.position:.2f} from {place.way.described} to aligned"
-    described += ", then class by class" if offsets.any() else ""
-    strength = place.position
-    kept_raw = gain < -error and not samples.aim.constraints
+    described += "" if np.array_equal(shifts, on_the_way) else ", then class by class"
+    strength = place.position if place.way.described == "raw" else 1.0
+    kept_raw = gain.value < -gain.error and not samples.aim.constraints
     if kept_raw:
-        described = f"of the raw model, which was kept: aligning costs {-gain:.4f} +- {error:.4f}"
-        shifts, strength, predicted, gain, error = np.zeros_like(shifts), 0.0, raw, 0.0, 0.0
-    before, aligned_score, after = (samples.score(each) for each in (raw, full, predicted))
-    described += _reached(samples, predicted)
-    return Decision(shifts, strength, kept_raw, described, before, aligned_score, after, gain, error)
+        described = f"of the raw model, which was kept: aligning costs {-gain.value:.4f} +- {gain.error:.4f}"
+        shifts, strength, predicted, gain = np.zeros_like(shifts), 0.0, raw, Score(0.0, 0.0)
+    each = raw, full, predicted
+    before, fully, after = map(Score, map(samples.score, each), samples.draws(*each).std(axis=0).tolist())
+    described += describe_reached(samples, predicted)
+    return Decision(shifts, strength, kept_raw, described, before, fully, after, gain)
 
 
 def _find_place(samples: Samples) -> _Place:
@@ -228,90 +241,3 @@ def _best_position(samples: Samples, way: _Way, posteriors: Floats) -> _Place:
 
 def _mean_of_best(scores: Floats, positions: Floats) -> float:
     return float(positions[scores >= scores.max() - 1e-9].mean())
-
-
-def _search_by_class(samples: Samples, place: _Place) -> tuple[Floats, Ints]:
-    """Offsets of single classes in calibrated logits, and cross-fitted predictions with them.
-
-    Constraints move the classes that they are about. Without them all classes may move, by half of what is best for the
-    samples, and only if that pays on other folds.
-    """
-    nothing = np.zeros(samples.n_classes), place.predicted
-    must, share, classes = bool(samples.aim.constraints), 0.5, list(range(samples.n_classes))
-    n_offsets = min(_MAX_OFFSETS, samples.aim.objective.max_trials // samples.n_classes)
-    if must:
-        share, classes, n_offsets = 1.0, samples.aim.constraints.classes, _FINE_OFFSETS
-    elif n_offsets < _MIN_OFFSETS:
-        return nothing
-    moved = np.empty(samples.logits.shape)
-    for fold, (shifts, temperature) in enumerate(samples.fitted):
-        own = samples.folds == fold
-        moved[own] = temperature * (samples.logits[own] + place.shifts(shifts, temperature))
-    predicted = place.predicted.copy()
-    for fold in range(len(samples.fitted)):
-        own = samples.folds == fold
-        predicted[own] = np.argmax(moved[own] + share * _best_offsets(samples, moved, ~own, classes, n_offsets), axis=1)
-    if not must:
-        gain, error = samples.gain(predicted, place.predicted)
-        if gain <= error:
-            return nothing
-    offsets = share * _best_offsets(samples, moved, np.ones(len(moved), dtype=bool), classes, n_offsets)
-    if must:
-        _refuse_infeasible(samples, np.argmax(moved + offsets, axis=1))
-    return offsets, predicted
-
-
-def _best_offsets(samples: Samples, scores: Floats, where: Bools, classes: list[int], n_offsets: int) -> Floats:
-    """Offsets of these classes that are best for these samples: one class after another, twice over."""
-    scores, labels, weights = scores[where], samples.labels[where], samples.weights[where]
-    observed = samples.observed[where]
-    offsets, objective, constraints = np.zeros(samples.n_classes), samples.aim.objective, samples.aim.constraints
-
-    def goal(predicted: Ints) -> float:
-        score = objective.score(labels, predicted, weights, len(offsets))
-        if not constraints:
-            return score
-        return score - _BROKEN * constraints.violation(labels, predicted, observed, len(offsets), margin=1.0)
-
-    current = goal(np.argmax(scores, axis=1))
-    for _ in range(2):
-        before = current
-        for k in classes:
-            own = scores[:, k].copy()
-            scores[:, k] = -np.inf
-            rest = np.argmax(scores, axis=1)
-            lead = own - scores[np.arange(len(rest)), rest]
-            trials = [(goal(np.where(lead + by > 0, k, rest)), -abs(by), by) for by in _offsets_of(lead, n_offsets)]
-            best, _, by = max(trials)
-            better = best > current + 1e-12
-            current = best if better else current
-            offsets[k] += by if better else 0.0
-            scores[:, k] = own + by if better else own
-        if current <= before:
-            break
-    return np.asarray(offsets - offsets.mean())
-
-
-def _offsets_of(lead: Floats, number: int) -> Floats:
-    """Offsets that give a class more or fewer samples: all, none, even parts of them, and small ones."""
-    finite = lead[np.isfinite(lead)]
-    some = -np.quantile(finite, np.linspace(0.0, 1.0, number)) if len(finite) else np.zeros(1)
-    return np.concatenate([some - 1e-9, some + 1e-9, np.linspace(-_REACH, _REACH, number)])
-
-
-def _refuse_infeasible(samples: Samples, predicted: Ints) -> None:
-    arguments = (samples.labels, predicted, samples.observed, samples.n_classes)
-    if samples.aim.constraints.violation(*arguments) > 1e-9:
-        raise EnergyAlignError(
-            "no shifts meet the constraints on this evidence. The best that can be had" + _reached(samples, predicted)
-        )
-
-
-def _reached(samples: Samples, predicted: Ints) -> str:
-    constraints = samples.aim.constraints
-    found = constraints.values(samples.labels, predicted, samples.observed, samples.n_classes)
-    had = ", ".join(
-        f"{name} {value:.3f} of class {constraints.names[k]} (minimum {minimum:g})"
-        for name, k, minimum, value, _ in found
-    )
-    return f": {had}." if had else "."

@@ -12,9 +12,9 @@ class Candidate:
     Attributes
     ----------
     strength : float
-        What the shifts are multiplied by: 0 is the raw model, 1 the estimate.
-    score : float or None
-        Cross-fitted accuracy under the target prior: fitted on some samples, scored on others.
+        What the estimator's shifts are multiplied by: 0 is the raw model, 1 the estimate.
+    score, score_error : float or None
+        The cross-fitted score (fitted on some samples, scored on others) and its standard error.
     largest_error : float or None
         Largest standard error of a shift.
     problem : str or None
@@ -25,6 +25,7 @@ class Candidate:
     sharing: str
     strength: float = 1.0
     score: float | None = None
+    score_error: float | None = None
     largest_error: float | None = None
     problem: str | None = None
 

@@ -64,15 +64,20 @@ class CrossFitted:
         return np.divide(sums, self._seen, out=np.zeros_like(sums), where=self._seen > 0)
 
 
+def scored_classes(evidence: Evidence) -> Bools:
+    """Which classes are among the scored samples."""
+    result = np.zeros(evidence.n_classes, dtype=bool)
+    if evidence.labels is not None:
+        result[evidence.labels[assign_folds(evidence, evidence.labels) >= 0]] = True
+    return result
+
+
 def scores_every_class(evidence: Evidence) -> bool:
     """Whether each class in play is among the scored samples.
 
     Where one is not, a correction in its favour shows its cost and never its gain: the scores are not fair.
     """
-    if evidence.labels is None:
-        return False
-    scored = assign_folds(evidence, evidence.labels) >= 0
-    return bool(np.all(evidence.masked[np.setdiff1d(np.arange(evidence.n_classes), evidence.labels[scored])]))
+    return evidence.labels is not None and bool(np.all(evidence.masked | scored_classes(evidence)))
 
 
 def assign_folds(evidence: Evidence, labels: Ints) -> npt.NDArray[np.int32]:
