@@ -48,7 +48,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_of_its_first_file_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / ".config.json.abc123.part").write_text('{"se')
+    (tmp_path / ".abc123.json.part").write_text('{"se')
     with open_run(tmp_path, CONFIG) as run:
         assert run.read_json("config.json") == CONFIG
 
@@ -131,12 +131,12 @@ def test_what_killed_processes_left_is_removed_but_not_what_others_are_writing(t
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "step-01" / ".training.part").mkdir(parents=True)
     (tmp_path / "step-01" / ".training.part" / "config.json").write_text("{}")
-    for name in (".rows.jsonl.ab_1.part", "checkpoints/.epoch-1.safetensors.zz9.part", ".report.html.abc.part"):
+    for name in (".ab1.jsonl.part", "checkpoints/.2f9.safetensors.part", ".abc.html.part"):
         (tmp_path / name).write_text("half")
     with open_run(tmp_path, CONFIG) as run:
         assert run.was_there
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
-    assert left == {".lock", "config.json", "checkpoints", "step-01", ".report.html.abc.part"}
+    assert left == {".lock", "config.json", "checkpoints", "step-01", ".abc.html.part"}
 
 
 @pytest.mark.parametrize("line", ["7", "null", '["a"]', '"raw"'])
