@@ -145,7 +145,7 @@ def test_permissions_of_an_old_file_stay(old: Path, umask: None) -> None:
 
 def test_the_umask_is_never_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Two threads that ask for it by setting it can leave it at 0 for good.
-    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask is that of all threads"))
+    monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask is that of all threads"))
     with atomic_write(tmp_path / "a") as stream:
         stream.write("x")
 

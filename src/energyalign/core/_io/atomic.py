@@ -7,13 +7,14 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from energyalign.core.errors import EnergyAlignError
 
 PART = ".part"
+_DASH = "-"
 _MAX_SUFFIX = 16  # characters of a temporary name: `Path.suffix` may be as long as a name
 
 
@@ -85,6 +86,34 @@ def _explaining(path: str | os.PathLike[str]) -> Iterator[None]:
             f"cannot write {path}: {error.strerror or error}. Nothing was changed; "
             "check the folder, its permissions and the free space."
         ) from error
+
+
+def check_outputs(
+    outputs: Iterable[str | os.PathLike[str] | None], inputs: Iterable[str | os.PathLike[str] | None]
+) -> None:
+    """Raise before any work if an output cannot be written, or is an input or another output by whatever name.
+
+    None stands for a file that was not asked for, ``-`` for standard input or output.
+    """
+    taken = {_identity(path, 0): f"the input {path}" for path in inputs if path is not None}
+    for path in outputs:
+        if path is None:
+            continue
+        if path != _DASH:
+            refuse_unwritable(path)
+        identity = _identity(path, 1)
+        if identity in taken:
+            raise EnergyAlignError(f"{path} is the same file as {taken[identity]}: give the output a name of its own.")
+        taken[identity] = f"the output {path}"
+
+
+def _identity(path: str | os.PathLike[str], standard: int) -> object:
+    """What a file has in common with all links to it; ``-`` is the file that the shell has opened as `standard`."""
+    with contextlib.suppress(OSError):
+        status = os.stat(standard if path == _DASH else path)
+        if stat.S_ISREG(status.st_mode) and status.st_ino:  # not every file system of Windows has the number
+            return status.st_dev, status.st_ino
+    return (_DASH, standard) if path == _DASH else os.path.realpath(path)
 
 
 def refuse_unwritable(path: str | os.PathLike[str]) -> None:

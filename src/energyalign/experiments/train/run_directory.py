@@ -6,7 +6,7 @@ import contextlib
 import errno
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +116,12 @@ class RunDirectory:
                 problem = "was changed after it was written: it does not have the hash it states"
                 raise _bad_line(path, number, problem)
         return rows
+
+
+def run_files(folders: Iterable[str]) -> Iterator[Path]:
+    """All files of the runs in these folders, for which no output may be put."""
+    for folder in folders:
+        yield from (path for path in Path(folder).rglob("*") if path.suffix in _WRITTEN_BY_RUNS)
 
 
 def _bad_line(path: Path, number: int, problem: str) -> EnergyAlignError:
