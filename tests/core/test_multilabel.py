@@ -13,6 +13,7 @@ import torch
 from scipy.special import expit, logit
 
 from energyalign import EnergyAligner, EnergyAlignError, Evidence, Shifts, UntrustedEstimateWarning, fit_shifts
+from energyalign.core._io.shifts_json import checksum
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_multilabel, load_shifts
 
 SHARES = np.array([0.3, 0.1, 0.5])
@@ -120,11 +121,21 @@ def test_the_file_gives_back_every_number(tmp_path: Path) -> None:
         MultilabelShifts.load(tmp_path / "one.json")
 
 
+def test_labels_that_changed_places_in_the_file(tmp_path: Path) -> None:
+    fitted(*problem(), "prior").save(tmp_path / "shifts.json")
+    document = json.loads((tmp_path / "shifts.json").read_text())
+    document["labels"].reverse()
+    (tmp_path / "shifts.json").write_text(json.dumps(document))
+    with pytest.raises(EnergyAlignError, match=r"shifts\.json: it does not match its checksum"):
+        load_shifts(tmp_path / "shifts.json")
+
+
 @pytest.mark.parametrize("change", [{"labels": []}, {"labels": 3}, {"version": 2}, {"labels": [{}]}])
 def test_files_that_are_none(tmp_path: Path, change: dict[str, Any]) -> None:
     fitted(*problem(), "prior").save(tmp_path / "shifts.json")
     document = json.loads((tmp_path / "shifts.json").read_text())
-    (tmp_path / "shifts.json").write_text(json.dumps(document | change))
+    changed = document | change
+    (tmp_path / "shifts.json").write_text(json.dumps(changed | {"sha256": checksum(changed)}))
     with pytest.raises(EnergyAlignError, match=r"shifts\.json: "):
         MultilabelShifts.load(tmp_path / "shifts.json")
 

@@ -19,7 +19,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
 
 def test_killed_between_the_write_and_the_rename_of_a_checkpoint(whole: Whole, tmp_path: Path) -> None:
     assert killed(whole, tmp_path / "cut", {"kill": "replace", "at": 5})
-    left = [path.name for path in (tmp_path / "cut").rglob(".epoch*.part")]
+    left = [path.name for path in (tmp_path / "cut").rglob("checkpoints/.*.safetensors.part")]
     assert len(left) == 1, "it was not inside the write of a checkpoint"
     assert_ends_as(whole, tmp_path / "cut")
 

@@ -9,7 +9,7 @@ Its first argument says what shall happen, as JSON; the others are those of the 
 - ``{"lr": factor}`` multiplies the learning rate, for which the command has no option.
 - ``{"hooks": [{"in": "module:function", "at": n, ...}, ...]}`` does something before the n-th call of a function: with
   ``"signal": number`` this process gets a signal, or all of its group if ``"group"`` is true, with ``"remove": folder``
-  a folder is gone. Processes that are forked have the hooks too.
+  a folder is gone, with ``"move": [path, other]`` it has another name. Processes that are forked have the hooks too.
 """
 
 from __future__ import annotations
@@ -95,6 +95,8 @@ def add_hook(plan: dict[str, Any]) -> None:
         if calls["all"] == plan["at"]:
             if "remove" in plan:
                 shutil.rmtree(plan["remove"])
+            if "move" in plan:
+                os.rename(*plan["move"])
             if "signal" in plan:
                 if plan.get("group"):
                     os.killpg(0, plan["signal"])

@@ -42,10 +42,12 @@ def run(arguments: argparse.Namespace) -> None:
     import numpy as np
 
     from energyalign.cli.terminal import Progress
+    from energyalign.core._io.atomic import check_outputs
     from energyalign.core.errors import count_of
     from energyalign.core.multilabel import load_shifts
     from energyalign.files import matrix_writer, open_shards
 
+    check_outputs([arguments.out], [*arguments.logits, arguments.shifts])
     shifts = load_shifts(arguments.shifts).scaled(arguments.strength)
     shards = open_shards(arguments.logits, key=arguments.key)
     shards.match_columns(shifts, arguments.logits[0], arguments.shifts)

@@ -48,20 +48,23 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _draw_one(name: str, path: Path, folders: Sequence[str]) -> None:
-    from energyalign.core._io.atomic import refuse_unwritable
+    from energyalign.core._io.atomic import check_outputs
     from energyalign.experiments.engine.config import look_up
+    from energyalign.experiments.train.run_directory import run_files
     from energyalign.report.drawing import check_suffix, save_figure
     from energyalign.report.trainings import shown
 
     entry = look_up(FIGURES, name, "figure")
     check_suffix(path)
-    refuse_unwritable(path)
+    check_outputs([path], run_files(folders))
     save_figure(entry.draw(_read(folders)), path)
     print(shown(f"Wrote {path}."))
 
 
 def _draw_all(folder: Path, folders: Sequence[str]) -> None:
+    from energyalign.core._io.atomic import check_outputs
     from energyalign.core.errors import EnergyAlignError
+    from energyalign.experiments.train.run_directory import run_files
     from energyalign.report.drawing import save_figure
     from energyalign.report.trainings import shown
 
@@ -76,6 +79,7 @@ def _draw_all(folder: Path, folders: Sequence[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise EnergyAlignError(f"cannot make the folder {folder}: {error.strerror}. Choose another --out.") from error
+    check_outputs([folder / f"{name}.png" for name in FIGURES], run_files(folders))
     for name, entry in FIGURES.items():
         try:
             figure = entry.draw(runs)

@@ -85,6 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from energyalign.cli.process import share_one_heap
     from energyalign.cli.terminal import Progress
+    from energyalign.core._io.atomic import check_outputs
     from energyalign.core.before_after import scores_with
     from energyalign.core.errors import UntrustedEstimateWarning
     from energyalign.core.evidence import Evidence
@@ -97,6 +98,11 @@ def run(arguments: argparse.Namespace) -> None:
     _refuse_contradictions(arguments)
     arguments.logits = expand_patterns(arguments.logits)
     arguments.target_logits = expand_patterns(arguments.target_logits or [])
+    check_outputs(
+        [arguments.out, arguments.report],
+        [*arguments.logits, *arguments.target_logits, arguments.labels, arguments.counts, arguments.classes,
+         arguments.clusters, arguments.target_prior, arguments.costs],
+    )  # fmt: skip
     evidence, shards, rows = _open_evidence(arguments)
     with (
         open_engine(arguments.engine, jobs=arguments.jobs, address=arguments.address) as engine,
@@ -144,7 +150,6 @@ def _naming_the_file(shards: ShardSet, rows: Any) -> Iterator[None]:
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> None:
-    from energyalign.core._io.atomic import refuse_unwritable
     from energyalign.core.errors import EnergyAlignError
 
     if arguments.target_prior and arguments.target_logits:
@@ -153,15 +158,12 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
         )
     if arguments.multilabel and (arguments.report or arguments.target_logits):
         raise EnergyAlignError("--report and --target-logits are for classes: leave them out with --multilabel.")
-    if arguments.report is not None and arguments.report in ("-", arguments.out):
-        raise EnergyAlignError("--report writes a page to a file of its own: give it another name.")
+    if arguments.report == "-":
+        raise EnergyAlignError("--report writes a page to a file: give it a name.")
     if arguments.engine == "ray" and "-" in (*arguments.logits, *(arguments.target_logits or ())):
         raise EnergyAlignError(
             "standard input cannot be read by a Ray cluster: save it to a file that all its machines see."
         )
-    for file in (arguments.out, arguments.report):
-        if file not in (None, "-"):
-            refuse_unwritable(file)  # before an hour of reading, not after
 
 
 def _open_evidence(arguments: argparse.Namespace) -> tuple[Evidence | MultilabelEvidence, ShardSet, Any]:

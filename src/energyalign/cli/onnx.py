@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--shifts", required=True, metavar="FILE", help="what `energyalign fit` wrote")
     add("--strength", type=float, default=1.0, metavar="X",
         help="multiply the shifts: 0 is the raw model, 1 (default) as they were fitted")  # fmt: skip
-    add("--out", required=True, metavar="FILE", help="the model to write; may be MODEL.onnx, if that is a single file")
+    add("--out", required=True, metavar="FILE", help="the model to write, another file than MODEL.onnx")
     add("--output", metavar="NAME", help="which output of the graph has the logits or their softmax, if several could")
     add("--probe", metavar="FILE.npz", help="inputs to verify on, one array for each input of the graph, by name "
         "(default: random numbers)")  # fmt: skip
@@ -37,12 +38,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, edit, verify, write, and say what was done."""
+    from energyalign.core._io.atomic import check_outputs
     from energyalign.core.shifts import Shifts
     from energyalign.onnx import align_onnx, read_probe
+    from energyalign.onnx.model_file import data_path
 
+    out = Path(arguments.out)
+    check_outputs([out, data_path(out)], [arguments.model, arguments.shifts, arguments.probe])
     shifts = Shifts.load(arguments.shifts).scaled(arguments.strength)
     probe = None if arguments.probe is None else read_probe(arguments.probe)
-    done = align_onnx(arguments.model, shifts, arguments.out, output=arguments.output, probe=probe)
+    done = align_onnx(arguments.model, shifts, out, output=arguments.output, probe=probe)
     if not arguments.quiet:
         print(_report(done, given=probe is not None))
 

@@ -35,11 +35,12 @@ def run(arguments: argparse.Namespace) -> None:
         return
     from pathlib import Path
 
-    from energyalign.core._io.atomic import refuse_unwritable
+    from energyalign.core._io.atomic import check_outputs
     from energyalign.experiments.engine.stored import find_runs
+    from energyalign.experiments.train.run_directory import run_files
     from energyalign.report.page.write import write_page
 
-    refuse_unwritable(arguments.out)
+    check_outputs([arguments.out], run_files(arguments.runs))
     runs = find_runs(arguments.runs)
     print(f"Reading {len(runs):,} run{'s' if len(runs) > 1 else ''} and drawing the figures ...", file=sys.stderr)
     write_page(Path(arguments.out), runs, title=arguments.title)

@@ -35,14 +35,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, make, print."""
-    from energyalign.core._io.atomic import atomic_write, refuse_unwritable
+    from energyalign.core._io.atomic import atomic_write, check_outputs
     from energyalign.experiments.engine.stored import measured_runs
+    from energyalign.experiments.train.run_directory import run_files
     from energyalign.report.tables import find_table
     from energyalign.report.trainings import shown
 
     entry = find_table(arguments.name)
-    if arguments.out is not None:
-        refuse_unwritable(arguments.out)
+    check_outputs([arguments.out], run_files(arguments.runs))
     table = entry.make([row for run in measured_runs(arguments.runs) for row in run.rows])
     if arguments.out is not None:
         with atomic_write(arguments.out) as stream:

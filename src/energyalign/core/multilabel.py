@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from energyalign.core._engine.parts import IN_TURN, Engine, LogitPart, Rows, keep_rows
 from energyalign.core._io.atomic import atomic_write
-from energyalign.core._io.shifts_json import MULTILABEL_SCHEMA, VERSION, from_document, parse_document
+from energyalign.core._io.shifts_json import MULTILABEL_SCHEMA, VERSION, dump_labels, from_document, parse_document
 from energyalign.core.arrays import Array, Floats, Ints, namespace, to_numpy, working_precision
 from energyalign.core.errors import EnergyAlignError, classes_of, some_of
 from energyalign.core.evidence import Evidence, EvidenceKind
@@ -272,8 +272,7 @@ class MultilabelShifts:
 
     def to_json(self) -> str:
         """The text of the file that `save` writes."""
-        labels = ",\n".join(own.to_json().rstrip() for own in self.labels)
-        return f'{{\n"schema": "{MULTILABEL_SCHEMA}",\n"version": {VERSION},\n"labels": [\n{labels}\n]\n}}\n'
+        return dump_labels(self.labels)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> MultilabelShifts:

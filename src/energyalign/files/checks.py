@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from energyalign.core.errors import EnergyAlignError, reason_of, some_of
+from energyalign.core.errors import CannotGoOn, EnergyAlignError, reason_of, some_of
 
 BLOCK_BYTES = 16 * 2**20
 # A small file may unpack to gigabytes: what is read at once is limited to this multiple of its size, plus a constant.
@@ -37,19 +38,55 @@ def reading(name: str, kind: str) -> Iterator[None]:
         ) from error
 
 
-def require_file(path: Path, name: str) -> int:
-    """Check that `path` is a readable regular file with something in it; return its size in bytes."""
-    with reading(name, "a file"):
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise EnergyAlignError(f"{name} is a directory: give the files in it by name.")
-        if not stat.S_ISREG(status.st_mode):
-            # Logits are read several times; a pipe can be read once.
-            raise EnergyAlignError(f"{name} is not a regular file: pipe it into `-`, or save it first.")
-        if status.st_size == 0:
-            raise EnergyAlignError(f"{name} is empty (0 bytes): write the file again.")
-        with path.open("rb"):
-            return status.st_size
+class InputFile:
+    """A readable regular file with something in it, which must stay as it is from now on to the last time it is read.
+
+    It may be sent to another process.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+        What messages call it.
+    kind : str
+        What it should be, such as ``a .npy array``.
+    """
+
+    def __init__(self, path: Path, name: str, kind: str) -> None:
+        self.path, self.name, self.kind = path, name, kind
+        with reading(name, "a file"):
+            status = path.stat()
+            if stat.S_ISDIR(status.st_mode):
+                raise EnergyAlignError(f"{name} is a directory: give the files in it by name.")
+            if not stat.S_ISREG(status.st_mode):
+                # Logits are read several times; a pipe can be read once.
+                raise EnergyAlignError(f"{name} is not a regular file: pipe it into `-`, or save it first.")
+            if status.st_size == 0:
+                raise EnergyAlignError(f"{name} is empty (0 bytes): write the file again.")
+            with path.open("rb"):
+                self.size, self._state = status.st_size, _state(status)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read it inside. Whatever goes wrong, and a change since it was opened, becomes an `EnergyAlignError`."""
+        with reading(self.name, self.kind):
+            self._refuse_changed()
+            try:
+                yield
+            except Exception:
+                self._refuse_changed()  # which tells more than what a half written file made of its reader
+                raise
+            self._refuse_changed()
+
+    def _refuse_changed(self) -> None:
+        if _state(self.path.stat()) != self._state:
+            raise CannotGoOn(
+                f"{self.name} changed while it was read: let nothing write to it meanwhile, and start again."
+            )
+
+
+def _state(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def require_extension(path: Path, known: Collection[str]) -> str:

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.files.checks import (
+    InputFile,
     is_number,
     label_column,
-    reading,
     require_distinct,
-    require_file,
     require_logits,
     rows_per_block,
 )
@@ -29,9 +28,9 @@ LINE_CHARACTERS = 2**25
 LINE_CELLS = 2**21  # each takes some 60 bytes, however short it is
 
 
-def records(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
+def records(file: InputFile) -> Iterator[tuple[int, list[str]]]:
     """Line number and cells of each row; rows of different lengths and empty lines are refused."""
-    width, blank, line = 0, 0, 0
+    name, width, blank, line = file.name, 0, 0, 0
 
     def one_for_each_row(stream: TextIO) -> Iterator[str]:
         for number, text in enumerate(_lines(stream, name), 1):
@@ -41,7 +40,7 @@ def records(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
                 )
             yield text
 
-    with reading(name, KIND), path.open(encoding="utf-8-sig", newline="") as stream:
+    with file.reading(), file.path.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(one_for_each_row(stream), strict=True)
         for cells in reader:
             line = reader.line_num
@@ -70,8 +69,7 @@ def _lines(stream: TextIO, name: str) -> Iterator[str]:
 
 def read_small(path: Path, max_columns: int) -> Iterator[tuple[int, list[str]]]:
     """The rows, with their line numbers, of a file of one column or a few."""
-    require_file(path, str(path))
-    rows = records(path, str(path))
+    rows = records(InputFile(path, str(path), KIND))
     first = list(itertools.islice(rows, 1))
     width = len(first[0][1]) if first else 0
     if not 1 <= width <= max_columns:
@@ -118,10 +116,9 @@ class CsvShard:
     dtype: np.dtype[Any] = np.dtype(np.float64)
 
     def __init__(self, path: Path, name: str) -> None:
-        self.path = path
         self.name = name
-        require_file(path, name)
-        rows = records(path, name)
+        self._file = InputFile(path, name, KIND)
+        rows = records(self._file)
         _, first = next(rows, (0, []))
         self._has_header = is_header(first, name)
         self.class_names: tuple[str, ...] | None = None
@@ -155,7 +152,7 @@ class CsvShard:
             yield np.stack(some)
 
     def _data(self) -> Iterator[tuple[int, list[str]]]:
-        return itertools.islice(records(self.path, self.name), int(self._has_header), None)
+        return itertools.islice(records(self._file), int(self._has_header), None)
 
     def _numbers(self, line: int, cells: list[str]) -> NDArray[np.float64]:
         if self._label is not None:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.heads import as_two_classes, n_columns, to_rows
 from energyalign.files.checks import (
+    InputFile,
     native,
     reading,
     refuse_objects,
-    require_file,
     require_logits,
     rows_per_block,
 )
@@ -91,36 +91,34 @@ def read_array(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
 
 def read_array_file(path: Path) -> NDArray[Any]:
     """Read a whole .npy file of any shape."""
-    size = require_file(path, str(path))
-    with reading(str(path), KIND), path.open("rb") as stream:
-        return read_array(stream, size, str(path))
+    file = InputFile(path, str(path), KIND)
+    with file.reading(), path.open("rb") as stream:
+        return read_array(stream, file.size, str(path))
 
 
 def read_vector_file(path: Path) -> NDArray[Any]:
     """Read a whole .npy file of one dimension."""
-    size = require_file(path, str(path))
-    with reading(str(path), KIND), path.open("rb") as stream:
-        return read_vector(stream, size, str(path))
+    file = InputFile(path, str(path), KIND)
+    with file.reading(), path.open("rb") as stream:
+        return read_vector(stream, file.size, str(path))
 
 
 class NpyShard:
     """A .npy file of logits, of any head: see `energyalign.core.heads`.
 
-    Every block is a map of its own over a part of the file: one map of the whole would need as much address
-    space as the file is long, and would count as the process's memory as it is read.
+    Blocks are read, not mapped: to touch a map of a file that has become shorter would end the process with SIGBUS.
     """
 
     class_names = None
 
     def __init__(self, path: Path, name: str) -> None:
-        self.path = path
         self.name = name
-        size = require_file(path, name)
-        with reading(name, KIND), path.open("rb") as stream:
+        self._file = InputFile(path, name, KIND)
+        with self._file.reading(), path.open("rb") as stream:
             self._header = read_header(stream, name)
         shape = self._header.shape
         require_logits(shape, self._header.dtype, name, any_head=True)
-        self._header.check_length(size, name)
+        self._header.check_length(self._file.size, name)
         if self._header.fortran_order and len(shape) > 2:
             raise EnergyAlignError(f"{name} is in Fortran order: save np.ascontiguousarray of it.")
         self.sample_shape = shape[1:]
@@ -158,20 +156,20 @@ class NpyShard:
         """The same in the shape that the file has."""
         window = self._columns if self._header.fortran_order else self._rows
         step = rows_per_block(self._header.shape[1], self.dtype)
-        # Mapping a file that has shrunk since it was opened would end the process with SIGBUS.
-        self._header.check_length(require_file(self.path, self.name), self.name)
-        with reading(self.name, KIND), self.path.open("rb") as stream:
+        with self._file.reading(), self._file.path.open("rb") as stream:
             for first in range(0, self._n_samples, step):
                 block = window(stream, self._first_sample + first, min(step, self._n_samples - first))
                 yield np.require(block, self.dtype, ["C", "ALIGNED", "ENSUREARRAY"]).reshape(-1, *self.sample_shape)
 
-    def _rows(self, stream: IO[bytes], first: int, count: int) -> NDArray[np.floating]:
+    def _rows(self, stream: io.BufferedReader, first: int, count: int) -> NDArray[np.floating]:
         """Rows that lie one after another in the file."""
-        offset = self._header.offset + first * self._header.shape[1] * self.dtype.itemsize
-        shape = (count, self._header.shape[1])
-        return np.memmap(stream, dtype=self._header.dtype, mode="r", offset=offset, shape=shape)
+        block: NDArray[np.floating] = np.empty((count, self._header.shape[1]), self._header.dtype)
+        stream.seek(self._header.offset + first * self._header.shape[1] * self.dtype.itemsize)
+        if stream.readinto(block.reshape(-1).view(np.uint8).data) != block.nbytes:
+            raise EOFError("it ends before its last row")
+        return block
 
-    def _columns(self, stream: IO[bytes], first: int, count: int) -> NDArray[np.floating]:
+    def _columns(self, stream: io.BufferedReader, first: int, count: int) -> NDArray[np.floating]:
         """Rows of a Fortran-ordered file, collected from a stretch of each column."""
         block = np.empty((count, self._header.shape[1]), dtype=self.dtype)
         for column in range(self._header.shape[1]):

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.files.checks import (
+    InputFile,
     label_column,
     native,
     reading,
     refuse_bomb,
-    require_file,
     require_logits,
     rows_per_block,
 )
@@ -38,10 +38,9 @@ class NpzShard:
     class_names = None
 
     def __init__(self, path: Path, name: str, key: str | None) -> None:
-        self.path = path
         self.name = name
-        file_size = require_file(path, name)
-        with reading(name, KIND), zipfile.ZipFile(path) as archive:
+        self._file = InputFile(path, name, KIND)
+        with self._file.reading(), zipfile.ZipFile(path) as archive:
             members = [one.removesuffix(".npy") for one in archive.namelist() if one.endswith(".npy")]
             self._key = _choose(archive, members, name, key)
             self._header = _header(archive, self._key, name)
@@ -49,7 +48,7 @@ class NpzShard:
         self._source = _member_name(name, self._key)
         require_logits(self._header.shape, self._header.dtype, self._source)
         self._header.check_length(size, self._source)
-        refuse_bomb(self._header.shape[1] * self._header.dtype.itemsize, file_size, f"a row of {self._source}")
+        refuse_bomb(self._header.shape[1] * self._header.dtype.itemsize, self._file.size, f"a row of {self._source}")
         self._label_key = label_column([one for one in members if one != self._key], name)
         self._copy: Spool | None = None
         self.n_rows, self.n_classes = self._header.shape
@@ -67,7 +66,7 @@ class NpzShard:
         if self._label_key is None:
             return None
         with self._member(self._label_key) as (stream, size):
-            refuse_bomb(size, self.path.stat().st_size, _member_name(self.name, self._label_key))
+            refuse_bomb(size, self._file.size, _member_name(self.name, self._label_key))
             return read_vector(stream, size, _member_name(self.name, self._label_key))
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
@@ -77,7 +76,8 @@ class NpzShard:
     @contextlib.contextmanager
     def _member(self, key: str) -> Iterator[tuple[IO[bytes], int]]:
         """A member as a stream, and its length."""
-        with reading(_member_name(self.name, key), KIND), zipfile.ZipFile(self.path) as archive:
+        name = _member_name(self.name, key)
+        with self._file.reading(), reading(name, KIND), zipfile.ZipFile(self._file.path) as archive:
             info = archive.getinfo(f"{key}.npy")
             with archive.open(info) as stream:
                 yield stream, info.file_size
@@ -102,11 +102,11 @@ class NpzShard:
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays of an archive, whole, by their names."""
     name = str(path)
-    file_size = require_file(path, name)
+    file = InputFile(path, name, KIND)
     arrays = {}
-    with reading(name, KIND), zipfile.ZipFile(path) as archive:
+    with file.reading(), zipfile.ZipFile(path) as archive:
         members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
-        refuse_bomb(sum(info.file_size for info in members), file_size, name)
+        refuse_bomb(sum(info.file_size for info in members), file.size, name)
         for info in members:
             key = info.filename.removesuffix(".npy")
             with archive.open(info) as stream:

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.files.checks import (
     BLOCK_BYTES,
+    InputFile,
     label_column,
-    reading,
     require_distinct,
-    require_file,
     require_logits,
     rows_per_block,
 )
@@ -46,10 +45,9 @@ class ParquetShard:
     """
 
     def __init__(self, path: Path, name: str, key: str | None) -> None:
-        self.path = path
         self.name = name
-        require_file(path, name)
-        with reading(name, KIND), self._open() as file:
+        self._file = InputFile(path, name, KIND)
+        with self._file.reading(), self._open() as file:
             schema = file.schema_arrow
             self.n_rows: int = file.metadata.num_rows
             self._group_rows = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
@@ -91,7 +89,7 @@ class ParquetShard:
         if self._label is None:
             return None
         parts = []
-        with reading(self.name, KIND):
+        with self._file.reading():
             for first, batch in self._batches(BLOCK_BYTES // 8, [self._label], as_dictionaries=True):
                 column = batch.column(self._label)
                 self._refuse_null(column, first, self._label)
@@ -106,7 +104,7 @@ class ParquetShard:
     def blocks(self) -> Iterator[NDArray[np.floating]]:
         """Rows from first to last."""
         block_of = self._from_lists if self._lists else self._from_columns
-        with reading(self.name, KIND):
+        with self._file.reading():
             for first, batch in self._batches(rows_per_block(self.n_classes, self.dtype), self._columns):
                 yield block_of(batch, first)
 
@@ -114,7 +112,7 @@ class ParquetShard:
         # Without pre-buffering and with a small buffer a column is read page by page; otherwise a whole row
         # group, which may be the whole file, comes into memory at once.
         return self._arrow.parquet.ParquetFile(
-            str(self.path), pre_buffer=False, buffer_size=2**14, read_dictionary=list(as_dictionaries)
+            str(self._file.path), pre_buffer=False, buffer_size=2**14, read_dictionary=list(as_dictionaries)
         )
 
     def _batches(self, n_rows: int, columns: list[str], *, as_dictionaries: bool = False) -> Iterator[tuple[int, Any]]:

@@ -14,12 +14,12 @@ from energyalign.core._io.strict_json import read_json_file
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.core.names import names_of
 from energyalign.files.checks import (
+    InputFile,
     is_number,
     label_column,
     reading,
     require_distinct,
     require_extension,
-    require_file,
 )
 from energyalign.files.csv import not_a_number, read_small, text_array
 from energyalign.files.npy import read_array_file, read_vector_file
@@ -194,8 +194,7 @@ def _is_word(cell: str) -> bool:
 
 def _read_json(path: Path) -> Any:
     """The value in a JSON file."""
-    require_file(path, str(path))
-    with reading(str(path), "JSON in UTF-8"):
+    with InputFile(path, str(path), "JSON in UTF-8").reading():
         return read_json_file(path)
 
 

@@ -79,7 +79,7 @@ def align_onnx(
         The model; data in other files is looked for beside it.
     shifts : Shifts
     out_path : path
-        May be `model_path` itself, if the model is a single file.
+        Another file than `model_path`.
     output : str, optional
         The output with the logits or their softmax, if it cannot be told by itself.
     probe : mapping from input names to arrays, optional

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -19,10 +19,10 @@ from onnx.external_data_helper import (
 )
 
 from energyalign import __version__
-from energyalign.core._io.atomic import atomic_write, refuse_unwritable
+from energyalign.core._io.atomic import atomic_write, check_outputs
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
-from energyalign.files.checks import reading, require_file
+from energyalign.files.checks import InputFile, reading
 from energyalign.onnx.graph import Model, Node
 
 _PAGE = 4096  # tensors that start on a page can be mapped into memory
@@ -31,8 +31,7 @@ KEY = "energyalign"
 
 def read_model(path: Path) -> Model:
     """The model without the numbers that are in other files."""
-    require_file(path, str(path))
-    with reading(str(path), "an ONNX model"):
+    with InputFile(path, str(path), "an ONNX model").reading():
         model = onnx.load_model_from_string(path.read_bytes())
         if not model.graph.node or not model.opset_import:
             raise ValueError("there is no graph in it")
@@ -41,17 +40,8 @@ def read_model(path: Path) -> Model:
 
 def refuse_output(path: Path, model: Model, source: Path) -> None:
     """Raise before any work if the result cannot be written to `path`, or would destroy what it is made of."""
-    refuse_unwritable(path)
     data = external_files(model, source.parent, str(source))
-    if not data:
-        return
-    refuse_unwritable(data_path(path))
-    for target in (path, data_path(path)):
-        if _is_one_of(target, {source, *data}):
-            raise EnergyAlignError(
-                f"{target} is part of the model {source}, whose data is in files of its own: two files cannot be "
-                "replaced at once. Give the result another name."
-            )
+    check_outputs([path, data_path(path) if data else None], [source, *data])
 
 
 def write_model(model: Model, source: Path, path: Path) -> tuple[Path, ...]:
@@ -74,10 +64,6 @@ def write_model(model: Model, source: Path, path: Path) -> tuple[Path, ...]:
 def data_path(path: Path) -> Path:
     """Where the data of a model at `path` goes."""
     return path.with_name(f"{path.name}.data")
-
-
-def _is_one_of(path: Path, others: Collection[Path]) -> bool:
-    return path.exists() and any(path.samefile(other) for other in others)
 
 
 def external_tensors(model: Model) -> Iterator[Any]:

@@ -133,6 +133,64 @@ def test_permissions_follow_the_umask(tmp_path: Path, umask: None) -> None:
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
 
 
+def test_permissions_of_an_old_file_stay(old: Path, umask: None) -> None:
+    for mode in (0o600, 0o666, 0o444):
+        old.chmod(mode)
+        with atomic_write(old) as stream:
+            (temporary,) = {*old.parent.iterdir()} - {old}
+            assert stat.S_IMODE(temporary.stat().st_mode) == mode  # before the first byte is in it
+            stream.write("new")
+        assert stat.S_IMODE(old.stat().st_mode) == mode
+
+
+def test_the_umask_is_never_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two threads that ask for it by setting it can leave it at 0 for good.
+    monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask is that of all threads"))
+    with atomic_write(tmp_path / "a") as stream:
+        stream.write("x")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_a_link(tmp_path: Path, there: bool) -> None:
+    store, link, relative = tmp_path / "store", tmp_path / "link.json", tmp_path / "relative.json"
+    store.mkdir()
+    if there:
+        (store / "shifts.json").write_text("old")
+    link.symlink_to(store / "shifts.json")
+    relative.symlink_to("link.json")
+    refuse_unwritable(relative)
+    with atomic_write(relative) as stream:
+        stream.write("new")
+        assert len(list(store.glob(".*.json.part"))) == 1  # on the disk of the file, not of the link
+    assert (os.readlink(link), os.readlink(relative)) == (str(store / "shifts.json"), "link.json")
+    assert (store / "shifts.json").read_text() == "new"
+    assert os.listdir(store) == ["shifts.json"]
+
+
+def test_a_link_into_a_folder_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "gone" / "file")
+    with pytest.raises(EnergyAlignError, match=r"cannot write .*link: there is no folder .*gone\. Make it first"):
+        refuse_unwritable(tmp_path / "link")
+
+
+@pytest.mark.parametrize("name", ["a" * 250 + ".json", "a." + "b" * 253, "é" * 127])
+def test_names_as_long_as_the_system_allows(tmp_path: Path, name: str) -> None:
+    for text in ("old", "new"):
+        refuse_unwritable(tmp_path / name)
+        with atomic_write(tmp_path / name) as stream:
+            stream.write(text)
+    assert (tmp_path / name).read_text() == "new"
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_longer_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / ("a" * 256)
+    with pytest.raises(EnergyAlignError, match="File name too long"):
+        refuse_unwritable(path)
+    with pytest.raises(EnergyAlignError, match="File name too long"), atomic_write(path):
+        pytest.fail("there is nothing to write to")
+
+
 def test_writers_at_the_same_time_do_not_mix(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with atomic_write(path) as one:

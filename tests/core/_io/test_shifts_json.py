@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from energyalign.core._io.shifts_json import VERSION, dump, parse
+from energyalign.core._io.shifts_json import VERSION, checksum, dump, parse
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.selection.record import Candidate, Selection
@@ -82,6 +82,11 @@ def test_everything_comes_back_exactly(shifts: Shifts) -> None:
         assert getattr(shifts, name) == getattr(loaded, name)
 
 
+def sealed(data: dict[str, Any]) -> str:
+    """With the checksum of what it says now."""
+    return json.dumps(data | {"sha256": checksum(data)})
+
+
 def example(make: Make) -> Shifts:
     return make(
         [0.1, -1e-300, 1 / 3],
@@ -135,7 +140,7 @@ class TestReadable:
         data = json.loads(dump(example(plain_shifts)))
         data["note"] = "by hand"
         data["selection"]["candidates"][0]["new"] = 1
-        turned = json.dumps(dict(reversed(data.items())), indent=4)
+        turned = json.dumps(dict(reversed(json.loads(sealed(data)).items())), indent=4)
         assert parse(turned).values.tolist() == [0.1, -1e-300, 1 / 3]
 
 
@@ -184,6 +189,26 @@ class TestRefused:
         data = json.loads(dump(example(plain_shifts)))
         change(data)
         with pytest.raises(EnergyAlignError, match=message):
+            parse(sealed(data))
+
+    def test_a_changed_digit(self, plain_shifts: Make) -> None:
+        shifts = example(plain_shifts)
+        text = dump(shifts)
+        digits = [place for place, letter in enumerate(text) if letter.isdigit()]
+        refused = 0
+        for place in digits:
+            changed = text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :]
+            if json.loads(changed) == json.loads(text):  # a digit beyond what a float has
+                continue
+            with pytest.raises(EnergyAlignError, match=r"checksum|newer energyalign|\"version\" must"):
+                parse(changed)
+            refused += 1
+        assert refused > 0.9 * len(digits) > 100
+
+    def test_no_checksum(self, plain_shifts: Make) -> None:
+        data = json.loads(dump(example(plain_shifts)))
+        del data["sha256"]
+        with pytest.raises(EnergyAlignError, match=r"has no checksum .*: take the original, or fit again"):
             parse(json.dumps(data))
 
     @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
@@ -245,7 +270,7 @@ class TestRefused:
             place = place[key]
         place[key] = value
         try:
-            loaded = parse(json.dumps(content))
+            loaded = parse(sealed(content))
         except EnergyAlignError:
             return
         assert np.all(np.isfinite(loaded.apply(np.zeros((1, loaded.n_classes)))))

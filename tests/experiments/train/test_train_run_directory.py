@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,8 @@ import pytest
 from warm_process import WarmProcess
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.train.run_directory import locked, open_run
+from energyalign.core.errors import CannotGoOn
+from energyalign.experiments.train.run_directory import RunDirectory, locked, open_run
 
 CONFIG: dict[str, Any] = {"seed": 0, "recipe": {"epochs": 3, "lr": 0.1}}
 
@@ -48,7 +52,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_of_its_first_file_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / ".config.json.abc123.part").write_text('{"se')
+    (tmp_path / ".abc123.json.part").write_text('{"se')
     with open_run(tmp_path, CONFIG) as run:
         assert run.read_json("config.json") == CONFIG
 
@@ -131,12 +135,12 @@ def test_what_killed_processes_left_is_removed_but_not_what_others_are_writing(t
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "step-01" / ".training.part").mkdir(parents=True)
     (tmp_path / "step-01" / ".training.part" / "config.json").write_text("{}")
-    for name in (".rows.jsonl.ab_1.part", "checkpoints/.epoch-1.safetensors.zz9.part", ".report.html.abc.part"):
+    for name in (".ab1.jsonl.part", "checkpoints/.2f9.safetensors.part", ".abc.html.part"):
         (tmp_path / name).write_text("half")
     with open_run(tmp_path, CONFIG) as run:
         assert run.was_there
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
-    assert left == {".lock", "config.json", "checkpoints", "step-01", ".report.html.abc.part"}
+    assert left == {".lock", "config.json", "checkpoints", "step-01", ".abc.html.part"}
 
 
 @pytest.mark.parametrize("line", ["7", "null", '["a"]', '"raw"'])
@@ -263,3 +267,124 @@ def test_a_file_system_without_locks_is_refused_rather_than_marked(
     monkeypatch.setattr("fcntl.flock", no_locks)
     with pytest.raises(EnergyAlignError, match=r"cannot be locked: .* Give an --out"), locked(tmp_path / "run"):
         pass
+
+
+def keep(run: RunDirectory, text: str) -> None:
+    with run.saving(make_again=True) as folder:
+        (folder / "kept.txt").write_text(text)
+
+
+class TestFolderThatIsNotAsItWas:
+    """What is done is kept, the run stops with an error, and the same settings go on."""
+
+    def run_with(self, path: Path, happens: Callable[[], object], save: Callable[[RunDirectory], object]) -> str:
+        def go() -> None:
+            with open_run(path, CONFIG) as run:
+                run.write_json("state.json", {"epoch": 1})
+                happens()
+                save(run)
+
+        with pytest.raises(CannotGoOn) as caught:
+            go()
+        return str(caught.value)
+
+    @pytest.mark.parametrize("linux", [True, False])
+    def test_moved(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linux: bool) -> None:
+        if not linux:
+            monkeypatch.setattr(os, "readlink", _unknown)
+        path, away = tmp_path / "run", tmp_path / "other"
+        told = self.run_with(path, lambda: path.rename(away), lambda run: keep(run, "new"))
+        assert told.startswith(f"{path} was moved to {away} while its run went on. All is saved there: move it back")
+        assert (away / "kept.txt").read_text() == "new"
+        assert os.listdir(tmp_path) == ["other"]
+        away.rename(path)
+        with open_run(path, CONFIG) as run:
+            assert run.was_there
+
+    def test_moved_with_the_folder_that_it_is_in(self, tmp_path: Path) -> None:
+        (tmp_path / "far").mkdir()
+        top, away = tmp_path / "runs", tmp_path / "far" / "runs"
+        told = self.run_with(top / "a" / "run", lambda: top.rename(away), lambda run: run.write_rows([{"a": 1}]))
+        assert f"was moved to {away / 'a' / 'run'} " in told
+        assert RunDirectory(away / "a" / "run").read_rows() == [{"a": 1}]
+
+    def test_another_folder_in_its_place_is_not_touched(self, tmp_path: Path) -> None:
+        path, away = tmp_path / "run", tmp_path / "away"
+
+        def exchange() -> None:
+            path.rename(away)
+            path.mkdir()
+
+        self.run_with(path, exchange, lambda run: keep(run, "new"))
+        assert list(path.iterdir()) == []
+        assert (away / "kept.txt").read_text() == "new"
+
+    def test_moved_when_nothing_is_left_to_save(self, tmp_path: Path) -> None:
+        path = tmp_path / "run"
+        assert "was moved to" in self.run_with(path, lambda: path.rename(tmp_path / "other"), lambda _: None)
+
+    def test_removed_and_made_again(self, tmp_path: Path) -> None:
+        path = tmp_path / "run"
+        told = self.run_with(path, lambda: shutil.rmtree(path), lambda run: keep(run, "new"))
+        assert told == (
+            f"{path} was removed while its run went on. It was made again with what was in memory: the same command "
+            "goes on."
+        )
+        with open_run(path, CONFIG) as run:
+            assert run.was_there
+            assert (path / "kept.txt").read_text() == "new"
+
+    def test_removed_with_nothing_in_memory(self, tmp_path: Path) -> None:
+        path = tmp_path / "run"
+        told = self.run_with(path, lambda: shutil.rmtree(path), lambda run: run.write_rows([{"a": 1}]))
+        assert told.endswith(
+            "was removed while its run went on: nothing of it is left. The same command starts it again."
+        )
+        assert not path.exists()
+
+    def test_a_stage_removed_with_its_run(self, tmp_path: Path) -> None:
+        path = tmp_path / "run"
+
+        def go() -> None:
+            with open_run(path, CONFIG) as run, open_run(path / "a" / "b", {"c": 1}, within=run) as stage:
+                shutil.rmtree(path)
+                keep(stage, "new")
+
+        with pytest.raises(CannotGoOn, match=r"b was removed .* made again"):
+            go()
+        with open_run(path, CONFIG) as run, open_run(path / "a" / "b", {"c": 1}, within=run) as stage:
+            assert (run.was_there, stage.was_there) == (True, True)
+            assert (stage.path / "kept.txt").read_text() == "new"
+
+    def test_a_stage_does_not_make_a_moved_run_again(self, tmp_path: Path) -> None:
+        def go() -> None:
+            with open_run(tmp_path / "run", CONFIG) as run:
+                run.path.rename(tmp_path / "other")
+                with open_run(run.path / "stage", {}, within=run):
+                    pytest.fail("it must not begin")
+
+        with pytest.raises(CannotGoOn, match="was moved to"):
+            go()
+        assert os.listdir(tmp_path) == ["other"]
+
+    def test_without_its_config(self, tmp_path: Path) -> None:
+        path = tmp_path / "run"
+        told = self.run_with(path, (path / "config.json").unlink, lambda run: keep(run, run.config_sha256))
+        assert told.startswith(f"{path / 'config.json'} was removed while its run went on. It was written again")
+        with open_run(path, CONFIG) as run:
+            assert (path / "kept.txt").read_text() == run.config_sha256
+
+    def test_with_another_config(self, tmp_path: Path) -> None:
+        path = tmp_path / "run"
+        told = self.run_with(
+            path, lambda: (path / "config.json").write_text('{"seed": 1}'), lambda run: keep(run, run.config_sha256)
+        )
+        assert "config.json was changed while its run went on: " in told
+        assert "seed is 1 there and 0 here. Put it back" in told
+        (path / "config.json").write_text(json.dumps(CONFIG))
+        with open_run(path, CONFIG) as run:
+            assert (path / "kept.txt").read_text() == run.config_sha256
+
+
+def _unknown(*_: object) -> str:
+    raise OSError("no such file")

@@ -109,12 +109,6 @@ def test_without_runs_there_is_no_live_part() -> None:
     assert "Try it" not in page.text
 
 
-def test_the_chart_library_is_the_published_one() -> None:
-    """echarts 6.1.0, dist/echarts.min.js of the npm package, unchanged."""
-    digest = hashlib.sha256(asset("echarts.min.js").encode()).hexdigest()
-    assert digest == "b66b25aeb4df84e33199dc21694014d336d222cbd9deb0e5a7c14bd6aa0d0fd0"
-
-
 def test_wide_pictures_have_a_row_of_their_own() -> None:
     for width, start in ((300, "<figure>"), (600, '<figure class="across">')):
         assert picture_html(f'<svg height="200pt" width="{width}pt" x="1"/>', "c").startswith(f"{start}<img ")

@@ -1,8 +1,10 @@
-"""Shifts as JSON: a versioned schema, one class a line, numbers that come back exactly."""
+"""Shifts as JSON: a versioned schema with a checksum, one class a line, numbers that come back exactly."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -18,6 +20,7 @@ from energyalign.core.shifts import Shifts
 SCHEMA = "energyalign.shifts"
 MULTILABEL_SCHEMA = "energyalign.multilabel-shifts"
 VERSION = 1
+_CHECKSUM = "sha256"
 
 # key in the file -> attribute of Shifts; the first two must be there for every class
 _PER_CLASS = {
@@ -32,7 +35,29 @@ _PER_CLASS = {
 
 def dump(shifts: Shifts) -> str:
     """The text of the file."""
-    head = {
+    document = _document(shifts)
+    return _text({"schema": SCHEMA, "version": VERSION, "sha256": checksum(document)} | document) + "\n"
+
+
+def dump_labels(labels: Sequence[Shifts]) -> str:
+    """The text of a file with the shifts of each of several labels, under one checksum."""
+    documents = [_document(own) for own in labels]
+    total = checksum({"schema": MULTILABEL_SCHEMA, "version": VERSION, "labels": documents})
+    texts = ",\n".join(map(_text, documents))
+    return (
+        f'{{\n"schema": "{MULTILABEL_SCHEMA}",\n"version": {VERSION},\n"sha256": "{total}",\n'
+        f'"labels": [\n{texts}\n]\n}}\n'
+    )
+
+
+def checksum(document: dict[str, Any]) -> str:
+    """Of all that the JSON says, whatever its layout and the order of its keys."""
+    said = {key: value for key, value in document.items() if key != _CHECKSUM}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _document(shifts: Shifts) -> dict[str, Any]:
+    return {
         "schema": SCHEMA,
         "version": VERSION,
         "estimator": shifts.estimator,
@@ -48,10 +73,15 @@ def dump(shifts: Shifts) -> str:
         },
         "concerns": list(shifts.concerns),
         "selection": None if shifts.selection is None else asdict(shifts.selection),
+        "classes": _rows(shifts),
     }
-    lines = ",\n".join("    " + json.dumps(row, ensure_ascii=False) for row in _rows(shifts))
+
+
+def _text(document: dict[str, Any]) -> str:
+    head = {key: value for key, value in document.items() if key != "classes"}
+    lines = ",\n".join("    " + json.dumps(row, ensure_ascii=False) for row in document["classes"])
     text = json.dumps(head, indent=2, ensure_ascii=False, allow_nan=False)
-    return f'{text[:-2]},\n  "classes": [\n{lines}\n  ]\n}}\n'
+    return f'{text[:-2]},\n  "classes": [\n{lines}\n  ]\n}}'
 
 
 def _rows(shifts: Shifts) -> list[dict[str, Any]]:
@@ -73,11 +103,19 @@ def parse(text: str) -> Shifts:
 
 
 def parse_document(text: str) -> Any:
-    """The JSON of a file's text."""
+    """The JSON of a file's text, as it was written; one of another schema or version is the caller's to refuse."""
     try:
-        return parse_json(text)
+        document = parse_json(text)
     except ValueError as error:
         raise EnergyAlignError(f"not valid JSON ({error}).") from error
+    ours = isinstance(document, dict) and document.get("schema") in (SCHEMA, MULTILABEL_SCHEMA)
+    if ours and document.get("version") == VERSION and document.get(_CHECKSUM) != checksum(document):
+        problem = "does not match its checksum" if _CHECKSUM in document else "has no checksum"
+        raise EnergyAlignError(
+            f'it {problem} ("{_CHECKSUM}"), so it was changed after energyalign wrote it: take the original, or fit '
+            "again. To change shifts, load, change and save them in Python."
+        )
+    return document
 
 
 def from_document(data: Any) -> Shifts:

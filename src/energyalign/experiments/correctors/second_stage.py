@@ -41,7 +41,7 @@ def train_second_stage(
     ground = trained.ground
     order = class_aware(ground.train.labels, ground.seed(name), per_visit=4)
     config = ground.config.to_json() | {"second_stage": describe(corrector) | {"recipe": describe(recipe)}}
-    with open_run(trained.run.path / name, config, trained.fabric) as run:
+    with open_run(trained.run.path / name, config, trained.fabric, within=trained.run) as run:
         trained.reporter.note(f"{name}: a second stage of {count_of(recipe.epochs, 'epoch')} on balanced classes.")
         training = TrainingLoop(
             trained.fabric, network, parameters=parameters, batches=ground.loader(order=order, purpose=name),

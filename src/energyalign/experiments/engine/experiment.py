@@ -161,7 +161,10 @@ class Measure:
 
     def __init__(self, trained: Trained, test: ImageSet, facts: RunFacts) -> None:
         self._trained, self._test, self._facts = trained, test, facts
-        self._folder = step_folder(trained.run.path, trained.number, in_steps=trained.config.in_steps)
+        self._folder = self._folder_in(trained.run.path)
+
+    def _folder_in(self, run: Path) -> Path:
+        return step_folder(run, self._trained.number, in_steps=self._trained.config.in_steps)
 
     def known(self, name: str, plan: EvidencePlan | None, stored: Sequence[Row]) -> Row | None:
         """The row of an earlier process, if it is of this very network and all its files are there."""
@@ -177,9 +180,10 @@ class Measure:
         """The result of a corrector; its predictions go to a file."""
         said = self._scores(corrected)
         if self._trained.run.writes:
-            path = predictions_file(self._folder, name, plan)
-            path.parent.mkdir(exist_ok=True)
-            save_arrays(path, {"predictions": said.argmax(axis=1).astype(np.uint16)})
+            with self._trained.run.saving() as run:
+                path = predictions_file(self._folder_in(run), name, plan)
+                path.parent.mkdir(exist_ok=True)
+                save_arrays(path, {"predictions": said.argmax(axis=1).astype(np.uint16)})
         return self._row(name, plan, corrected, said)
 
     def _scores(self, corrected: Corrected) -> Floats32:
@@ -195,7 +199,8 @@ class Measure:
         features = trained.features(self._test)
         if trained.run.writes:
             logits = trained.scores(trained.network.head, features)
-            save_arrays(logits_file(self._folder), {"logits": logits, "labels": self._test.labels})
+            with trained.run.saving() as run:
+                save_arrays(logits_file(self._folder_in(run)), {"logits": logits, "labels": self._test.labels})
         return features
 
     def _is_whole(self, path: Path) -> bool:

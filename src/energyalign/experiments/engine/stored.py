@@ -50,8 +50,12 @@ def read_rows(run: RunDirectory) -> list[Row]:
 
 def store_row(run: RunDirectory, row: Row) -> None:
     """Put the row in the place of the one that the run may have of its key already; rows are in the order of keys."""
-    others = [other for other in read_rows(run) if other.key != row.key]
-    run.write_rows([each.to_json() for each in sorted([*others, row], key=lambda each: each.key)])
+    if not run.writes:
+        return
+    with run.saving() as folder:
+        stored = RunDirectory(folder)
+        others = [other for other in read_rows(stored) if other.key != row.key]
+        stored.write_rows([each.to_json() for each in sorted([*others, row], key=lambda each: each.key)])
 
 
 class Outputs(NamedTuple):

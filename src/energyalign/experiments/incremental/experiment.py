@@ -91,10 +91,10 @@ class IncrementalExperiment(Experiment[IncrementalConfig]):
             f"{config.fed_back}, seed {config.seed}: {len(stream.order)} classes in {stream.n_steps} steps, order "
             f"{config.order} ({order_hash(stream.order)[:12]}), manifest {self.manifest.short_hash}."
         )
-        path = run.path / "manifest.json"
-        is_known = self.fabric.broadcast(path.exists())
+        is_known = self.fabric.broadcast((run.path / "manifest.json").exists())
         if (is_known or stream.all_readable) and run.writes:  # it is written once all images could be read
-            self.manifest.keep(path)
+            with run.saving() as folder:
+                self.manifest.keep(folder / "manifest.json")
 
     def steps(self, run: RunDirectory) -> Iterator[Trained]:
         """Each step trained to its end, now or by an earlier process."""

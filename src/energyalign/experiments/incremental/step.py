@@ -108,7 +108,7 @@ class Step(SeenClasses, Ground):
         recipe = recipe or self.recipe
         config = self.config.to_json() | {"step": self.number, "stage": stage, "stage_recipe": describe(recipe)}
         name = f"step {self.number} of {self.config.n_steps}" + ("" if stage == "training" else f" {stage}")
-        with open_run(self.folder / stage, config, self.fabric) as run:
+        with open_run(self.folder / stage, config, self.fabric, within=self.run) as run:
             training = TrainingLoop(
                 self.fabric, network, batches=batches or self.loader(purpose=stage), loss=loss,
                 recipe=recipe, run=run, seed=self.seed(stage), reporter=self.reporter.stage(name),
@@ -225,14 +225,15 @@ def save_step(
     content = save(weights)
     finished = FinishedStep(memory, record, hashlib.sha256(content).hexdigest(), processes)
     if run.writes:
-        folder = step_folder(run.path, number)
-        with atomic_write(folder / NETWORK, "wb") as stream:
-            stream.write(content)
-        save_arrays(folder / RECORD, record.arrays())
-        hashes = {NETWORK: finished.network_sha256, RECORD: _sha256(folder / RECORD)}
-        state = {"memory": memory.to_json(), "sha256": hashes, "processes": processes}
-        RunDirectory(folder).write_json(STATE, state | {"checksum": _checksum(state, run)})
-        _drop_stages(folder)
+        with run.saving() as place:
+            folder = step_folder(place, number)
+            with atomic_write(folder / NETWORK, "wb") as stream:
+                stream.write(content)
+            save_arrays(folder / RECORD, record.arrays())
+            hashes = {NETWORK: finished.network_sha256, RECORD: _sha256(folder / RECORD)}
+            state = {"memory": memory.to_json(), "sha256": hashes, "processes": processes}
+            RunDirectory(folder).write_json(STATE, state | {"checksum": _checksum(state, run)})
+            _drop_stages(folder)
     return finished
 
 

@@ -146,7 +146,8 @@ class LongTailExperiment(Experiment[LongTailConfig]):
         if not self.fabric.broadcast((run.path / "rows.jsonl").exists()):  # a finished run has read them all
             refuse_unreadable(*filter(None, (self.data.train, self.data.test, self.data.validation)))
         if run.writes:
-            self.data.manifest.keep(run.path / "manifest.json")
+            with run.saving() as folder:
+                self.data.manifest.keep(folder / "manifest.json")
 
     def steps(self, run: RunDirectory) -> Iterator[Trained]:
         """The one step: all classes at once."""

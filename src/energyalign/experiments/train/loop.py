@@ -125,9 +125,9 @@ class TrainingLoop:
                 self._save()
                 raise Interrupted(number)
         self._refuse_not_finite()
-        self._reporter.epoch_done(self._position, lr)
-        self._position = self._position.next_epoch()
-        self._save()
+        done, self._position = self._position, self._position.next_epoch()
+        self._save()  # first: curves are written into the same folder, and would make it again if it was removed
+        self._reporter.epoch_done(done, lr)
 
     def _step(self, batch: Any) -> tuple[float, int]:
         """Mean loss and number of samples, over all ranks."""
@@ -195,10 +195,11 @@ class TrainingLoop:
 
     def _save(self) -> None:
         if self._fabric.is_global_zero:
-            save_checkpoint(
-                self._run.checkpoints, self._position, self._network, self._optimizer, config=self._run.config_sha256,
-                processes=self._fabric.world_size,
-            )  # fmt: skip
+            with self._run.saving(make_again=True) as folder:
+                save_checkpoint(
+                    RunDirectory(folder).checkpoints, self._position, self._network, self._optimizer,
+                    config=self._run.config_sha256, processes=self._fabric.world_size,
+                )  # fmt: skip
         self._fabric.barrier()
 
     def _asked_to_stop(self, interruption: Interruption) -> int:

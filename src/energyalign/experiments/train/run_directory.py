@@ -6,7 +6,8 @@ import contextlib
 import errno
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from energyalign.core._io.atomic import atomic_write, is_leftover, remove_leftovers
 from energyalign.core._io.strict_json import parse_json, read_json_file, read_lines, read_text
-from energyalign.core.errors import EnergyAlignError, TryAgain, some_of
+from energyalign.core.errors import CannotGoOn, EnergyAlignError, TryAgain, some_of
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -27,6 +28,40 @@ _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 _WRITTEN_BY_RUNS = (".json", ".jsonl", ".safetensors", ".txt")
 
 
+class HeldFolder:
+    """A folder that is found again when it has another name: by a descriptor, where a system has them for folders."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._identity = path, _identity(path)
+        self._descriptor: int | None = None
+        with contextlib.suppress(OSError):  # Windows has none, and lets nobody rename a folder with an open file
+            self._descriptor = os.open(path, os.O_RDONLY)
+
+    def close(self) -> None:
+        """It is not looked for any more."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def where(self) -> Path | None:
+        """Its path now; None if it was removed, or moved to where this system cannot say."""
+        return next((place for place in self._places() if _identity(place) == self._identity), None)
+
+    def _places(self) -> Iterator[Path]:
+        yield self.path
+        with contextlib.suppress(OSError):
+            yield Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))  # Linux
+        with contextlib.suppress(OSError):
+            yield from self.path.parent.iterdir()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 class RunDirectory:
     """config.json, checkpoints/, rows.jsonl and whatever else belongs to one run.
 
@@ -35,13 +70,65 @@ class RunDirectory:
     Of the ranks of a distributed run, only the first `writes`, and only it knows whether the run `was_there` before.
     """
 
-    def __init__(self, path: Path, *, writes: bool = True, was_there: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, writes: bool = True, was_there: bool = False, config: Json | None = None,
+        held: HeldFolder | None = None, within: RunDirectory | None = None,
+    ) -> None:  # fmt: skip
         self.path, self.writes, self.was_there = path, writes, was_there
+        self._config, self._held, self._within = config, held, within
 
     @property
     def config_sha256(self) -> str:
-        """Of the settings in config.json, whatever the layout of the file."""
-        return _sha256(self.read_json(_CONFIG) or {})
+        """Of the settings, as the run was opened with, or of config.json, whatever the layout of the file."""
+        return _sha256(self._config or self.read_json(_CONFIG) or {})
+
+    @contextlib.contextmanager
+    def saving(self, *, make_again: bool = False) -> Iterator[Path]:
+        """Write inside, into the folder that this gives. If it is not as it was any more, the run stops after that.
+
+        A folder that was moved is followed. One that was removed is made again, with its config, for who can
+        `make_again` all that a run needs to go on; nobody else writes anything then.
+        """
+        place, problem = self._look(make_again=make_again)
+        yield place
+        if problem is not None:
+            raise CannotGoOn(problem)
+
+    def _look(self, *, make_again: bool) -> tuple[Path, str | None]:
+        """Where the folder is, and what happened to it since the run was opened."""
+        if self._held is None or self._config is None:
+            return self.path, None
+        place = self._held.where()
+        if place is None:
+            removed = f"{self.path} was removed while its run went on"
+            if not make_again:
+                raise CannotGoOn(f"{removed}: nothing of it is left. The same command starts it again.")
+            self._make_again()
+            return self.path, f"{removed}. It was made again with what was in memory: the same command goes on."
+        if place != self.path:
+            return place, (
+                f"{self.path} was moved to {place} while its run went on. All is saved there: move it back, and the "
+                "same command goes on."
+            )
+        known = self.read_json(_CONFIG)
+        if known is None:
+            _write_json(self.path / _CONFIG, self._config)
+            lost = f"{self.path / _CONFIG} was removed while its run went on"
+            return self.path, f"{lost}. It was written again: the same command goes on."
+        if known != self._config:
+            changes = "; ".join(_differences(known, self._config))
+            return self.path, (
+                f"{self.path / _CONFIG} was changed while its run went on: {changes}. Put it back, and the same "
+                "command goes on."
+            )
+        return self.path, None
+
+    def _make_again(self) -> None:
+        outer = self._within
+        if outer is not None and outer._held is not None and outer._held.where() is None:
+            outer._make_again()
+        with locked(self.path):
+            _claim(RunDirectory(self.path), self._config or {})
 
     @property
     def checkpoints(self) -> Path:
@@ -50,10 +137,9 @@ class RunDirectory:
 
     def write_json(self, name: str, value: Json) -> None:
         """Write a file that a person can read, atomically."""
-        if not self.writes:
-            return
-        with atomic_write(self.path / name) as stream:
-            stream.write(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n")
+        if self.writes:
+            with self.saving() as folder:
+                _write_json(folder / name, value)
 
     def read_json(self, name: str) -> Json | None:
         """The contents of such a file, or None if there is none."""
@@ -70,16 +156,15 @@ class RunDirectory:
 
     def write_rows(self, rows: Sequence[Json]) -> None:
         """All result rows, one a line; the file is replaced as a whole."""
-        if not self.writes:
-            return
-        with atomic_write(self.path / "rows.jsonl") as stream:
-            stream.writelines(_text(row | {"sha256": _sha256(row)}) + "\n" for row in rows)
+        if self.writes:
+            with self.saving() as folder, atomic_write(folder / "rows.jsonl") as stream:
+                stream.writelines(_text(row | {"sha256": _sha256(row)}) + "\n" for row in rows)
 
     def note_command(self, command: str) -> None:
         """Remember a command line that made some of what is here; each is kept once."""
         known = self.read_commands()
         if self.writes and command and command not in known:
-            with atomic_write(self.path / _COMMANDS) as stream:
+            with self.saving() as folder, atomic_write(folder / _COMMANDS) as stream:
                 stream.writelines(line + "\n" for line in (*known, command))
 
     def read_commands(self) -> list[str]:
@@ -118,26 +203,46 @@ class RunDirectory:
         return rows
 
 
+def _write_json(path: Path, value: Json) -> None:
+    with atomic_write(path) as stream:
+        stream.write(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n")
+
+
+def run_files(folders: Iterable[str]) -> Iterator[Path]:
+    """All files of the runs in these folders, for which no output may be put."""
+    for folder in folders:
+        yield from (path for path in Path(folder).rglob("*") if path.suffix in _WRITTEN_BY_RUNS)
+
+
 def _bad_line(path: Path, number: int, problem: str) -> EnergyAlignError:
     return EnergyAlignError(f"{path}, line {number}, {problem}. Remove the file to compute the rows again.")
 
 
 @contextlib.contextmanager
-def open_run(path: Path, config: Json, fabric: Fabric | None = None) -> Iterator[RunDirectory]:
+def open_run(
+    path: Path, config: Json, fabric: Fabric | None = None, *, within: RunDirectory | None = None
+) -> Iterator[RunDirectory]:
     """A new run directory, or the one of an unfinished or finished run with the same config.
 
     While another process has it open it is refused. What a killed process left of files that it was writing is removed.
+    One whose folder is moved or removed meanwhile ends with an error, also if nothing was left to do: see
+    `RunDirectory.saving`. A stage of a run is opened `within` it.
     Of a run in several processes, with a launched `fabric`, the first rank takes the lock, checks and writes for all;
     the others wait until it has, and are refused if it is.
     """
     first = fabric is None or fabric.is_global_zero
     with contextlib.ExitStack() as stack:
         problem: Exception | None = None
-        was_there = False
+        was_there, held = False, None
         if first:
             try:
+                if within is not None:
+                    with within.saving():
+                        pass  # or a folder that was moved would be made again by what is below it
                 stack.enter_context(locked(path))
                 was_there = _claim(RunDirectory(path), config)
+                held = HeldFolder(path)
+                stack.callback(held.close)
             except Exception as error:  # whatever it is, the others are waiting to hear of it
                 problem = error
         message = None if problem is None else str(problem)
@@ -147,7 +252,10 @@ def open_run(path: Path, config: Json, fabric: Fabric | None = None) -> Iterator
             raise problem
         if message is not None:
             raise EnergyAlignError(message)
-        yield RunDirectory(path, writes=first, was_there=was_there)
+        run = RunDirectory(path, writes=first, was_there=was_there, config=config, held=held, within=within)
+        yield run
+        with run.saving():
+            pass
 
 
 @contextlib.contextmanager

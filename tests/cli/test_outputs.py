@@ -1,0 +1,130 @@
+"""No command writes over what it reads, nor one output over another, whatever the name by which it is called."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from made_up_run import made_up_run
+from onnx import helper, numpy_helper
+
+FIT = "fit logits.npy --labels labels.npy --counts counts.json"
+TARGETS = "--classes classes.json --clusters clusters.json --target-prior prior.json"
+COMMANDS = {
+    "fit --out": (f"{FIT} {TARGETS} --out OUT",
+                  ["logits.npy", "labels.npy", "counts.json", "classes.json", "clusters.json", "prior.json"]),
+    "fit --report": (f"{FIT} --report OUT", ["logits.npy", "labels.npy", "counts.json"]),
+    "fit a pattern": ("fit 'shards/*.npy' --target-logits 'more/*.npy' --out OUT", ["shards/b.npy", "more/c.npy"]),
+    "fit --costs": (f"{FIT} --costs costs.json --out OUT", ["costs.json"]),
+    "apply": ("apply logits.npy shards/b.npy --shifts shifts.json --out OUT",
+              ["logits.npy", "shards/b.npy", "shifts.json"]),
+    "onnx": ("onnx model.onnx --shifts shifts.json --probe probe.npz --out OUT",
+             ["model.onnx", "shifts.json", "probe.npz"]),
+    "report": ("report run --out OUT", ["run/rows.jsonl", "run/config.json", "run/test_logits.safetensors"]),
+    "table": ("table longtail run --out OUT", ["run/rows.jsonl", "run/config.json"]),
+    "figure": ("figure energies run --out OUT", ["run/rows.jsonl"]),
+    "figure all": ("figure all run --out figures", ["run/rows.jsonl"]),
+}  # fmt: skip
+CASES = [(name, path) for name, (_, inputs) in COMMANDS.items() for path in inputs]
+
+
+@pytest.fixture
+def inputs(problem: Path, run: Any) -> Path:
+    """The files that all commands read."""
+    logits = np.load("logits.npy")
+    for folder in ("shards", "more", "figures"):
+        Path(folder).mkdir()
+    for name in ("shards/a.npy", "shards/b.npy", "more/c.npy"):
+        np.save(name, logits)
+    Path("classes.json").write_text('["a", "b", "c"]')
+    Path("clusters.json").write_text("[0, 1, 2]")
+    Path("prior.json").write_text("[0.3, 0.3, 0.4]")
+    Path("costs.json").write_text("[[0, 1, 1], [1, 0, 1], [1, 1, 0]]")
+    assert run(*f"{FIT} --out shifts.json --quiet".split())[0] == 0
+    weight = numpy_helper.from_array(np.ones((3, 5), np.float32), "weight")
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["x", "weight"], ["logits"], transB=1)], "model",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 5])],
+        [helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["n", 3])], [weight],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "model.onnx")
+    np.savez("probe.npz", x=np.ones((2, 5), np.float32))
+    made_up_run(Path("run"), ["a", "b", "c"])
+    return problem
+
+
+def as_it_is(path: Path, _suffix: str) -> Path:
+    return path
+
+
+def soft_link(path: Path, suffix: str) -> Path:
+    link = Path(f"soft{suffix}")
+    link.symlink_to(path.absolute())
+    return link
+
+
+def hard_link(path: Path, suffix: str) -> Path:
+    link = Path(f"hard{suffix}")
+    os.link(path, link)
+    return link
+
+
+@pytest.mark.parametrize("name_of", [as_it_is, soft_link, hard_link])
+@pytest.mark.parametrize(("name", "path"), CASES, ids=[f"{name} {path}" for name, path in CASES])
+def test_an_input(
+    inputs: Path, run: Any, files_in: Any, name: str, path: str, name_of: Callable[[Path, str], Path]
+) -> None:
+    command = COMMANDS[name][0]
+    if name.startswith("figure"):
+        if name_of is as_it_is:
+            pytest.skip("a figure has another ending")
+        out = name_of(Path(path), ".png")
+        if name == "figure all":
+            out = out.rename("figures/energies.png")
+    else:
+        out = name_of(Path(path), Path(path).suffix)
+    before = files_in(inputs)
+    code, _, told = run(*(word.strip("'").replace("OUT", str(out)) for word in command.split()))
+    assert (code, files_in(inputs)) == (2, before)
+    assert f"{out} is the same file as the input " in told
+    assert path.rsplit("/", maxsplit=1)[-1] in told
+
+
+def test_another_output(inputs: Path, run: Any, files_in: Any) -> None:
+    Path("page.html").write_text("old")
+    os.link("page.html", "hard.json")
+    Path("soft.json").symlink_to("new.html")
+    before = files_in(inputs)
+    for out, report in (("same.html", "./same.html"), ("hard.json", "page.html"), ("soft.json", "new.html")):
+        code, _, told = run(*FIT.split(), "--out", out, "--report", report)
+        assert (code, files_in(inputs)) == (2, before)
+        assert f"{report} is the same file as the output {out}: give the output a name of its own." in told
+
+
+def test_the_data_of_a_model_over_its_probe(inputs: Path, run: Any, files_in: Any) -> None:
+    os.rename("probe.npz", "new.onnx.data")
+    before = files_in(inputs)
+    command = "onnx model.onnx --shifts shifts.json --probe new.onnx.data --out new.onnx"
+    code, _, told = run(*command.split())
+    assert (code, files_in(inputs)) == (2, before)
+    assert "new.onnx.data is the same file as the input new.onnx.data" in told
+
+
+def test_standard_input_and_output_are_files_too(inputs: Path, shell: Any, files_in: Any) -> None:
+    before = files_in(inputs)
+    with Path("logits.npy").open("rb") as stream:
+        done = shell("apply", "-", "--shifts", "shifts.json", "--out", "logits.npy", stdin=stream)
+    assert (done.returncode, files_in(inputs)) == (2, before)
+    assert b"logits.npy is the same file as the input -" in done.stderr
+
+
+def test_a_page_may_be_written_again_into_the_folder_of_its_run(inputs: Path, run: Any) -> None:
+    for _ in range(2):
+        assert run("table", "longtail", "run", "--format", "csv", "--out", "run/table.csv")[0] == 0
+    assert json.loads(Path("run/config.json").read_text())

@@ -1,0 +1,56 @@
+"""A run folder that is moved or removed, or loses its config.json, under a run: it stops, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault import ended
+from killed_often import Whole, assert_ends_as
+
+pytestmark = pytest.mark.faults
+
+LONGTAIL = "longtail digits --corrector raw ea --epochs 3 --batch-size 64 --evidence-size 2 --out run"
+TRAINING = {"in": "energyalign.experiments.train.loop:seed_torch", "at": 9}  # in the second epoch
+EVIDENCE = {"in": "energyalign.experiments.engine.outputs:balanced_evidence", "at": 1}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    return Whole.of(LONGTAIL.split(), tmp_path_factory.mktemp("longtail") / "whole")
+
+
+def stopped(whole: Whole, folder: Path, hook: dict[str, Any]) -> str:
+    """What the command says at its end."""
+    code, told = ended(whole.arguments, folder, {"hooks": [hook]})
+    assert code == 1, told
+    assert "Traceback" not in told
+    return told.splitlines()[-1]
+
+
+@pytest.mark.parametrize("moment", [TRAINING, EVIDENCE], ids=["training", "evidence"])
+def test_moved(whole: Whole, tmp_path: Path, moment: dict[str, Any]) -> None:
+    cut = tmp_path / "cut"
+    told = stopped(whole, cut, moment | {"move": ["run", "away"]})
+    assert "was moved to" in told
+    os.rename(cut / "away", cut / "run")
+    assert_ends_as(whole, cut)
+
+
+@pytest.mark.parametrize("moment", [TRAINING, EVIDENCE], ids=["training", "evidence"])
+def test_removed(whole: Whole, tmp_path: Path, moment: dict[str, Any]) -> None:
+    told = stopped(whole, tmp_path / "cut", moment | {"remove": "run"})
+    assert "was removed while its run went on" in told
+    made_again = list((tmp_path / "cut").rglob("checkpoints/*.safetensors"))
+    assert len(made_again) == (moment is TRAINING)
+    assert_ends_as(whole, tmp_path / "cut")
+
+
+def test_without_config(whole: Whole, tmp_path: Path) -> None:
+    (config,) = (name for name in whole.files if name.endswith("config.json"))
+    told = stopped(whole, tmp_path / "cut", TRAINING | {"move": [config, "config-away.json"]})
+    assert "config.json was removed while its run went on. It was written again" in told
+    (tmp_path / "cut" / "config-away.json").unlink()
+    assert_ends_as(whole, tmp_path / "cut")
