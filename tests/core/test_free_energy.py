@@ -452,3 +452,29 @@ class TestStandardErrorsAgainstSimulation:
         result = replicate(correlated, Clusters((0, 1, 2)), n=300)
         np.testing.assert_allclose(result["predicted"], result["spread"], rtol=0.15)
         assert np.all(result["shift_predicted"] > 1.5 * result["shift_spread"])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("unit", [1e-100, 1e-45, 1e-30, 1e-22, 1e19, 1e30, 1e99])
+def test_weights_of_any_size(unit: float, dtype: Any) -> None:
+    """Their unit moves the values and nothing else, to the last bit if it is a power of 2."""
+    rng = np.random.default_rng(0)
+    logits, weights = rng.normal(size=(300, 5)).astype(dtype), rng.uniform(1, 2, 300)
+    plain = FreeEnergy().update(logits, weights=weights)
+    scaled = FreeEnergy().update(logits, weights=unit * weights)
+    np.testing.assert_allclose(scaled.values, plain.values + np.log(unit), rtol=1e-6)
+    np.testing.assert_allclose(scaled.effective_samples, plain.effective_samples, rtol=1e-6)
+    np.testing.assert_allclose(scaled.standard_errors, plain.standard_errors, rtol=1e-5)
+    doubled = FreeEnergy().update(logits, weights=2.0**40 * weights)
+    assert doubled.effective_samples.tolist() == plain.effective_samples.tolist()
+    repeated = FreeEnergy().update(logits, repeats=unit * weights)
+    np.testing.assert_allclose(
+        repeated.effective_samples / unit, FreeEnergy().update(logits, repeats=weights).effective_samples, rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", ["weights", "repeats"])
+@pytest.mark.parametrize("value", [1e-101, 1e101])
+def test_weights_whose_squares_are_no_numbers_are_refused(name: str, value: float) -> None:
+    with pytest.raises(EnergyAlignError, match=f"{name} must be 0 or from 1e-100 to 1e100"):
+        FreeEnergy().update(np.zeros((2, 2)), **{name: [1.0, value]})

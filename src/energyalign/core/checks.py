@@ -86,7 +86,7 @@ def check_groups(groups: npt.ArrayLike, n_samples: int) -> Ints:
 
 
 def check_per_sample(name: str, values: Array | None, n_samples: int) -> Floats:
-    """Weights or repeats: finite, not negative, one per sample; all 1 for None."""
+    """Weights or repeats: 0 or from 1e-100 to 1e100, one per sample; all 1 for None."""
     if values is None:
         return np.ones(n_samples)
     result = to_numpy(values).astype(np.float64)
@@ -94,6 +94,8 @@ def check_per_sample(name: str, values: Array | None, n_samples: int) -> Floats:
         raise EnergyAlignError(f"{name} must have shape ({n_samples},), one per sample, not {result.shape}.")
     if not np.all(np.isfinite(result)) or np.any(result < 0):
         raise EnergyAlignError(f"{name} must be finite and not negative.")
+    if np.any((result > 0) & ((result < 1e-100) | (result > 1e100))):  # their squares must be numbers too
+        raise EnergyAlignError(f"{name} must be 0 or from 1e-100 to 1e100: divide them all by the largest.")
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
@@ -112,16 +113,18 @@ class FreeEnergy:
     def add(self, rows: Counted, sum_of: SumOfExponentials) -> None:
         """Add checked samples, summed in this way."""
         for piece in rows.cut(sum_of.rows(rows.logits)):
-            weights = piece.weights * piece.repeats
-            once = np.all(piece.weights == 1.0)
-            squares = weights if once else piece.weights * weights
+            # In float32, squares of weights far from 1 are 0 or infinite. Powers of 2 cost no bit.
+            unit, times = _power_of_2(piece.weights), _power_of_2(piece.repeats)
+            each = piece.weights / unit
+            weights = each * (piece.repeats / times)
+            squares = weights if np.all(each == 1.0) else each * weights
             found = FreeEnergy(self.n_classes)
-            found._peak, found._first, found._cross, found._second = sum_of(
-                piece.logits, weights, squares, first_row=piece.first_row
-            )
+            found._peak, first, cross, second = sum_of(piece.logits, weights, squares, first_row=piece.first_row)
+            by_weight, by_square = unit * times, unit**2 * times
+            found._first, found._cross, found._second = first * by_weight, cross * by_square, second * by_square
             found.n_samples = float(piece.repeats.sum())
-            found._weight = float(weights.sum())
-            found._weight_square = float(squares.sum())
+            found._weight = float(weights.sum()) * by_weight
+            found._weight_square = float(squares.sum()) * by_square
             self.merge(found)
 
     def merge(self, other: FreeEnergy) -> Self:
@@ -209,6 +212,12 @@ class FreeEnergy:
             raise EnergyAlignError(
                 "no samples were given, or all of weight zero: a free energy needs at least one row of logits."
             )
+
+
+def _power_of_2(values: Floats) -> float:
+    """The largest power of 2 that is not above the largest value; 1 if all are 0."""
+    largest = float(values.max(initial=0.0))
+    return math.ldexp(0.5, math.frexp(largest)[1]) if largest > 0 else 1.0
 
 
 def _energy_of(rows: Counted, compiled: bool) -> FreeEnergy:

@@ -617,3 +617,16 @@ def test_strain_that_noise_explains_is_none() -> None:
     logits = 2.5 * np.eye(5)[labels] + rng.normal(size=(300, 5))  # no bias at all: pooled everywhere
     result = make_estimator("marginal").estimate(Evidence.from_arrays(logits, labels, counts=COUNTS), "monotone")
     np.testing.assert_array_equal(result.strain, 0.0)
+
+
+@pytest.mark.parametrize("kind", ["training", "held-out"])
+@pytest.mark.parametrize("counts", [[1000, 100, 10, 1], [1, 10, 100, 1000]], ids=["counts", "counts that harm"])
+@pytest.mark.parametrize("absent", range(4))
+def test_a_class_without_labels_has_a_shift_of_its_own(kind: str, counts: list[int], absent: int) -> None:
+    rng = np.random.default_rng(absent)
+    labels = np.repeat([k for k in range(4) if k != absent], 30)
+    logits = rng.normal(size=(90, 4)) + 2 * np.eye(4)[labels] + np.log([1000, 100, 10, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=counts, kind=kind), clusters="per-class")
+    assert np.all(np.isfinite(shifts.values))

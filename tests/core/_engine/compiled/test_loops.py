@@ -170,3 +170,15 @@ def test_numba_can_be_told_to_stay_away() -> None:
         for switch in ("0", "1")
     ]  # fmt: skip
     assert printed == ["True", "False"]
+
+
+def test_numba_that_cannot_be_loaded_is_told(tmp_path: Any) -> None:
+    """As without memory for it: the bits are others then, and that is not to go unnoticed."""
+    (tmp_path / "numba.py").write_text("raise MemoryError('no memory for LLVM')", encoding="utf-8")
+    told = subprocess.run(
+        [sys.executable, "-c", "from energyalign.core._engine.compiled import _installed; print(_installed())"],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert told.stdout.strip() == "False"
+    assert "Numba is installed and cannot be loaded (MemoryError: no memory for LLVM)" in told.stderr

@@ -6,7 +6,9 @@ less work than that, NumPy does the same.
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
+from importlib.util import find_spec
 
 from energyalign.core.errors import EnergyAlignError
 
@@ -25,9 +27,17 @@ def worthwhile(numbers: int, min_numbers: int) -> bool:
 
 @cache
 def _installed() -> bool:
+    if find_spec("numba") is None:
+        return False
     try:
         import numba
-    except Exception:  # it is missing, or does not go with this version of NumPy or Python
+    except Exception as error:  # no memory is left, or it does not go with this version of NumPy or Python
+        warnings.warn(
+            f"Numba is installed and cannot be loaded ({type(error).__name__}: {error}): NumPy works in its place, "
+            "more slowly and with other last digits.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return False
     return not numba.config.DISABLE_JIT
 
