@@ -21,6 +21,7 @@ from onnx.external_data_helper import (
 from energyalign import __version__
 from energyalign.core._io.atomic import atomic_write, refuse_unwritable
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.multilabel import MultilabelShifts
 from energyalign.core.shifts import Shifts
 from energyalign.files.checks import reading, require_file
 from energyalign.onnx.graph import Model, Node
@@ -136,7 +137,7 @@ def _tensors_of_nodes(nodes: Iterable[Node]) -> Iterator[Any]:
         yield from chain.from_iterable(_tensors_of_graph(graph) for graph in (attribute.g, *attribute.graphs))
 
 
-def stamp(model: Model, shifts: Shifts) -> None:
+def stamp(model: Model, shifts: Shifts | MultilabelShifts) -> None:
     """Add one entry to the model's metadata: what was added to the logits, and by which version."""
     note = {
         "version": __version__,
