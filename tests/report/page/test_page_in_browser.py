@@ -326,6 +326,8 @@ def test_shifts_for_another_score_are_saved_for_no_other_target(browser, tmp_pat
     assert main([str(word) for word in arguments]) == 0
     fitted = Shifts.load(tmp_path / "shifts.json")
     page = Watched(browser, (tmp_path / "page.html").as_uri(), **LIGHT)
+    right = fitted.predict(np.load(tmp_path / "scores.npy")) == labels  # one logit of two classes
+    assert page.text("#overall-shown") == f"{percent(float(right.mean()))} %"
     page.slide(0.5)
     assert saved_by(page, tmp_path).read_text() == fitted.scaled(0.5).to_json()
     page.choose("target", value="training")
@@ -334,6 +336,28 @@ def test_shifts_for_another_score_are_saved_for_no_other_target(browser, tmp_pat
     page.choose("target", value="uniform")
     assert page.text("#save-problem") == ""
     assert page.problems == []
+
+
+def test_pixels_are_samples(browser, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    labels = random.choice(3, size=(12, 4, 5), p=[0.7, 0.2, 0.1])
+    logits = random.standard_normal((12, 3, 4, 5)) + np.log([0.7, 0.2, 0.1])[:, None, None]
+    logits += 2 * np.moveaxis(np.eye(3)[labels], -1, 1)
+    labels[:, 0] = 255
+    np.save(tmp_path / "maps.npy", logits)
+    np.save(tmp_path / "masks.npy", labels)
+    arguments = [
+        "fit", tmp_path / "maps.npy", "--labels", tmp_path / "masks.npy", "--ignore-index", 255, "--evidence", "held-out",
+        "--out", tmp_path / "shifts.json", "--report", tmp_path / "page.html", "--quiet",
+    ]  # fmt: skip
+    assert main([str(word) for word in arguments]) == 0
+    known = labels != 255
+    right = (Shifts.load(tmp_path / "shifts.json").predict(logits) == labels)[known]
+    page = Watched(browser, (tmp_path / "page.html").as_uri(), **LIGHT)
+    assert page.problems == []
+    (line,) = page.table("#compared")
+    assert line[1] == percent(float((logits.argmax(axis=1) == labels)[known].mean()))
+    assert page.text("#overall-shown") == f"{percent(float(right.mean()))} %"
 
 
 def test_on_paper_it_is_light_and_says_what_is_shown(
