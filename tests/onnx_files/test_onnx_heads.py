@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onnx.helper import make_node
 
-from energyalign import EnergyAlignError, EnergyAligner, MultilabelShifts, Shifts
+from energyalign import EnergyAligner, EnergyAlignError, MultilabelShifts, Shifts
 from energyalign.onnx import align_onnx
 
 IMAGES = {"x": ["n", 3, "h", "w"]}
@@ -52,10 +52,10 @@ def upsampled(shop: Any, columns: int) -> dict[str, Any]:
 
 
 CLASSES = {
-    "one logit": (lambda s: linear(s), TWO, (6, 5), "folded"),
+    "one logit": (linear, TWO, (6, 5), "folded"),
     "one logit, (n,)": (squeezed, TWO, (6, 5), "folded"),
     "one logit per token": (lambda s: tokens(s, columns=1), TWO, (2, 7, 5), "folded"),
-    "one logit per pixel": (lambda s: conv(s), TWO, (2, 3, 6, 7), "folded"),
+    "one logit per pixel": (conv, TWO, (2, 3, 6, 7), "folded"),
     "one logit per pixel, made larger": (lambda s: upsampled(s, 1), TWO, (2, 3, 6, 7), "added"),
     "tokens": (lambda s: tokens(s, columns=4), FOUR, (2, 7, 5), "folded"),
     "pixels": (lambda s: conv(s, columns=4), FOUR, (2, 3, 6, 7), "folded"),

@@ -29,7 +29,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--strength", type=float, default=1.0, metavar="X",
         help="multiply the shifts: 0 is the raw model, 1 (default) as they were fitted")  # fmt: skip
     add("--out", required=True, metavar="FILE", help="the model to write; may be MODEL.onnx, if that is a single file")
-    add("--output", metavar="NAME", help="which output of the graph has the logits, their softmax or sigmoids, if several could")
+    add("--output", metavar="NAME",
+        help="which output of the graph has the logits, their softmax or sigmoids, if several could")  # fmt: skip
     add("--probe", metavar="FILE.npz", help="inputs to verify on, one array for each input of the graph, by name "
         "(default: random numbers)")  # fmt: skip
     add("--quiet", action="store_true", help="print nothing but errors")

@@ -15,9 +15,7 @@ class NotAligned(EnergyAlignError):
     """An edit that does not do what it should; the message says what was seen."""
 
 
-def verify(
-    before: Sequence[Values], after: Sequence[Values], logits: FoundLogits, unrelated: Collection[str]
-) -> float:
+def verify(before: Sequence[Values], after: Sequence[Values], logits: FoundLogits, unrelated: Collection[str]) -> float:
     """Compare runs of the raw and the edited model on the same inputs; returns the largest error of a logit.
 
     Parameters

@@ -142,7 +142,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         one_hot = flat_labels(y)
         if one_hot.ndim == 2 and type_of_target(one_hot) == "multilabel-indicator":
             raise EnergyAlignError(
-                f"y has a column for each of {one_hot.shape[1]} independent labels, and one label per sample is expected: "
+                f"y has a column for each of {one_hot.shape[1]} independent labels, but one label per sample is taken: "
                 "fit EnergyAligner(multilabel=True, evidence='out-of-fold') on logits of the labels, such as "
                 "sklearn.model_selection.cross_val_predict(estimator, X, y, method='decision_function'), and y."
             )

@@ -129,6 +129,7 @@ def test_the_shifts_of_a_run_are_saved(page: Watched, hostile_run: StoredRun, tm
     assert page.text("#overall-shown") == f"{percent(float(right.mean()))} %"
     page.choose("correction", value="none")
     assert page.page.locator("#save").is_disabled()
+    page.choose("correction", value="ea")
     assert page.problems == []
 
 
@@ -347,8 +348,8 @@ def test_pixels_are_samples(browser, tmp_path: Path) -> None:
     np.save(tmp_path / "maps.npy", logits)
     np.save(tmp_path / "masks.npy", labels)
     arguments = [
-        "fit", tmp_path / "maps.npy", "--labels", tmp_path / "masks.npy", "--ignore-index", 255, "--evidence", "held-out",
-        "--out", tmp_path / "shifts.json", "--report", tmp_path / "page.html", "--quiet",
+        "fit", tmp_path / "maps.npy", "--labels", tmp_path / "masks.npy", "--ignore-index", 255,
+        "--evidence", "held-out", "--out", tmp_path / "shifts.json", "--report", tmp_path / "page.html", "--quiet",
     ]  # fmt: skip
     assert main([str(word) for word in arguments]) == 0
     known = labels != 255
