@@ -138,6 +138,7 @@ def test_independent_labels(folder, run):
     code, _, err = run("fit", *given, "--report", "fit.html")
     assert code == 2
     assert "--report and --target-logits are for classes" in err
+    assert "fit the column of one label without it" in err
     code, _, err = run("fit", "logits.npy", "--labels", "labels_.npy", "--multilabel", "--counts", "logits.npy")
     assert code == 2
     assert "must have shape (3, 2)" in err

@@ -10,10 +10,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from onnx.helper import make_node
+from scipy.special import expit, logit
 from skl2onnx import to_onnx
 from sklearn.ensemble import RandomForestClassifier
 
-from energyalign import Clusters, Shifts
+from energyalign import Clusters, MultilabelShifts, Shifts
 
 VALUES = np.array([0.5, -1.25, 2.0])
 
@@ -160,3 +161,21 @@ def test_a_missing_library_is_one_line(folder):
     assert done.returncode == 2
     assert done.stderr.endswith("pip install 'energyalign[onnx]'.\n")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("multilabel", [False, True])
+def test_sigmoids_with_half_the_strength(folder, run, multilabel):
+    """One logit of two classes, or three independent labels."""
+    shifts = Shifts([0.0, 2.0], np.zeros(2), Clusters.per_class(2), np.full(2, 0.5), "lse")
+    shifts = MultilabelShifts((shifts, shifts, shifts.scaled(-1))) if multilabel else shifts
+    shifts.save("shifts.json")
+    added = np.array([1.0, 1.0, -1.0] if multilabel else [1.0])
+    rng, n = np.random.default_rng(0), len(added)
+    nodes = [make_node("Gemm", ["x", "W", "b"], ["logits"], "head"), make_node("Sigmoid", ["logits"], ["chances"])]
+    save(nodes, {"x": ["n", 4]}, {"chances": ["n", n]}, W=rng.normal(size=(4, n)), b=rng.normal(size=n))
+    code, out, err = run("onnx", "model.onnx", "--shifts", "shifts.json", "--strength", 0.5, "--out", "aligned.onnx")
+    assert (code, err) == (0, "")
+    assert "'chances' (sigmoids)" in out
+    x = rng.normal(size=(5, 4)).astype("float32")
+    raw = logit(logits("model.onnx", x, "chances").astype(float))
+    np.testing.assert_allclose(logits("aligned.onnx", x, "chances"), expit(raw + added), atol=1e-6)

@@ -12,7 +12,7 @@ from energyalign.onnx.verify import NotAligned, verify
 from energyalign.onnx.walk import Walk
 
 SHIFTS = np.array([1.0, -2.0, 0.5])
-LOGITS = FoundLogits(Walk(("z",), ()), 1, {"z": "logits", "p": "probabilities"})
+LOGITS = FoundLogits(Walk(("z",), ()), SHIFTS, 1, {"z": "logits", "p": "probabilities"})
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -32,7 +32,7 @@ def after(before: Any) -> dict[str, np.ndarray]:
 
 
 def judge(before: Any, after: Any) -> float:
-    return verify([before, before], [after, after], LOGITS, SHIFTS, {"other", "count"})
+    return verify([before, before], [after, after], LOGITS, {"other", "count"})
 
 
 def test_what_is_right_passes(before: Any, after: Any) -> None:
@@ -75,10 +75,10 @@ def test_rounding_is_judged_by_the_larger_of_raw_and_corrected_logits(before: An
     shifts = np.full(3, -1000.0123)
     old = {"z": before["z"] + np.float32(1000.0)}
     new = {"z": old["z"] + shifts.astype("float32")}
-    logits = FoundLogits(Walk(("z",), ()), 1, {"z": "logits"})
-    assert 1e-5 < verify([old], [new], logits, shifts, set()) < 1e-4
+    logits = FoundLogits(Walk(("z",), ()), shifts, 1, {"z": "logits"})
+    assert 1e-5 < verify([old], [new], logits, set()) < 1e-4
 
 
 def test_an_error_in_the_second_run_only(before: Any, after: Any) -> None:
     with pytest.raises(NotAligned):
-        verify([before, before], [after, before], LOGITS, SHIFTS, set())
+        verify([before, before], [after, before], LOGITS, set())

@@ -120,6 +120,19 @@ def test_tokens_and_pixels(dense: tuple[nn.Module, list[Any]]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::energyalign.UntrustedEstimateWarning")
+def test_strength_multiplies_what_was_fitted(dense: tuple[nn.Module, list[Any]]) -> None:
+    model, batches = dense
+    whole, half, raw = (
+        align(model, batches, estimator="marginal", ignore_index=255, strength=strength) for strength in (1, 0.5, 0)
+    )
+    np.testing.assert_allclose(half.shifts_.values, whole.shifts_.values / 2)
+    x = batches[0][0]
+    with torch.no_grad():
+        torch.testing.assert_close(raw(x), model(x))
+        torch.testing.assert_close(half(x), (model(x) + whole(x)) / 2)
+
+
+@pytest.mark.filterwarnings("ignore::energyalign.UntrustedEstimateWarning")
 def test_a_wrapper_adds_in_the_same_form(dense: tuple[nn.Module, list[Any]]) -> None:
     model, batches = Functional(dense[0]), dense[1]
     with pytest.warns(UserWarning, match="AlignedModel wrapper"):

@@ -248,11 +248,12 @@ def test_what_is_no_classifier_is_refused(long_tail: Problem) -> None:
     ("y", "message"),
     [
         (np.linspace(0, 1, 500), "Unknown label type: continuous"),
-        (np.ones((500, 2), dtype=int), "1d array"),
+        (np.arange(1500).reshape(500, 3), "1d array"),
+        (np.eye(2, 3, dtype=int)[np.arange(500) % 2] + [0, 0, 1], r"each of 3 independent labels.* EnergyAligner\("),
         (np.where(np.arange(500) % 2, np.nan, 1.0), "contains NaN"),
         (np.arange(499) % 2, "inconsistent numbers of samples"),
     ],
-    ids=["continuous", "multilabel", "nan", "too short"],
+    ids=["continuous", "matrix", "multilabel", "nan", "too short"],
 )
 def test_bad_labels(y: np.ndarray, message: str, long_tail: Problem) -> None:
     with pytest.raises(ValueError, match=message):

@@ -157,7 +157,10 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
             "--target-prior and --target-logits exclude each other: the target is given or estimated."
         )
     if arguments.multilabel and (arguments.report or arguments.target_logits):
-        raise EnergyAlignError("--report and --target-logits are for classes: leave them out with --multilabel.")
+        raise EnergyAlignError(
+            "--report and --target-logits are for classes: leave them out with --multilabel, or fit the column of one "
+            "label without it, as one logit of two classes."
+        )
     if arguments.report == "-":
         raise EnergyAlignError("--report writes a page to a file: give it a name.")
     if arguments.engine == "ray" and "-" in (*arguments.logits, *(arguments.target_logits or ())):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from energyalign.onnx import AlignedOnnx
 DESCRIPTION = (
     "Write a copy of an ONNX model whose logits come out with the shifts added: folded into the bias\n"
-    "of its last layer, or by one Add node. Softmax and labels in the graph follow; everything else stays.\n"
+    "of its last layer, or by one Add node. Softmax, sigmoids and labels in the graph follow; all else stays.\n"
     "Probabilities and labels of tree ensembles and linear classifiers that skl2onnx wrote are corrected too.\n"
     "The copy is written only after onnxruntime has shown that it gives raw logits + shifts."
 )
@@ -30,7 +30,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--strength", type=float, default=1.0, metavar="X",
         help="multiply the shifts: 0 is the raw model, 1 (default) as they were fitted")  # fmt: skip
     add("--out", required=True, metavar="FILE", help="the model to write, another file than MODEL.onnx")
-    add("--output", metavar="NAME", help="which output of the graph has the logits or their softmax, if several could")
+    add("--output", metavar="NAME",
+        help="which output of the graph has the logits, their softmax or sigmoids, if several could")  # fmt: skip
     add("--probe", metavar="FILE.npz", help="inputs to verify on, one array for each input of the graph, by name "
         "(default: random numbers)")  # fmt: skip
     add("--quiet", action="store_true", help="print nothing but errors")
@@ -39,13 +40,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read, edit, verify, write, and say what was done."""
     from energyalign.core._io.atomic import check_outputs
-    from energyalign.core.shifts import Shifts
+    from energyalign.core.multilabel import load_shifts
     from energyalign.onnx import align_onnx, read_probe
     from energyalign.onnx.model_file import data_path
 
     out = Path(arguments.out)
     check_outputs([out, data_path(out)], [arguments.model, arguments.shifts, arguments.probe])
-    shifts = Shifts.load(arguments.shifts).scaled(arguments.strength)
+    shifts = load_shifts(arguments.shifts).scaled(arguments.strength)
     probe = None if arguments.probe is None else read_probe(arguments.probe)
     done = align_onnx(arguments.model, shifts, out, output=arguments.output, probe=probe)
     if not arguments.quiet:

@@ -223,6 +223,11 @@ class MultilabelShifts:
         return tuple(own.names_of([1])[0] for own in self.labels)
 
     @property
+    def estimator(self) -> str:
+        """Name of the estimator, or of those that the labels have."""
+        return ", ".join(dict.fromkeys(own.estimator for own in self.labels))
+
+    @property
     def concerns(self) -> tuple[str, ...]:
         """Reasons not to trust an estimate, with remedies."""
         return tuple(concern for own in self.labels for concern in own.concerns)

@@ -148,6 +148,13 @@ class Shifts:
         """Negative free energies after the correction."""
         return None if self.energies is None else self.energies + self.values
 
+    @property
+    def log_target(self) -> Floats:
+        """What the target prior adds to the shifts; nothing if it is uniform, or they were chosen for another score."""
+        if self.scoring != "balanced_accuracy":
+            return np.zeros(self.n_classes)
+        return np.asarray(np.log(self.target_prior * self.n_classes))
+
     def apply(self, logits: Array, *, inplace: bool = False) -> Array:
         """Logits plus shifts: an array of the same namespace, dtype, device and shape.
 
@@ -213,13 +220,15 @@ class Shifts:
         return add_shifts(as_two_classes(ready) if is_one_logit(ready.shape, self.n_classes) else ready, self.values)
 
     def scaled(self, strength: float) -> Self:
-        """The same correction, `strength` times as large: 0 is the raw model, 1 leaves it as it is."""
+        """The same correction, `strength` times as large: 0 is the raw model, 1 leaves it as it is.
+
+        What a target prior adds stays as it is at every strength.
+        """
         if not np.isfinite(strength):
             raise EnergyAlignError(f"strength must be a finite number, got {strength}.")
-        target = np.log(self.target_prior * self.n_classes) if self.scoring == "balanced_accuracy" else 0.0
         return replace(
             self,
-            values=strength * (self.values - target) + target,
+            values=strength * (self.values - self.log_target) + self.log_target,
             standard_errors=abs(strength) * self.standard_errors,
             strength=strength * self.strength,
         )

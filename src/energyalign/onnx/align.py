@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy.typing as npt
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.multilabel import MultilabelShifts
 from energyalign.core.shifts import Shifts
 from energyalign.files.checks import reading
-from energyalign.onnx.classifier_node import ClassifierNode, are_probabilities, find_classifier_node, renormalised
+from energyalign.onnx.classifier_node import ClassifierNode, find_classifier_node, renormalised
 from energyalign.onnx.edits import Edit, possible_edits
 from energyalign.onnx.graph import Graph
-from energyalign.onnx.logits import FoundLogits, find_logits, walks_from_outputs
+from energyalign.onnx.logits import FoundLogits, find_logits, possible_heads, walks_from_outputs
 from energyalign.onnx.model_file import read_model, refuse_aligned, refuse_output, stamp, write_model
 from energyalign.onnx.probes import Probes, given_probe, random_probes
 from energyalign.onnx.runtime import CannotRun, Session
@@ -39,7 +40,7 @@ class AlignedOnnx:
     logits : str
         The tensor that holds corrected logits; if ``renormalised``, corrected probabilities.
     outputs : dict from str to str
-        The outputs that show them, as ``logits``, ``probabilities``, ``log-probabilities`` or ``labels``.
+        The outputs that show them, as ``logits``, ``probabilities``, ``log-probabilities``, ``sigmoids`` or ``labels``.
     largest_deviation : float
         From raw logits + shifts, or from the probabilities that these make, in onnxruntime.
     n_probes : int
@@ -60,7 +61,7 @@ class AlignedOnnx:
 
 def align_onnx(
     model_path: str | os.PathLike[str],
-    shifts: Shifts,
+    shifts: Shifts | MultilabelShifts,
     out_path: str | os.PathLike[str],
     *,
     output: str | None = None,
@@ -69,19 +70,20 @@ def align_onnx(
     """Write a copy of an ONNX model whose logits come out with the shifts added.
 
     They go into the bias of the node that makes the logits, or, where there is none, into one Add node behind it;
-    softmax, labels and whatever else is computed from the logits follow. Trees and linear classifiers as skl2onnx
-    writes them have no logits: their probabilities and labels are corrected. Names, opset, free axes and metadata stay.
+    softmax or sigmoid, labels and whatever else is computed from the logits follow. Logits are of classes, per sample,
+    token or pixel, one logit of two classes, or of independent labels. Trees and linear classifiers as skl2onnx writes
+    them have no logits: their probabilities and labels are corrected. Names, opset, free axes and metadata stay.
     The copy is written after onnxruntime has shown that it does what it should, and not at all otherwise.
 
     Parameters
     ----------
     model_path : path
         The model; data in other files is looked for beside it.
-    shifts : Shifts
+    shifts : Shifts or MultilabelShifts
     out_path : path
         Another file than `model_path`.
     output : str, optional
-        The output with the logits or their softmax, if it cannot be told by itself.
+        The output with the logits, their softmax or sigmoids, if it cannot be told by itself.
     probe : mapping from input names to arrays, optional
         A batch to verify on, if the model does not run on random inputs.
 
@@ -99,16 +101,16 @@ def align_onnx(
     refuse_output(target, model, source)
     refuse_aligned(model, name)
     graph = Graph(model, source.parent)
-    walks = walks_from_outputs(graph, output, name)
+    ways = [(head, walks_from_outputs(graph, output, head.squashes, name)) for head in possible_heads(shifts)]
     with reading(name, "an ONNX model"):
         node = find_classifier_node(graph)
-    session = _open(graph, {tensor for walk in walks for tensor in walk.made} | _shown(node), name)
+    session = _open(graph, {one for _, walks in ways for walk in walks for one in walk.made} | _shown(node), name)
     probes = random_probes(session, shifts.n_classes, name) if probe is None else given_probe(session, probe, name)
-    if node is not None and len(node.classes) == shifts.n_classes and are_probabilities(probes.raw, node):
+    if isinstance(shifts, Shifts) and node is not None and node.has_probabilities(probes.raw, shifts.n_classes):
         edit, deviation = _verified_renormalised(graph, node, shifts, probes, name)
         tensor, outputs = node.probabilities, node.outputs
     else:
-        logits = find_logits(walks, probes.raw, session.output_types, shifts.n_classes, name)
+        logits = find_logits(ways, probes.raw, session.output_types, name)
         edit, deviation = _first_verified(graph, logits, shifts, probes, name)
         tensor, outputs = logits.tensor, logits.outputs
     return AlignedOnnx(
@@ -138,17 +140,19 @@ def _open(graph: Graph, show: Collection[str], name: str) -> Session:
         ) from error
 
 
-def _first_verified(graph: Graph, logits: FoundLogits, shifts: Shifts, probes: Probes, name: str) -> tuple[Edit, float]:
+def _first_verified(
+    graph: Graph, logits: FoundLogits, shifts: Shifts | MultilabelShifts, probes: Probes, name: str
+) -> tuple[Edit, float]:
     """The first way of editing that does in onnxruntime what it should, and the largest error of a logit there."""
     outputs = {one.name for one in graph.proto.output} & set(probes.raw[0])
     unrelated = outputs - graph.downstream(logits.tensor)
     trouble = ""
-    for edit in possible_edits(graph, logits, shifts.values, probes.raw[0]):
+    for edit in possible_edits(graph, logits, probes.raw[0]):
         stamp(edit.model, shifts)
         try:
             edited = Session(edit.model, graph.folder, {logits.tensor})
             after = [edited.run(one) for one in probes.inputs]
-            return edit, verify(probes.raw, after, logits, shifts.values, unrelated)
+            return edit, verify(probes.raw, after, logits, unrelated)
         except (CannotRun, NotAligned) as error:
             trouble = str(error)
     raise EnergyAlignError(_not_aligned(name, trouble))

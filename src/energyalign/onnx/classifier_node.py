@@ -55,6 +55,17 @@ class ClassifierNode:
             return shifts.values
         return shifts.values[order_by_name(shifts.class_names, names, "the shifts", f"those of {name}")]
 
+    def has_probabilities(self, runs: Sequence[Values], n_classes: int) -> bool:
+        """Whether there is one probability for each of so many classes, on all inputs that were tried."""
+        arrays = [values[self.probabilities] for values in runs]
+        return len(self.classes) == n_classes and all(
+            one.dtype.kind == "f"
+            and one.shape == (len(one), n_classes)
+            and bool(np.all(one >= 0))
+            and np.allclose(one.sum(axis=1, dtype=np.float64), 1.0, rtol=0.0, atol=1e-4)
+            for one in arrays
+        )
+
     def corrected(self, raw: NDArray[Any], shifts: Floats) -> NDArray[np.float64]:
         """What the probabilities should become."""
         return np.exp(log_softmax(np.log(np.maximum(raw.astype(np.float64), MIN_PROBABILITY)) + shifts, axis=1))
@@ -119,18 +130,6 @@ def _classes(node: Node) -> NDArray[Any]:
     # Trees and support vectors have one name for the numbers, linear models another.
     numbers = attributes.get("classlabels_int64s") or attributes.get("classlabels_ints") or []
     return np.array(numbers, dtype=np.int64)
-
-
-def are_probabilities(runs: Sequence[Values], node: ClassifierNode) -> bool:
-    """Whether there is one probability for each class, on all inputs that were tried."""
-    arrays = [values[node.probabilities] for values in runs]
-    return all(
-        one.dtype.kind == "f"
-        and one.shape == (len(one), len(node.classes))
-        and bool(np.all(one >= 0))
-        and np.allclose(one.sum(axis=1, dtype=np.float64), 1.0, rtol=0.0, atol=1e-4)
-        for one in arrays
-    )
 
 
 def renormalised(graph: Graph, node: ClassifierNode, shifts: Floats, dtype: np.dtype[Any]) -> Edit:

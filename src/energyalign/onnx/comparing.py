@@ -41,6 +41,11 @@ def log_softmax(logits: NDArray[Any], axis: int) -> NDArray[np.float64]:
         return np.asarray(values - np.log(np.exp(values).sum(axis=axis, keepdims=True)))
 
 
+def sigmoid(logits: NDArray[Any]) -> NDArray[np.float64]:
+    """In float64, safe for large logits."""
+    return np.asarray(0.5 + 0.5 * np.tanh(0.5 * logits.astype(np.float64)))
+
+
 def class_axes(shape: tuple[int, ...], n_classes: int) -> list[int]:
     """The axes that may be that of the classes; the first is the samples', unless there is only one."""
     return [axis for axis, size in enumerate(shape) if size == n_classes and (axis > 0 or len(shape) == 1)]

@@ -29,7 +29,7 @@ class Edit:
     constant: str
 
 
-def possible_edits(graph: Graph, logits: FoundLogits, shifts: Floats, values: Values) -> Iterator[Edit]:
+def possible_edits(graph: Graph, logits: FoundLogits, values: Values) -> Iterator[Edit]:
     """Changed copies of the model: folded into a bias if there is one, then with one Add node more.
 
     Parameters
@@ -37,20 +37,20 @@ def possible_edits(graph: Graph, logits: FoundLogits, shifts: Floats, values: Va
     values : Values
         What the tensors on the way back from the logits held in a run of the model as it is.
     """
-    yield from _folded(graph, logits, shifts, values)
+    yield from _folded(graph, logits, values)
     array = values[logits.tensor]
-    yield _with_node(graph.copy(), logits.tensor, rounded(along(shifts, logits.axis, array.ndim), array.dtype))
+    yield _with_node(graph.copy(), logits.tensor, rounded(along(logits.added, logits.axis, array.ndim), array.dtype))
 
 
-def _folded(graph: Graph, logits: FoundLogits, shifts: Floats, values: Values) -> Iterator[Edit]:
+def _folded(graph: Graph, logits: FoundLogits, values: Values) -> Iterator[Edit]:
     source, maker = logits.way.made[-1], logits.way.nodes[-1]
     # A tensor between bias and logits that something else reads as well must stay as it is.
     private = all(graph.n_readers(tensor) == 1 for tensor in logits.way.made[1:])
     if not (private and is_op(maker, _WITH_BIAS) and source in values):
         return
-    for axis in class_axes(values[source].shape, len(shifts)):
+    for axis in class_axes(values[source].shape, len(logits.added)):
         copy = graph.copy()
-        constant = fold(copy, source, axis, shifts, values[source])
+        constant = fold(copy, source, axis, logits.added, values[source])
         if constant is not None:
             yield Edit(copy.model, "folded", str(maker.name or source), constant)
 

@@ -21,6 +21,7 @@ from onnx.external_data_helper import (
 from energyalign import __version__
 from energyalign.core._io.atomic import atomic_write, check_outputs
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.multilabel import MultilabelShifts
 from energyalign.core.shifts import Shifts
 from energyalign.files.checks import InputFile, reading
 from energyalign.onnx.graph import Model, Node
@@ -122,7 +123,7 @@ def _tensors_of_nodes(nodes: Iterable[Node]) -> Iterator[Any]:
         yield from chain.from_iterable(_tensors_of_graph(graph) for graph in (attribute.g, *attribute.graphs))
 
 
-def stamp(model: Model, shifts: Shifts) -> None:
+def stamp(model: Model, shifts: Shifts | MultilabelShifts) -> None:
     """Add one entry to the model's metadata: what was added to the logits, and by which version."""
     note = {
         "version": __version__,

@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from energyalign.core.arrays import Floats
 from energyalign.core.errors import EnergyAlignError
 from energyalign.onnx.comparing import Values, along, close, largest_difference
 from energyalign.onnx.logits import FoundLogits, shows
@@ -16,9 +15,7 @@ class NotAligned(EnergyAlignError):
     """An edit that does not do what it should; the message says what was seen."""
 
 
-def verify(
-    before: Sequence[Values], after: Sequence[Values], logits: FoundLogits, shifts: Floats, unrelated: Collection[str]
-) -> float:
+def verify(before: Sequence[Values], after: Sequence[Values], logits: FoundLogits, unrelated: Collection[str]) -> float:
     """Compare runs of the raw and the edited model on the same inputs; returns the largest error of a logit.
 
     Parameters
@@ -29,7 +26,7 @@ def verify(
     worst = 0.0
     for old, new in zip(before, after, strict=True):
         raw = old[logits.tensor]
-        wanted = raw.astype(np.float64) + along(shifts, logits.axis, raw.ndim)
+        wanted = raw.astype(np.float64) + along(logits.added, logits.axis, raw.ndim)
         found = new[logits.tensor]
         deviation = largest_difference(found, wanted)
         if not close(found, wanted, like=raw):

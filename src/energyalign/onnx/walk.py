@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from energyalign.onnx.graph import Graph, Node, is_op
 
 # Through these the same numbers come out, perhaps in another shape or precision; whether they do is seen in a run.
 COPIES = frozenset({"Identity", "Cast", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+# Behind logits of classes; behind one logit of two classes, or of each independent label.
 SOFTMAXES = {"Softmax": "probabilities", "LogSoftmax": "log-probabilities"}
+SIGMOIDS = {"Sigmoid": "sigmoids"}
 # A constant per class comes out of these as it went in, so that a bias may also be changed before them.
 POOLS = frozenset({"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceMax", "Transpose"})
 
@@ -44,14 +47,14 @@ class Walk:
         return Walk(self.tensors[depth:], self.nodes[depth:])
 
 
-def walk_back(graph: Graph, output: str) -> Walk:
-    """Follow first inputs backwards, through copies, pools and the last softmax."""
+def walk_back(graph: Graph, output: str, squashes: Mapping[str, str]) -> Walk:
+    """Follow first inputs backwards, through copies, pools and the last softmax or sigmoid."""
     tensors, nodes = [output], []
-    softmax_allowed = True
+    may_squash = True
     while (node := graph.makers.get(tensors[-1])) is not None:
         nodes.append(node)
-        if is_op(node, SOFTMAXES) and softmax_allowed:
-            softmax_allowed = False
+        if is_op(node, squashes) and may_squash:
+            may_squash = False
         elif not is_op(node, COPIES | POOLS):
             break
         tensors.append(node.input[0])

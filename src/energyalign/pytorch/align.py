@@ -31,6 +31,7 @@ def align(
     head: str | None = None,
     class_names: Sequence[str] | None = None,
     tau: float = 1.0,
+    strength: float = 1.0,
     multilabel: bool = False,
     ignore_index: int = IGNORE_INDEX,
     inplace: bool = False,
@@ -53,6 +54,8 @@ def align(
         Training samples per class, by name wherever they have names.
     estimator, clusters, target_prior, tau
         As for `energyalign.fit_shifts`.
+    strength : float, default=1.0
+        What the fitted shifts are multiplied by: 0 is the raw model. See `Shifts.scaled`.
     evidence : {"training", "out-of-fold", "held-out"}
         Whether the model was trained on what the loader yields.
     head : str, optional
@@ -81,7 +84,8 @@ def align(
         model, loader, counts=counts, kind=evidence, class_names=class_names,
         multilabel=multilabel, ignore_index=ignore_index,
     )  # fmt: skip
-    shifts = fit_head(found, estimator=estimator, clusters=clusters, target_prior=target_prior, tau=tau, **aims)
+    fitted = fit_head(found, estimator=estimator, clusters=clusters, target_prior=target_prior, tau=tau, **aims)
+    shifts = fitted.scaled(strength)
     with torch.inference_mode(False):  # a network made in that mode could never be trained
         aligned = fold_or_wrap(model if inplace else copy.deepcopy(plain_network(model)), shifts, probe, head=head)
     aligned.shifts_ = plain_network(aligned).shifts_ = shifts

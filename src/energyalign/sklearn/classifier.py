@@ -23,7 +23,7 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted, has_fit_parameter
 
 from energyalign.core.arrays import Floats, Ints
@@ -140,6 +140,12 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             )
         X, y, groups = indexable(X, y, groups)
         one_hot = flat_labels(y)
+        if one_hot.ndim == 2 and type_of_target(one_hot) == "multilabel-indicator":
+            raise EnergyAlignError(
+                f"y has a column for each of {one_hot.shape[1]} independent labels, but one label per sample is taken: "
+                "fit EnergyAligner(multilabel=True, evidence='out-of-fold') on logits of the labels, such as "
+                "sklearn.model_selection.cross_val_predict(estimator, X, y, method='decision_function'), and y."
+            )
         labels = column_or_1d(one_hot if one_hot.ndim < np.ndim(y) else y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)

@@ -83,7 +83,7 @@ def test_between_the_ends_and_for_another_target(page: Watched, hostile_run: Sto
     page.choose("target", value="training")
     page.slide(0.5)
     prior = counts / counts.sum()
-    shifts = 0.5 * (np.array(row.shifts) + np.log(prior * len(prior)))
+    shifts = 0.5 * np.array(row.shifts) + np.log(prior * len(prior))
     predicted = (outputs.logits + shifts.astype(np.float32)).argmax(axis=1)
     matrix = confusion_matrix(outputs.labels, predicted, len(prior))
     per_class = matrix.diagonal() / matrix.sum(axis=1)
@@ -92,10 +92,45 @@ def test_between_the_ends_and_for_another_target(page: Watched, hostile_run: Sto
     assert line[-1] == percent(float(prior @ per_class))
     page.choose("target", value="reversed")
     turned = np.sort(prior)[np.argsort(np.argsort(-prior))]
-    shifts = 0.5 * (np.array(row.shifts) + np.log(turned * len(prior)))
+    shifts = 0.5 * np.array(row.shifts) + np.log(turned * len(prior))
     predicted = (outputs.logits + shifts.astype(np.float32)).argmax(axis=1)
     assert page.table("#compared")[0][2] == percent(float(np.mean(predicted == outputs.labels)))
     page.choose("target", value="uniform")
+
+
+def saved_by(page: Watched, folder: Path) -> Path:
+    with page.page.expect_download() as download:
+        page.page.locator("#save").click()
+    assert download.value.suggested_filename == "shifts.json"
+    download.value.save_as(folder / "shifts.json")
+    return folder / "shifts.json"
+
+
+def test_the_shifts_of_a_run_are_saved(page: Watched, hostile_run: StoredRun, tmp_path: Path) -> None:
+    """And `energyalign apply` makes of them the predictions that the page shows."""
+    row = hostile_run.row_of("ea")
+    assert row is not None
+    assert row.shifts is not None
+    page.choose("correction", value="ea")
+    page.slide(0.37)
+    path = saved_by(page, tmp_path)
+    shifts = Shifts.load(path)
+    np.testing.assert_array_equal(shifts.values, 0.37 * np.array(row.shifts))
+    np.testing.assert_array_equal(shifts.standard_errors, 0.37 * np.array(row.standard_errors))
+    assert (shifts.strength, shifts.estimator, shifts.clusters.name) == (0.37, row.estimator, row.clusters)
+    assert shifts.clusters.n_clusters == row.n_clusters
+    assert shifts.values[np.array(shifts.clusters.assignment) == shifts.clusters.anchor].max() == 0
+    assert shifts.class_names == tuple(hostile_run.class_names)
+    outputs = hostile_run.outputs()
+    np.save(tmp_path / "logits.npy", outputs.logits)
+    files = [str(tmp_path / name) for name in ("logits.npy", "out.npy")]
+    assert main(["apply", files[0], "--shifts", str(path), "--out", files[1], "--quiet"]) == 0
+    right = np.load(files[1]).argmax(axis=1) == outputs.labels
+    assert page.text("#overall-shown") == f"{percent(float(right.mean()))} %"
+    page.choose("correction", value="none")
+    assert page.page.locator("#save").is_disabled()
+    page.choose("correction", value="ea")
+    assert page.problems == []
 
 
 def test_a_target_of_ones_own(page: Watched) -> None:
@@ -270,8 +305,60 @@ def test_a_fit_for_another_target_opens_as_it_was_fitted(browser, tmp_path: Path
     assert page.problems == []
     assert page.page.locator("#target").input_value() == "fitted"
     assert page.text("#overall-shown") == f"{percent(float(right.mean()))} %"
+    fitted = Shifts.load(tmp_path / "shifts.json")
+    assert saved_by(page, tmp_path).read_text() == fitted.scaled(1.0).to_json()
     page.choose("target", value="uniform")
     assert page.text("#overall-shown") != f"{percent(float(right.mean()))} %"
+    page.slide(0.25)
+    found, expected = Shifts.load(saved_by(page, tmp_path)), fitted.with_target(None).scaled(0.25)
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-14, atol=1e-15)
+    np.testing.assert_array_equal(found.predict(logits), expected.predict(logits))
+
+
+def test_shifts_for_another_score_are_saved_for_no_other_target(browser, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [90, 30])
+    np.save(tmp_path / "scores.npy", 2.0 * labels - 2 + random.standard_normal(120))
+    np.save(tmp_path / "labels.npy", labels)
+    arguments = [
+        "fit", tmp_path / "scores.npy", "--labels", tmp_path / "labels.npy", "--evidence", "held-out",
+        "--scoring", "f1_macro", "--out", tmp_path / "shifts.json", "--report", tmp_path / "page.html", "--quiet",
+    ]  # fmt: skip
+    assert main([str(word) for word in arguments]) == 0
+    fitted = Shifts.load(tmp_path / "shifts.json")
+    page = Watched(browser, (tmp_path / "page.html").as_uri(), **LIGHT)
+    right = fitted.predict(np.load(tmp_path / "scores.npy")) == labels  # one logit of two classes
+    assert page.text("#overall-shown") == f"{percent(float(right.mean()))} %"
+    page.slide(0.5)
+    assert saved_by(page, tmp_path).read_text() == fitted.scaled(0.5).to_json()
+    page.choose("target", value="training")
+    page.page.locator("#save").click()
+    assert page.text("#save-problem").startswith("These shifts were not chosen for balanced accuracy")
+    page.choose("target", value="uniform")
+    assert page.text("#save-problem") == ""
+    assert page.problems == []
+
+
+def test_pixels_are_samples(browser, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    labels = random.choice(3, size=(12, 4, 5), p=[0.7, 0.2, 0.1])
+    logits = random.standard_normal((12, 3, 4, 5)) + np.log([0.7, 0.2, 0.1])[:, None, None]
+    logits += 2 * np.moveaxis(np.eye(3)[labels], -1, 1)
+    labels[:, 0] = 255
+    np.save(tmp_path / "maps.npy", logits)
+    np.save(tmp_path / "masks.npy", labels)
+    arguments = [
+        "fit", tmp_path / "maps.npy", "--labels", tmp_path / "masks.npy", "--ignore-index", 255,
+        "--evidence", "held-out", "--out", tmp_path / "shifts.json", "--report", tmp_path / "page.html", "--quiet",
+    ]  # fmt: skip
+    assert main([str(word) for word in arguments]) == 0
+    known = labels != 255
+    right = (Shifts.load(tmp_path / "shifts.json").predict(logits) == labels)[known]
+    page = Watched(browser, (tmp_path / "page.html").as_uri(), **LIGHT)
+    assert page.problems == []
+    (line,) = page.table("#compared")
+    assert line[1] == percent(float((logits.argmax(axis=1) == labels)[known].mean()))
+    assert page.text("#overall-shown") == f"{percent(float(right.mean()))} %"
 
 
 def test_on_paper_it_is_light_and_says_what_is_shown(

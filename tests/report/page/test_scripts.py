@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+from energyalign import Clusters, Shifts
+from energyalign.core._io.shifts_json import parse
 from energyalign.report.page.document import asset
 from energyalign.report.page.view import Correction, View, encode_logits
 
@@ -15,10 +19,15 @@ from energyalign.report.page.view import Correction, View, encode_logits
 @pytest.fixture(scope="module")
 def scripts(browser) -> Any:
     page = browser.new_page()
-    for name in ("numbers.js", "decode.js", "model.js"):
+    for name in ("numbers.js", "decode.js", "model.js", "shifts_file.js"):
         page.add_script_tag(content=asset(name))
     yield page
     page.close()
+
+
+def make_shifts(values: npt.ArrayLike, **more: Any) -> Shifts:
+    n = len(np.asarray(values))
+    return Shifts(values, np.geomspace(1e-6, 1e17, n), Clusters.per_class(n), np.full(n, 1 / n), "lse", **more)
 
 
 def test_accuracies_are_rounded_as_in_the_tables(scripts) -> None:
@@ -46,12 +55,12 @@ def test_targets(scripts) -> None:
     assert target("reversed", [5, 5, 0]) is None  # a class that cannot be aimed at
 
 
-def test_strength_nought_is_the_raw_model(scripts) -> None:
+def test_strength_multiplies_the_shifts_and_leaves_the_target(scripts) -> None:
     script = """([correction, strength]) =>
         shiftsAt({ classNames: ["a", "b"] }, { correction, strength, target: [0.9, 0.1] })"""
-    assert [abs(x) for x in scripts.evaluate(script, [{"shifts": [3, -1]}, 0])] == [0, 0]
-    expected = [3 + np.log(1.8), -1 + np.log(0.2)]
-    assert scripts.evaluate(script, [{"shifts": [3, -1]}, 1]) == pytest.approx(expected)
+    target = np.log([1.8, 0.2])
+    assert scripts.evaluate(script, [{"shifts": [3, -1]}, 0]) == pytest.approx(target.tolist())
+    assert scripts.evaluate(script, [{"shifts": [3, -1]}, 0.5]) == pytest.approx([1.5 + target[0], -0.5 + target[1]])
     assert scripts.evaluate(script, [None, 1]) == [0, 0]  # the raw model, whatever is aimed at
 
 
@@ -70,7 +79,7 @@ def test_predictions_and_scores(scripts, budget: int) -> None:
     names = [str(k) for k in range(n_classes)]
     groups = {"even": even, "none": np.zeros(n_classes, dtype=bool)}
     for is_pooled in (False, True):
-        corrections = [Correction("ea", shifts)]
+        corrections = [Correction("ea", make_shifts(shifts))]
         view = View("", lambda: [logits], labels, names, None, groups, is_pooled, corrections)
         told = json.dumps(view.to_json(budget))
         script = """(text) => {
@@ -91,6 +100,46 @@ def test_predictions_and_scores(scripts, budget: int) -> None:
             assert shown["groups"][0] == pytest.approx(expected)
             assert np.isnan(shown["groups"][1])
             assert shown["onTarget"] == pytest.approx(per_class.mean())
+
+
+def save(scripts: Any, shifts: Shifts, strength: float, target: npt.ArrayLike | None = None) -> Any:
+    n = shifts.n_classes
+    shares = np.full(n, 1 / n) if target is None else np.asarray(target)
+    return scripts.evaluate("(given) => scaledFile(...given)", [shifts.to_json(), strength, shares.tolist()])
+
+
+@pytest.mark.parametrize("n", [2, 49, 300])  # 1/49 x 49 is not 1 in floating point
+@pytest.mark.parametrize("strength", [0, 0.01, 0.37, 0.5, 1])
+def test_saved_shifts_are_those_of_python_to_the_byte(scripts, n: int, strength: float) -> None:
+    values = np.random.default_rng(n).normal(size=n) * np.geomspace(1e-9, 1e17, n)
+    names = [f'class {k}: "shift": 1.0, "target": 1.0, "standard_error": 1.0, \u2028 é' for k in range(n)]
+    for scoring in ("balanced_accuracy", "f1_macro"):
+        shifts = make_shifts(
+            values, strength=0.7, class_names=tuple(names), concerns=('  "strength": 1.0,\n',), scoring=scoring,
+            energies=np.full(n, -np.inf), counts=np.arange(n),
+        )  # fmt: skip
+        assert save(scripts, shifts, strength) == shifts.scaled(strength).to_json()
+
+
+def test_unknown_errors_stay_unknown(scripts) -> None:
+    shifts = replace(make_shifts([0.5, 1.0]), standard_errors=np.array([0.0, np.inf]))
+    assert save(scripts, shifts, 0.5) == shifts.scaled(0.5).to_json()
+
+
+def test_saved_shifts_have_the_target_that_was_chosen(scripts) -> None:
+    fitted, chosen = np.array([0.7, 0.2, 0.1]), np.array([0.1, 0.3, 0.6])
+    shifts = make_shifts([0.5, -1.0, 3.0]).with_target(fitted)
+    for target in (fitted, chosen):
+        found, expected = parse(save(scripts, shifts, 0.3, target)), shifts.with_target(target).scaled(0.3)
+        np.testing.assert_allclose(found.values, expected.values, rtol=1e-14)
+        np.testing.assert_allclose(found.target_prior, target, rtol=1e-15)
+
+
+def test_shifts_for_another_score_are_saved_as_they_are_or_not_at_all(scripts) -> None:
+    shifts = make_shifts([0.5, -1.0], scoring="f1_macro")
+    shifts = replace(shifts, target_prior=np.array([0.75, 0.25]))  # it weighted the samples
+    assert save(scripts, shifts, 0.5) == shifts.scaled(0.5).to_json()
+    assert save(scripts, shifts, 0.5, [0.75, 0.25]) is None
 
 
 def test_confusions_are_binned_in_the_order_that_is_asked_for(scripts) -> None:

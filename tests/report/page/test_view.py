@@ -6,7 +6,12 @@ import json
 
 import numpy as np
 
+from energyalign import Clusters, Shifts
 from energyalign.report.page.view import Correction, View
+
+
+def shifts_of(values, errors=(0.5, 0.5)) -> Shifts:
+    return Shifts(values, errors, Clusters.per_class(2), np.full(2, 0.5), "lse")
 
 
 def view(**more) -> View:
@@ -19,16 +24,23 @@ def view(**more) -> View:
 
 def test_shifts_keep_every_bit_of_what_is_added() -> None:
     shifts = np.array([0.1, -2.0 / 3.0])
-    (told,) = view(corrections=[Correction("ea", shifts, np.array([0.123456, np.nan]))]).to_json(1000)["corrections"]
+    full = shifts_of(shifts, [0.123456, np.inf])
+    (told,) = view(corrections=[Correction("ea", full)]).to_json(1000)["corrections"]
     np.testing.assert_array_equal(np.float32(told["shifts"]), shifts.astype(np.float32))
-    assert told["errors"] == [0.1235, None]  # as it is shown; JSON has no NaN
+    assert told["errors"] == [0.1235, None]  # as it is shown; JSON has no infinity
     assert told["effective"] is None
+    assert told["file"] == full.to_json()
+
+
+def test_the_page_adds_the_target_by_itself() -> None:
+    aimed = shifts_of([0.5, -1.0]).with_target([0.9, 0.1])
+    np.testing.assert_allclose(Correction("ea", aimed).shifts, [0.5, -1.0], atol=1e-15)
 
 
 def test_shifts_that_make_up_for_a_masked_class_are_not_offered() -> None:
-    wild = [np.array([0.0, 1e9]), np.array([0.0, np.inf]), np.array([np.nan, 0.0])]
-    made = view(corrections=[Correction(str(k), shifts) for k, shifts in enumerate([np.zeros(2), *wild])]).to_json(1000)
-    assert [correction["name"] for correction in made["corrections"]] == ["0"]
+    corrections = [Correction("tame", shifts_of([0.0, 1.0])), Correction("wild", shifts_of([0.0, 1e9]))]
+    made = view(corrections=corrections).to_json(1000)
+    assert [correction["name"] for correction in made["corrections"]] == ["tame"]
     json.dumps(made, allow_nan=False)
 
 

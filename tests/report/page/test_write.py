@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from energyalign import Clusters, Shifts
 from energyalign.core.metrics import shot_groups
 from energyalign.experiments.engine.stored import find_runs
 from energyalign.experiments.train.run_directory import RunDirectory
@@ -129,7 +130,11 @@ def test_a_thousand_classes_and_fifty_thousand_images_stay_small(long_tail: Path
             yield logits
 
     shifts = -np.log(counts)
-    corrections = [Correction(f"ea-M{k}", shifts + k, np.full(n_classes, np.pi), shifts**2 + 1) for k in range(5)]
+    full = Shifts(
+        shifts, np.full(n_classes, np.pi), Clusters.per_class(n_classes), np.full(n_classes, 1 / n_classes), "lse",
+        effective_samples=shifts**2 + 1, counts=counts,
+    )  # fmt: skip
+    corrections = [Correction(f"ea-M{k}", full) for k in range(5)]
     names = [f"n{k:08d}" for k in range(n_classes)]
     view = View("", blocks, labels, names, counts, shot_groups(counts, n_classes), False, corrections)
     monkeypatch.setattr(write, "views_of", lambda _: [view])

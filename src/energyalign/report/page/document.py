@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-_SCRIPTS = ("numbers.js", "decode.js", "model.js", "charts.js", "class_table.js", "controls.js")
+_SCRIPTS = ("numbers.js", "decode.js", "model.js", "shifts_file.js", "charts.js", "class_table.js", "controls.js")
 _ONE_COLUMN = 560.0
 """Points: a picture that is wider has text too small to read beside another one."""
 

@@ -48,20 +48,14 @@ def write_fit_page(
     view = View(
         name="", blocks=blocks, labels=labels, class_names=shifts.names_of(range(shifts.n_classes)),
         counts=counts, groups={} if counts is None else shot_groups(counts, shifts.n_classes), is_pooled=False,
-        corrections=[_correction(f"fitted: {shifts.estimator}, {shifts.clusters.name}", shifts), *_others(evidence)],
-        target=None if np.ptp(shifts.target_prior) < _EVEN else shifts.target_prior,
+        corrections=[Correction(f"fitted: {shifts.estimator}, {shifts.clusters.name}", shifts), *_others(evidence)],
+        target=None if np.ptp(shifts.log_target) < _EVEN else shifts.target_prior,
     )  # fmt: skip
     live = [{"name": name, "views": [view.to_json(BUDGET)]}]
     sections = [_fitted_section(shifts), _origin_section(name, command, evidence)]
     text = document(f"energyalign fit: {name}", [_verdict(shifts, *scores)], live, sections)
     with atomic_write(path) as stream:
         stream.write(text)
-
-
-def _correction(name: str, shifts: Shifts) -> Correction:
-    """For a uniform target: the page adds the target that is chosen there."""
-    balanced = shifts.values - np.log(shifts.target_prior * shifts.n_classes)
-    return Correction(name, balanced, shifts.standard_errors, shifts.effective_samples)
 
 
 def _others(evidence: Evidence) -> list[Correction]:
@@ -74,7 +68,7 @@ def _others(evidence: Evidence) -> list[Correction]:
                 shifts = fit_shifts(evidence, estimator=estimator, clusters="per-class")
         except EnergyAlignError:
             continue
-        found.append(_correction(f"{estimator}, per-class", shifts))
+        found.append(Correction(f"{estimator}, per-class", shifts))
     return found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from energyalign.core.arrays import Bools, Floats, Ints
+from energyalign.core.shifts import Shifts
 
 Block = NDArray[np.float32]
 BUDGET = 7_000_000
@@ -26,25 +27,29 @@ _SMALLEST = 1e-30
 
 @dataclass(frozen=True)
 class Correction:
-    """Shifts that were learnt for this network, and how sure they are."""
+    """Shifts that were learnt for this network, at full strength."""
 
     name: str
-    shifts: Floats
-    standard_errors: Floats | None = None
-    effective_samples: Floats | None = None
+    full: Shifts
+
+    @property
+    def shifts(self) -> Floats:
+        """For a uniform target: the page adds the target that is chosen there."""
+        return self.full.values - self.full.log_target
 
     @property
     def is_sane(self) -> bool:
         """Whether it can be computed with: shifts that make up for a masked class, at -1e9, cannot."""
-        return bool(np.all(np.isfinite(self.shifts)) and np.ptp(self.shifts) < FAR)
+        return bool(np.ptp(self.shifts) < FAR)
 
     def to_json(self) -> dict[str, Any]:
-        """For the page's script: shifts as they are added, in float32; the rest as it is shown."""
+        """For the page's script: shifts as they are added, in float32; the rest as it is shown; and as it is saved."""
         return {
             "name": self.name,
             "shifts": [float(str(shift)) for shift in np.asarray(self.shifts, dtype=np.float32)],
-            "errors": _numbers(self.standard_errors, digits=4),
-            "effective": _numbers(self.effective_samples, digits=4),
+            "errors": _numbers(self.full.standard_errors, digits=4),
+            "effective": _numbers(self.full.effective_samples, digits=4),
+            "file": self.full.to_json(),
         }
 
 

@@ -10,8 +10,10 @@ import numpy as np
 
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core.arrays import Bools
+from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.metrics import shot_groups
+from energyalign.core.shifts import Shifts
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE, StoredRun
 from energyalign.report.page.document import Section, document, list_html
@@ -123,7 +125,7 @@ def _view(run: StoredRun, step: int | None) -> View:
         name="" if step is None else f"after step {step}", blocks=blocks, labels=outputs.labels,
         class_names=run.class_names[:n_classes], counts=counts.astype(np.float64),
         groups=shot_groups(counts, n_classes) if step is None else _old_and_new(rows[0]),
-        is_pooled=run.in_steps, corrections=_corrections(rows),
+        is_pooled=run.in_steps, corrections=_corrections(rows, run.class_names[:n_classes]),
     )  # fmt: skip
 
 
@@ -132,20 +134,27 @@ def _old_and_new(row: Row) -> dict[str, Bools]:
     return {"old": is_old, "new": ~is_old}
 
 
-def _corrections(rows: list[Row]) -> list[Correction]:
+def _corrections(rows: list[Row], class_names: Sequence[str]) -> list[Correction]:
     """Of the rows that add a number to every class, the paper's first; what else was measured is in the tables."""
     shifted = [row for row in rows if row.shifts is not None and row.corrector != AS_TRAINED]
     shifted.sort(key=lambda row: (row.corrector != ALIGNED, row.corrector, row.evidence != DEFAULT_EVIDENCE))
     several = len({str(row.evidence) for row in shifted if row.evidence}) > 1
-    return [
-        Correction(
-            _name(row, several),
-            np.array(row.shifts),
-            np.array(row.standard_errors),
-            None if row.effective_samples is None else np.array(row.effective_samples),
-        )
-        for row in shifted
-    ]
+    return [Correction(_name(row, several), _shifts(row, class_names)) for row in shifted]
+
+
+def _shifts(row: Row, class_names: Sequence[str]) -> Shifts:
+    """What the corrector added; a row does not say which classes share a shift, but those have the same one."""
+    arrays = (row.shifts, row.standard_errors, row.energies_before, row.effective_samples)
+    values, errors, energies, effective = (None if one is None else np.array(one, dtype=np.float64) for one in arrays)
+    assert values is not None
+    assert errors is not None
+    levels, assignment = np.unique(values, return_inverse=True)
+    return Shifts(
+        values, errors, Clusters(tuple(assignment.tolist()), int(np.argmin(np.abs(levels))), str(row.clusters)),
+        np.full(len(values), 1 / len(values)), str(row.estimator), energies=energies, effective_samples=effective,
+        counts=np.array(row.counts, dtype=np.float64), class_names=tuple(class_names), concerns=row.concerns,
+        n_samples=0.0 if row.evidence is None else float(row.evidence.per_class * len(values)),
+    )  # fmt: skip
 
 
 def _name(row: Row, several: bool) -> str:

@@ -15,6 +15,7 @@ class Live {
     };
     this.charts = new Charts();
     this.table = new ClassTable(find("classes"), this.controls.search, find("found"));
+    this.saveButton = find("save");
     this.ownPrior = null;
     this.wanted = null; // the correction that was asked for, whether or not the run that is shown has it
     this.isServed = document.querySelector('meta[name="energyalign-state"]') !== null;
@@ -30,6 +31,7 @@ class Live {
     this.controls.strength.addEventListener("input", () => this.soon());
     this.controls.own.addEventListener("input", () => this.chosen("own"));
     this.controls.search.addEventListener("input", () => this.remember());
+    this.saveButton.addEventListener("click", () => this.save());
     isDark.addEventListener("change", () => this.update());
     for (const [event, isPrinting] of [["beforeprint", true], ["afterprint", false]]) {
       window.addEventListener(event, () => {
@@ -154,6 +156,8 @@ class Live {
     this.charts.drawConfusion(view, order, predicted);
     this.compare(now);
     this.showHeadline(settings, now);
+    this.saveButton.disabled = settings.correction === null;
+    document.getElementById("save-problem").textContent = "";
     this.remember();
     this.section.setAttribute("aria-busy", "true");
     clearTimeout(this.resting); // the long table, and the voice, wait until the slider rests
@@ -241,6 +245,19 @@ class Live {
     const aim = this.controls.target.selectedOptions[0].textContent;
     const text = `${named}, strength ${strength.toFixed(2)}, target prior ${aim}: ${told}.`;
     document.getElementById("spoken").textContent = text;
+  }
+
+  save() {
+    const { correction, strength, target } = this.settings(this.view);
+    const text = scaledFile(correction.file, strength, target);
+    if (text === null) {
+      const problem = "These shifts were not chosen for balanced accuracy: choose the target prior uniform, or fit them again for another.";
+      document.getElementById("save-problem").textContent = problem;
+      return;
+    }
+    const href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+    element("a", { href, download: "shifts.json" }).click();
+    URL.revokeObjectURL(href);
   }
 
   // A page that is loaded again while a run goes on keeps what was chosen.
