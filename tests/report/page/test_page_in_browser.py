@@ -83,7 +83,7 @@ def test_between_the_ends_and_for_another_target(page: Watched, hostile_run: Sto
     page.choose("target", value="training")
     page.slide(0.5)
     prior = counts / counts.sum()
-    shifts = 0.5 * np.array(row.shifts) + np.log(prior * len(prior))
+    shifts = 0.5 * (np.array(row.shifts) + np.log(prior * len(prior)))
     predicted = (outputs.logits + shifts.astype(np.float32)).argmax(axis=1)
     matrix = confusion_matrix(outputs.labels, predicted, len(prior))
     per_class = matrix.diagonal() / matrix.sum(axis=1)
@@ -92,7 +92,7 @@ def test_between_the_ends_and_for_another_target(page: Watched, hostile_run: Sto
     assert line[-1] == percent(float(prior @ per_class))
     page.choose("target", value="reversed")
     turned = np.sort(prior)[np.argsort(np.argsort(-prior))]
-    shifts = 0.5 * np.array(row.shifts) + np.log(turned * len(prior))
+    shifts = 0.5 * (np.array(row.shifts) + np.log(turned * len(prior)))
     predicted = (outputs.logits + shifts.astype(np.float32)).argmax(axis=1)
     assert page.table("#compared")[0][2] == percent(float(np.mean(predicted == outputs.labels)))
     page.choose("target", value="uniform")

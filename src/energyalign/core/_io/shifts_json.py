@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
@@ -21,6 +22,7 @@ SCHEMA = "energyalign.shifts"
 MULTILABEL_SCHEMA = "energyalign.multilabel-shifts"
 VERSION = 1
 _CHECKSUM = "sha256"
+_SEAL = re.compile(rf'"{_CHECKSUM}": ?"[0-9a-f]*"')
 
 # key in the file -> attribute of Shifts; the first two must be there for every class
 _PER_CLASS = {
@@ -35,25 +37,25 @@ _PER_CLASS = {
 
 def dump(shifts: Shifts) -> str:
     """The text of the file."""
-    document = _document(shifts)
-    return _text({"schema": SCHEMA, "version": VERSION, "sha256": checksum(document)} | document) + "\n"
+    return seal(_text({"schema": SCHEMA, "version": VERSION, _CHECKSUM: ""} | _document(shifts)) + "\n")
 
 
 def dump_labels(labels: Sequence[Shifts]) -> str:
     """The text of a file with the shifts of each of several labels, under one checksum."""
-    documents = [_document(own) for own in labels]
-    total = checksum({"schema": MULTILABEL_SCHEMA, "version": VERSION, "labels": documents})
-    texts = ",\n".join(map(_text, documents))
-    return (
-        f'{{\n"schema": "{MULTILABEL_SCHEMA}",\n"version": {VERSION},\n"sha256": "{total}",\n'
-        f'"labels": [\n{texts}\n]\n}}\n'
+    texts = ",\n".join(_text(_document(own)) for own in labels)
+    return seal(
+        f'{{\n"schema": "{MULTILABEL_SCHEMA}",\n"version": {VERSION},\n"{_CHECKSUM}": "",\n"labels": [\n{texts}\n]\n}}\n'
     )
 
 
-def checksum(document: dict[str, Any]) -> str:
-    """Of all that the JSON says, whatever its layout and the order of its keys."""
-    said = {key: value for key, value in document.items() if key != _CHECKSUM}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+def seal(text: str) -> str:
+    """Fill in the checksum: of the text without white space, whose layout may change, and with an empty checksum."""
+    return _SEAL.sub(f'"{_CHECKSUM}": "{_checksum(text)}"', text, count=1)
+
+
+def _checksum(text: str) -> str:
+    bare = _SEAL.sub(f'"{_CHECKSUM}":""', re.sub(r"[ \t\r\n]", "", text), count=1)
+    return hashlib.sha256(bare.encode(errors="surrogatepass")).hexdigest()
 
 
 def _document(shifts: Shifts) -> dict[str, Any]:
@@ -109,7 +111,7 @@ def parse_document(text: str) -> Any:
     except ValueError as error:
         raise EnergyAlignError(f"not valid JSON ({error}).") from error
     ours = isinstance(document, dict) and document.get("schema") in (SCHEMA, MULTILABEL_SCHEMA)
-    if ours and document.get("version") == VERSION and document.get(_CHECKSUM) != checksum(document):
+    if ours and document.get("version") == VERSION and document.get(_CHECKSUM) != _checksum(text):
         problem = "does not match its checksum" if _CHECKSUM in document else "has no checksum"
         raise EnergyAlignError(
             f'it {problem} ("{_CHECKSUM}"), so it was changed after energyalign wrote it: take the original, or fit '

@@ -247,12 +247,16 @@ class Live {
     document.getElementById("spoken").textContent = text;
   }
 
-  save() {
+  async save() {
     const { correction, strength, target } = this.settings(this.view);
-    const text = scaledFile(correction.file, strength, target);
+    const problem = document.getElementById("save-problem");
+    if (!window.isSecureContext) {
+      problem.textContent = "Browsers compute checksums only for pages on this computer: open the page from a file or from localhost.";
+      return;
+    }
+    const text = await scaledFile(correction.file, strength, target);
     if (text === null) {
-      const problem = "These shifts were not chosen for balanced accuracy: choose the target prior uniform, or fit them again for another.";
-      document.getElementById("save-problem").textContent = problem;
+      problem.textContent = "These shifts were not chosen for balanced accuracy: choose the target prior uniform, or fit them again for another.";
       return;
     }
     const href = URL.createObjectURL(new Blob([text], { type: "application/json" }));

@@ -85,12 +85,12 @@ function reversed(counts) {
   return turned;
 }
 
-// strength x shift + log target prior, as `Shifts.scaled` has it; a uniform target adds nothing. Without a correction the
-// model stays raw, whatever is aimed at: a target is for a model that prefers no class any more.
+// strength x (shift + log target prior), as `Shifts.scaled` has it; a uniform target adds nothing. Without a correction
+// the model stays raw, whatever is aimed at: a target is for a model that prefers no class any more.
 function shiftsAt(view, { correction, strength, target }) {
   if (correction === null) return view.classNames.map(() => 0);
   const even = Math.log(1 / target.length);
-  return correction.shifts.map((shift, k) => strength * shift + (Math.log(target[k]) - even));
+  return correction.shifts.map((shift, k) => strength * (shift + (Math.log(target[k]) - even)));
 }
 
 // The rarer, the later; classes without counts, and those that came in steps, as they come.

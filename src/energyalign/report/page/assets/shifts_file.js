@@ -1,22 +1,38 @@
 // The file that `Shifts.with_target(target).scaled(strength).save` writes, from the one of the full correction: Python's
 // text with other numbers in it. Null for shifts that were chosen for another score: these have no other target.
-function scaledFile(text, strength, target) {
+async function scaledFile(text, strength, target) {
   const { classes, scoring, strength: full } = JSON.parse(text);
   const isBalanced = scoring === "balanced_accuracy", near = (x, y) => Math.abs(x / y - 1) < 1e-12;
   if (!isBalanced && !target.every((share) => near(share, 1 / target.length))) return null;
+  const aim = classes.map(({ target: fitted }, k) => isBalanced && !near(target[k], fitted) ? target[k] : fitted);
+  const priors = isBalanced ? powers(aim, strength) : aim;
   const rows = classes.map(({ shift, target: fitted, standard_error: error }, k) => {
-    const prior = isBalanced && !near(target[k], fitted) ? target[k] : fitted;
-    const added = isBalanced ? Math.log(prior * classes.length) : 0;
-    const scaled = strength * (shift + Math.log(prior / fitted) - added) + added;
-    return [scaled, prior, error === null ? null : strength * error].map(asPython);
+    const scaled = strength * (shift + Math.log(aim[k] / fitted));
+    return [scaled, priors[k], error === null ? null : strength * error].map(asPython);
   });
   let k = 0;
-  return text
+  return sealed(text
     .replace(/^ {2}"strength": .*,$/m, `  "strength": ${asPython(strength * full)},`)
     .replace(/"shift": \S+, "target": \S+, "standard_error": \S+,/g, () => {
       const [shift, prior, error] = rows[k++];
       return `"shift": ${shift}, "target": ${prior}, "standard_error": ${error},`;
-    });
+    }));
+}
+
+// Shares to the power of the strength, normalised.
+function powers(shares, strength) {
+  const logs = shares.map((share) => strength * Math.log(share)), largest = Math.max(...logs);
+  const scaled = logs.map((value) => Math.exp(Math.max(value - largest, -708)));
+  const total = scaled.reduce((sum, value) => sum + value, 0);
+  return scaled.map((value) => value / total);
+}
+
+// With the checksum of the text without white space and with an empty checksum.
+async function sealed(text) {
+  const bare = text.replace(/[ \t\r\n]/g, "").replace(/"sha256":"[0-9a-f]*"/, '"sha256":""');
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(bare)));
+  const hex = [...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return text.replace(/"sha256": "[0-9a-f]*"/, `"sha256": "${hex}"`);
 }
 
 // A float as Python's json writes it.
