@@ -12,7 +12,7 @@ import numpy.typing as npt
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.shifts import Shifts
 from energyalign.files.checks import reading
-from energyalign.onnx.classifier_node import ClassifierNode, are_probabilities, find_classifier_node, renormalised
+from energyalign.onnx.classifier_node import ClassifierNode, find_classifier_node, gives_probabilities, renormalised
 from energyalign.onnx.edits import Edit, possible_edits
 from energyalign.onnx.graph import Graph
 from energyalign.onnx.logits import FoundLogits, find_logits, walks_from_outputs
@@ -104,7 +104,7 @@ def align_onnx(
         node = find_classifier_node(graph)
     session = _open(graph, {tensor for walk in walks for tensor in walk.made} | _shown(node), name)
     probes = random_probes(session, shifts.n_classes, name) if probe is None else given_probe(session, probe, name)
-    if node is not None and len(node.classes) == shifts.n_classes and are_probabilities(probes.raw, node):
+    if node is not None and len(node.classes) == shifts.n_classes and gives_probabilities(probes.raw, node):
         edit, deviation = _verified_renormalised(graph, node, shifts, probes, name)
         tensor, outputs = node.probabilities, node.outputs
     else:

@@ -17,7 +17,7 @@ from onnx.helper import make_node
 
 from energyalign.core.arrays import Floats
 from energyalign.core.names import numbers, order_by_name
-from energyalign.core.probabilities import MIN_PROBABILITY
+from energyalign.core.probabilities import MIN_PROBABILITY, are_probabilities
 from energyalign.core.shifts import Shifts
 from energyalign.onnx.comparing import Values, close, largest_difference, log_softmax
 from energyalign.onnx.edits import Edit
@@ -121,14 +121,11 @@ def _classes(node: Node) -> NDArray[Any]:
     return np.array(numbers, dtype=np.int64)
 
 
-def are_probabilities(runs: Sequence[Values], node: ClassifierNode) -> bool:
+def gives_probabilities(runs: Sequence[Values], node: ClassifierNode) -> bool:
     """Whether there is one probability for each class, on all inputs that were tried."""
     arrays = [values[node.probabilities] for values in runs]
     return all(
-        one.dtype.kind == "f"
-        and one.shape == (len(one), len(node.classes))
-        and bool(np.all(one >= 0))
-        and np.allclose(one.sum(axis=1, dtype=np.float64), 1.0, rtol=0.0, atol=1e-4)
+        one.dtype.kind == "f" and one.shape == (len(one), len(node.classes)) and are_probabilities(one)
         for one in arrays
     )
 
