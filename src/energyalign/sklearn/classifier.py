@@ -27,13 +27,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted, has_fit_parameter
 
 from energyalign.core.arrays import Floats, Ints
-from energyalign.core.checks import flat_labels
 from energyalign.core.errors import EnergyAlignError, classes_of, reason_of, some_of
 from energyalign.core.evidence import EvidenceKind
 from energyalign.core.names import Counts
 from energyalign.core.objectives import Aims
 from energyalign.core.shifts import Shifts
 from energyalign.sklearn.aligner import EnergyAligner
+from energyalign.sklearn.columns import labels_of
 from energyalign.sklearn.scores import class_logits
 
 
@@ -139,7 +139,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
                 stacklevel=2,
             )
         X, y, groups = indexable(X, y, groups)
-        one_hot = flat_labels(y)
+        one_hot = labels_of(y)
         labels = column_or_1d(one_hot if one_hot.ndim < np.ndim(y) else y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)

@@ -193,7 +193,7 @@ def test_the_same_evidence_gives_the_same_bits(simulate: Simulate) -> None:
 
 
 def scored(labels: np.ndarray, weights: np.ndarray) -> Samples:
-    """Samples that only their labels and weights matter of."""
+    """Samples of which only labels and weights matter."""
     n_classes = int(labels.max()) + 1
     aim = Aim(METRICS["accuracy"], Constraints(), np.full(n_classes, 1 / n_classes), None, np.ones(n_classes))
     nothing = np.zeros((len(labels), n_classes))
