@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.special import softmax
 
-from energyalign import Shifts
+from energyalign import Shifts, real_probabilities
 
 
 @pytest.fixture
@@ -128,3 +128,26 @@ def test_names_that_are_numbers_from_zero_are_numbers(problem, run, shifts):
     labels = np.load("out.npy")
     assert labels.dtype == np.int64
     np.testing.assert_array_equal(labels, shifts.predict(np.load("logits.npy")))
+
+
+def test_real_frequencies_of_probabilities_as_the_page_says(problem, run):
+    raw = softmax(np.load("logits.npy"), axis=1)
+    np.save("scores.npy", raw)
+    (problem / "trained_on.json").write_text("[1, 1, 1]")
+    (problem / "real.json").write_text('{"2": 1, "0": 90, "1": 9}')
+    code, _, _ = run(
+        "fit", "scores.npy", "--estimator", "prior", "--clusters", "per-class", "--counts", "trained_on.json",
+        "--target-prior", "real.json", "--out", "shifts.json",
+    )  # fmt: skip
+    assert code == 0
+    assert run("apply", "scores.npy", "--shifts", "shifts.json", "--as", "probabilities", "--out", "real.npy")[0] == 0
+    expected = real_probabilities(raw, trained_on=[1, 1, 1], real=[90, 9, 1])
+    np.testing.assert_allclose(np.load("real.npy"), expected, atol=1e-5)
+
+
+def test_strength_0_is_the_raw_model_whatever_the_target(problem, run):
+    given = ("--labels", "labels.npy", "--estimator", "marginal", "--target-prior", "counts.json")
+    assert run("fit", "logits.npy", *given, "--out", "aimed.json")[0] == 0
+    assert np.any(Shifts.load("aimed.json").values)
+    assert run("apply", "logits.npy", "--shifts", "aimed.json", "--strength", "0", "--out", "same.npy")[0] == 0
+    np.testing.assert_array_equal(np.load("same.npy"), np.load("logits.npy"))

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -320,6 +321,7 @@ def test_the_key_of_an_archive_serves_the_target_too(problem, run):
 
 _PEAK = """
 import sys
+from pathlib import Path
 from energyalign.cli.main import main
 code = main(sys.argv[1:])
 print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))
@@ -361,7 +363,9 @@ class TestObjectives:
         costs = [[0, 1, 1], [1, 0, 1], [9, 9, 0]]
         with open("costs.json", "w") as file:
             json.dump(costs, file)
-        assert run(*self.given, "--costs", "costs.json", "--out", "shifts.json")[0] == 0
+        code, out, _ = run(*self.given, "--costs", "costs.json", "--out", "shifts.json")
+        assert code == 0
+        assert "%" not in out.partition("What was compared")[2]
         expected = library_shifts(np.load("logits.npy"), np.load("labels.npy"), costs=costs)
         np.testing.assert_allclose(Shifts.load("shifts.json").values, expected, rtol=1e-12, atol=1e-12)
 
@@ -375,9 +379,16 @@ class TestObjectives:
         [(("--scoring", "f1_marco"), "unknown scoring 'f1_marco'"),
          (("--minimum-recall", "2"), "takes CLASS=NUMBER, such as fraud=0.8, got '2'"),
          (("--minimum-recall", "fraud=0.8"), "unknown class 'fraud'; the classes are"),
-         (("--costs", "missing.json"), "cannot read costs from missing.json")],
+         (("--costs", "missing.json"), "cannot read costs from missing.json"),
+         (("--costs", "dict.json"), "cannot read costs from dict.json: costs must be 3 rows of 3 numbers"),
+         (("--costs", "ragged.json"), "cannot read costs from ragged.json: costs must be 3 rows of 3 numbers"),
+         (("--costs", "small.json"), "cannot read costs from small.json: costs must have shape (3, 3), got (2, 2)"),
+         (("--target-logits", "missing.npy", "--scoring", "f1_macro"), "--target-logits is for balanced accuracy"),
+         (("--target-logits", "missing.npy", "--costs", "small.json"), "--target-logits is for balanced accuracy")],
     )  # fmt: skip
     def test_what_is_wrong_is_said(self, run, options, message):
+        for name, text in (("dict", '{"a": 1}'), ("ragged", "[[0, 1], [2]]"), ("small", "[[0, 1], [2, 0]]")):
+            Path(f"{name}.json").write_text(text)
         code, _, err = run(*self.given, *options, "--out", "shifts.json")
         assert code == 2
         assert message in " ".join(err.split())

@@ -167,9 +167,41 @@ def test_a_target_that_is_no_probability_of_each_label() -> None:
 def test_doubts_name_the_label() -> None:
     logits, labels = problem()
     labels[:, 1] = 0
-    with pytest.warns(UntrustedEstimateWarning, match="fog"):
+    with pytest.warns(UntrustedEstimateWarning, match="label fog: "):
         shifts = fitted(logits, labels, "marginal", class_names=NAMES, counts=[[7, 3], [9, 1], [5, 5]])
-    assert any("fog" in concern for concern in shifts.concerns)
+    assert any(concern.startswith("label fog: ") for concern in shifts.concerns)
+    logits, labels = problem()
+    labels[:, 1] = 1 - labels[:, 1]
+    with pytest.warns(
+        UntrustedEstimateWarning, match="label fog: the raw model is right on .* may be in another order"
+    ):
+        fitted(logits, labels, "marginal", class_names=NAMES)
+
+
+def test_what_is_given_per_label_is_matched_by_name() -> None:
+    logits, labels = problem()
+    counts = pd.DataFrame({"without": [70, 900, 5], "with": [30, 100, 5]}, index=NAMES)
+    target = pd.Series([0.2, 0.5, 0.9], index=NAMES)
+
+    def values(counts: Any, target: Any) -> Any:
+        evidence = MultilabelEvidence.from_arrays(logits, labels, class_names=NAMES).with_counts(counts)
+        return fit_multilabel(evidence, estimator="prior", target_prior=target).values
+
+    expected = values(counts.to_numpy(), target.to_numpy())
+    np.testing.assert_array_equal(values(counts[::-1], target[::-1]), expected)
+    pairs = {name: tuple(row) for name, row in counts[::-1].T.items()}
+    np.testing.assert_array_equal(values(pairs, dict(target[::-1])), expected)
+    with pytest.raises(
+        EnergyAlignError, match=r"training counts: the classes are \[a, b, c\], but .*\[rain, fog, wind\]"
+    ):
+        values(counts.set_axis(list("abc")), target)
+
+
+def test_labels_without_names_have_numbers() -> None:
+    logits, labels = problem()
+    evidence = MultilabelEvidence.from_arrays(logits, labels, kind="held-out")
+    shifts = fit_multilabel(evidence, scoring="f1", minimum_recall={1: 0.9})
+    assert np.mean(shifts.predict(logits)[labels[:, 1] == 1, 1]) >= 0.9
 
 
 def test_the_aims_of_each_label() -> None:
@@ -179,7 +211,7 @@ def test_the_aims_of_each_label() -> None:
     assert np.mean(shifts.predict(logits)[labels[:, 1] == 1, 1]) >= 0.9
     alone = fit_shifts(Evidence.from_arrays(logits[:, 0], labels[:, 0], kind="held-out"), scoring="f1")
     np.testing.assert_array_equal(shifts.labels[0].values, alone.values)
-    with pytest.raises(EnergyAlignError, match="labels that there are not: snow"):
+    with pytest.raises(EnergyAlignError, match="minimum_recall: unknown class 'snow'; the classes are rain, fog, wind"):
         fit_multilabel(evidence, minimum_recall={"snow": 0.9})
     np.testing.assert_allclose(
         fitted(logits, labels, "marginal").scaled(0.5).values * 2, fitted(logits, labels, "marginal").values

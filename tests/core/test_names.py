@@ -13,7 +13,7 @@ import pytest
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
-from energyalign.core.names import counts_by_class
+from energyalign.core.names import counts_by_class, find_class, table_by_class
 
 WORDS = pd.Series(["dog"] * 9 + ["ant"] * 5 + ["cow"] * 2)  # by frequency: dog, ant, cow
 NUMBERS = pd.Series([2] * 9 + [0] * 5 + [1] * 2)
@@ -129,3 +129,35 @@ def test_evidence_and_target_take_names() -> None:
     shifts = fit_shifts(evidence, estimator="prior", target_prior=prior)
     assert shifts.target_prior.tolist() == [0.2, 0.3, 0.5]
     np.testing.assert_allclose(shifts.with_target(None).with_target(prior).values, shifts.values)
+
+
+def test_rows_and_columns_of_tables() -> None:
+    names = ("dog", "ant", "cow")
+    table = pd.DataFrame([[0, 1, 2], [3, 0, 4], [5, 6, 0]], index=names, columns=names)
+    turned = table.loc[["ant", "cow", "dog"], ["cow", "dog", "ant"]]
+    assert table_by_class(turned, names, source="costs", square=True).tolist() == table.to_numpy().tolist()
+    assert table_by_class(turned, names, source="counts").tolist() == [[2, 0, 1], [4, 3, 0], [0, 5, 6]]
+    plain = pd.DataFrame(table.to_numpy())
+    assert table_by_class(plain, names, source="costs", square=True).tolist() == table.to_numpy().tolist()
+    assert table_by_class({"cow": 1, "ant": 2, "dog": 3}, names, source="counts").tolist() == [3, 2, 1]
+    assert table_by_class([[1, 2]], names, source="counts") == [[1, 2]]
+    with pytest.raises(EnergyAlignError, match=r"columns of costs: the classes are \[dog, ant, eel\]"):
+        table_by_class(table.rename(columns={"cow": "eel"}), names, source="costs", square=True)
+    with pytest.raises(EnergyAlignError, match="costs: give rows of numbers, or a data frame"):
+        table_by_class({"dog": [0, 1, 1]}, names, source="costs", square=True)
+
+
+def test_a_class_is_found_by_name() -> None:
+    assert find_class(2.0, ("3", "2"), "x") == 1
+    with pytest.raises(EnergyAlignError, match="x: unknown class 0; the classes are 3, 2"):
+        find_class(0, ("3", "2"), "x")
+
+
+def test_costs_of_a_data_frame(simulate: Any) -> None:
+    counts = np.array([300, 80, 40])
+    logits, labels = simulate(counts, counts.tolist(), seed=0)
+    names = ["cow", "ant", "bee"]
+    evidence = Evidence.from_arrays(logits, labels, kind="held-out", class_names=names)
+    costs = pd.DataFrame([[0, 1, 1], [2, 0, 2], [30, 30, 0]], index=names, columns=names)
+    expected = fit_shifts(evidence, costs=costs.to_numpy()).values
+    np.testing.assert_array_equal(fit_shifts(evidence, costs=costs.sort_index().sort_index(axis=1)).values, expected)

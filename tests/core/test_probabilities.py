@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from energyalign.core.errors import UntrustedEstimateWarning
+from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.probabilities import MIN_PROBABILITY, are_probabilities, log_probabilities
@@ -41,11 +41,25 @@ def test_of_many_classes(n_classes: int) -> None:
         np.zeros((50, 300)),
         RNG.uniform(size=(50, 2)),
         RNG.uniform(size=(50, 2)).round(2),
-        PROBABILITIES[:3],
+        PROBABILITIES[:3].round(3),
+        np.zeros((0, 5)),
+        np.ones((9, 1)),
         np.where(np.eye(5)[LABELS] > 0, np.nan, PROBABILITIES),
         np.where(np.eye(5)[LABELS] > 0, np.inf, 0.0),
     ],
-    ids=["logits", "positive", "logarithms", "zeros", "uniform", "rounded", "few rows", "nan", "inf"],
+    ids=[
+        "logits",
+        "positive",
+        "logarithms",
+        "zeros",
+        "uniform",
+        "rounded",
+        "few rows that were rounded",
+        "no rows",
+        "one column",
+        "nan",
+        "inf",
+    ],
 )
 def test_other_scores_are_none(scores: np.ndarray) -> None:
     assert not are_probabilities(scores)
@@ -81,3 +95,37 @@ def test_shifts_of_probabilities_know_what_they_correct_also_in_a_file(tmp_path:
         assert each.predict(PROBABILITIES).tolist() == expected.tolist()
         assert [int(each.predict(row[None])[0]) for row in PROBABILITIES] == expected.tolist()
     assert not np.array_equal(expected, PROBABILITIES.argmax(axis=1))
+    with pytest.raises(EnergyAlignError, match="fitted on probabilities, and the scores to correct are neither"):
+        shifts.predict(LOGITS)
+
+
+@pytest.mark.filterwarnings("ignore::energyalign.UntrustedEstimateWarning")
+@pytest.mark.parametrize("fitted_on", [LOGITS, PROBABILITIES], ids=["logits", "probabilities"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_row_alone_is_predicted_as_among_others(fitted_on: np.ndarray, dtype: str) -> None:
+    shifts = fit_shifts(Evidence.from_arrays(fitted_on, LABELS, kind="held-out"), estimator="marginal")
+    for scores in (PROBABILITIES.astype(dtype), np.log(PROBABILITIES).astype(dtype)):
+        together = shifts.apply(scores)
+        for k in (1, 2, 5):
+            np.testing.assert_allclose(
+                np.concatenate([shifts.apply(scores[i : i + k]) for i in range(0, 120, k)]), together
+            )
+
+
+@pytest.mark.parametrize("fitted_on", ["logits", "probabilities"])
+@pytest.mark.parametrize("shape", [(12, 10, 5), (12, 5, 2, 5)], ids=["tokens", "pixels"])
+@pytest.mark.filterwarnings("ignore::energyalign.UntrustedEstimateWarning")
+def test_probabilities_of_other_heads(fitted_on: str, shape: tuple[int, ...]) -> None:
+    def in_form(rows: np.ndarray) -> np.ndarray:
+        if len(shape) == 3:
+            return rows.reshape(shape)
+        return np.moveaxis(rows.reshape(12, 2, 5, 5), -1, 1)
+
+    scores = LOGITS if fitted_on == "logits" else PROBABILITIES
+    labels = LABELS.reshape(12, 10) if len(shape) == 3 else LABELS.reshape(12, 2, 5)
+    shifts = fit_shifts(Evidence.from_arrays(in_form(scores), labels, kind="held-out"), estimator="marginal")
+    assert shifts.from_probabilities == (fitted_on == "probabilities")
+    given = in_form(PROBABILITIES)
+    np.testing.assert_allclose(shifts.apply(given), in_form(shifts.apply(PROBABILITIES)))
+    np.testing.assert_array_equal(shifts.predict(given).ravel(), shifts.predict(PROBABILITIES))
+    np.testing.assert_allclose(shifts.predict_proba(given[:1]), in_form(shifts.predict_proba(PROBABILITIES))[:1])

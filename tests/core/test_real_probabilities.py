@@ -103,12 +103,32 @@ def test_arrays_of_other_kinds() -> None:
     np.testing.assert_allclose(real_probabilities(p.tolist(), **options), wanted, rtol=1e-6)
 
 
+def test_frequencies_are_matched_by_name() -> None:
+    p, names = np.array([[0.5, 0.3, 0.2]]), ["ok", "late", "fraud"]
+    trained_on, real = [4, 3, 3], [90, 9, 1]
+    wanted = real_probabilities(p, trained_on=trained_on, real=real)
+    frame = pd.DataFrame(p, columns=names)
+    series = [pd.Series(each, index=names).sort_index() for each in (trained_on, real)]
+    np.testing.assert_array_equal(real_probabilities(frame, trained_on=series[0], real=dict(series[1])), wanted)
+    numbers = pd.Series([2] * 5 + [0] * 3 + [1] * 2).value_counts()  # by frequency: 2, 0, 1
+    np.testing.assert_array_equal(
+        real_probabilities(p, trained_on=numbers, real=[1, 1, 1]),
+        real_probabilities(p, trained_on=[3, 2, 5], real=[1, 1, 1]),
+    )
+    with pytest.raises(EnergyAlignError, match=r"real: the classes are \[fraud, late, ok\], but .* are \[a, b, c\]"):
+        real_probabilities(frame.set_axis(list("abc"), axis=1), trained_on=[1, 1, 1], real=series[1])
+    with pytest.raises(
+        EnergyAlignError, match=r"trained_on: the classes are \[ok, late\], in no sorted order.*a data frame"
+    ):
+        real_probabilities(p[:, :2] / 0.8, trained_on={"ok": 1, "late": 2}, real=[1, 1])
+
+
 @pytest.mark.parametrize(
     ("probabilities", "message"),
     [
-        ([[0.5, 0.5], [2.0, -1.0]], "row 1 is no set of probabilities"),
-        ([[0.5, 0.5], [0.5, 0.6]], "row 1 is no set of probabilities"),
-        ([0.2, np.nan], "row 1 is no set of probabilities"),
+        ([[0.5, 0.5], [2.0, -1.0]], "row 1 does not have probabilities"),
+        ([[0.5, 0.5], [0.5, 0.6]], "row 1 does not have probabilities"),
+        ([0.2, np.nan], "row 1 does not have probabilities"),
         ([[0.2], [0.7]], "of one number per sample, give a vector"),
     ],
 )

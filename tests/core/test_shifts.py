@@ -256,11 +256,17 @@ def test_many_predictions_are_those_of_each_row(dtype: type, plain_shifts: Make)
 
 
 class TestScaled:
-    def test_multiplies_the_correction_and_leaves_the_target(self, plain_shifts: Make) -> None:
-        target = [0.5, 0.3, 0.2]
-        shifts = plain_shifts(VALUES).with_target(target).scaled(0.5)
-        np.testing.assert_allclose(shifts.values, 0.5 * np.array(VALUES) + np.log(3 * np.array(target)), atol=1e-15)
-        assert shifts.strength == 0.5
+    def test_multiplies_the_correction_and_the_target(self, plain_shifts: Make) -> None:
+        aimed = plain_shifts(VALUES).with_target([0.5, 0.3, 0.2])
+        half = aimed.scaled(0.5)
+        np.testing.assert_allclose(half.values, 0.5 * aimed.values)
+        np.testing.assert_allclose(half.target_prior, np.sqrt([0.5, 0.3, 0.2]) / np.sqrt([0.5, 0.3, 0.2]).sum())
+        assert half.strength == 0.5
+        back, plain = half.with_target(None).values, plain_shifts(VALUES).scaled(0.5).values
+        np.testing.assert_allclose(back - back[0], plain - plain[0], atol=1e-12)
+        np.testing.assert_array_equal(aimed.scaled(0).values, 0)
+        assert np.all(aimed.scaled(1e4).target_prior > 0)
+        np.testing.assert_allclose(aimed.scaled(1).target_prior, aimed.target_prior)
         np.testing.assert_array_equal(plain_shifts(VALUES).scaled(0).values, 0)
         np.testing.assert_array_equal(plain_shifts(VALUES).scaled(1).values, VALUES)
 

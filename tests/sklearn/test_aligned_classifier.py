@@ -265,6 +265,9 @@ def test_one_hot_labels_just_work(long_tail: Problem) -> None:
     same = EnergyAlignedClassifier().fit(X, y)
     one_hot = EnergyAlignedClassifier().fit(X, np.eye(int(y.max()) + 1)[y])
     np.testing.assert_array_equal(one_hot.predict(X), same.predict(X))
+    names = np.array([f"class {k}" for k in range(int(y.max()) + 1)])
+    named = EnergyAlignedClassifier().fit(X, pd.get_dummies(names[y]))
+    np.testing.assert_array_equal(named.predict(X), names[same.predict(X)])
 
 
 def test_counts_by_name(long_tail: Problem) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import get_scorer
 
 from energyalign import EnergyAligner, EnergyAlignError
 from energyalign.core.errors import UntrustedEstimateWarning
@@ -203,8 +204,21 @@ class TestNames:
         assert fitted.shifts_.class_names == ("cow", "ant", "bee")
         assert fitted.shifts_.counts.tolist() == [90, 9, 900]
 
+    @pytest.mark.parametrize("kind", [lambda labels: labels, pd.Series], ids=["categorical", "series"])
+    def test_categories_have_an_order(self, kind: Any) -> None:
+        categories = [*self.names, "owl"]  # which no sample has
+        labels = kind(pd.Categorical(self.names[NUMBERS], categories=categories))
+        fitted = aligner().fit(LOGITS, labels, counts=self.counts)
+        assert fitted.classes_.tolist() == ["cow", "ant", "bee"]
+        assert fitted.shifts_.counts.tolist() == [90, 9, 900]
+        assert fitted.predict(LOGITS).tolist() == self.names[aligner().fit(
+            LOGITS, NUMBERS, counts=[90, 9, 900]).predict(LOGITS)].tolist()  # fmt: skip
+        four = np.column_stack([LOGITS, LOGITS[:, 0]])
+        with pytest.warns(UntrustedEstimateWarning, match="no labelled evidence for class owl"):
+            assert aligner().fit(four, labels, counts=[9, 8, 7, 6]).classes_.tolist() == categories
+
     def test_strings_without_names_of_columns_are_sorted(self) -> None:
-        fitted = aligner().fit(LOGITS, pd.Categorical(self.names[NUMBERS], categories=self.names), counts=self.counts)
+        fitted = aligner().fit(LOGITS, self.names[NUMBERS], counts=self.counts)
         assert fitted.classes_.tolist() == ["ant", "bee", "cow"]
         assert fitted.shifts_.class_names == ("ant", "bee", "cow")
         assert fitted.shifts_.counts.tolist() == [9, 900, 90]
@@ -236,6 +250,10 @@ class TestMistakes:
         fitted = aligner(classes=names).fit(LOGITS, pd.get_dummies(names[NUMBERS]))  # its columns are sorted
         np.testing.assert_allclose(fitted.shifts_.values, EXPECTED.shifts_.values, atol=1e-12)
 
+    def test_one_hot_labels_that_are_numbers(self) -> None:
+        fitted = aligner().fit(LOGITS, pd.get_dummies(NUMBERS + 1))
+        assert fitted.classes_.tolist() == [1, 2, 3]
+
     @pytest.mark.parametrize("labels", [NUMBERS, np.array(["a", "b", "c"])[NUMBERS]], ids=["numbers", "names"])
     def test_swapped_arguments(self, labels: np.ndarray) -> None:
         with pytest.raises(EnergyAlignError, match=r"Give logits first, then labels"):
@@ -251,3 +269,25 @@ class TestMistakes:
             assert EXPECTED.predict(probabilities).tolist() == EXPECTED.predict(LOGITS).tolist()
         with pytest.warns(UntrustedEstimateWarning, match="logarithms"):
             aligner(estimator="prior").partial_fit(probabilities)
+
+
+def test_minimum_recalls_are_of_labels() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([1, 2, 3], [60, 300, 1200])
+    logits = 3 * np.eye(3)[labels - 1] + rng.normal(size=(1560, 3)) + np.log([60, 300, 1200])
+    for name in (1, 1.0, "1"):
+        fitted = EnergyAligner(evidence="held-out", scoring="accuracy", minimum_recall={name: 0.95}).fit(logits, labels)
+        assert np.mean(logits[labels == 1].argmax(axis=1) == 0) < 0.9
+        assert np.mean(fitted.predict(logits)[labels == 1] == 1) >= 0.95
+
+
+def test_a_scorer_sees_the_labels_by_name_and_by_object() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([1, 2], [300, 100])
+    logits = 2 * np.eye(2)[labels - 1] + rng.normal(size=(400, 2))
+    by_name, by_object = (
+        EnergyAligner(evidence="held-out", scoring=scoring).fit(logits, labels).shifts_
+        for scoring in ("recall", get_scorer("recall"))
+    )
+    np.testing.assert_array_equal(by_name.values, by_object.values)
+    assert by_name.values[0] > by_name.values[1]  # of label 1, the positive one of scikit-learn

@@ -29,7 +29,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--shifts", required=True, metavar="FILE", help="what `energyalign fit` wrote")
     add("--strength", type=float, default=1.0, metavar="X",
-        help="multiply the shifts: 0 is the raw model, 1 (default) as they were fitted")  # fmt: skip
+        help="multiply all that is added to the logits, the target prior included: 0 is the raw model, 1 (default) "
+        "as it was fitted")  # fmt: skip
     add("--out", required=True, metavar="FILE", help=".npy, .csv or .parquet; - is .npy to stdout")
     add("--as", dest="form", default="logits", choices=["logits", "probabilities", "labels"],
         help="what to write (default: logits); labels are class names, or numbers without names")  # fmt: skip

@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> None:
                 target_prior=_target_prior(arguments, evidence),
                 tau=arguments.tau,
                 scoring=arguments.scoring,
-                costs=_costs(arguments.costs),
+                costs=_costs(arguments.costs, 2 if arguments.multilabel else evidence.n_classes),
                 minimum_recall=_minima(arguments.minimum_recall, "--minimum-recall"),
                 minimum_precision=_minima(arguments.minimum_precision, "--minimum-precision"),
             )
@@ -156,6 +156,10 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
         raise EnergyAlignError(
             "--target-prior and --target-logits exclude each other: the target is given or estimated."
         )
+    if arguments.target_logits and (arguments.costs or arguments.scoring != "balanced_accuracy"):
+        raise EnergyAlignError(
+            "--target-logits is for balanced accuracy: leave out --scoring and --costs, or give --target-prior instead."
+        )
     if arguments.multilabel and (arguments.report or arguments.target_logits):
         raise EnergyAlignError(
             "--report and --target-logits are for classes: leave them out with --multilabel, or fit the column of one "
@@ -171,12 +175,10 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
 
 def _open_evidence(arguments: argparse.Namespace) -> tuple[Evidence | MultilabelEvidence, ShardSet, Any]:
     """The evidence, the files, and which of their rows it has, if not all."""
-    import numpy as np
-
     from energyalign.core._engine.parts import keep_rows
     from energyalign.core.errors import EnergyAlignError, some_of
     from energyalign.core.evidence import Evidence
-    from energyalign.core.heads import to_rows
+    from energyalign.core.heads import known_rows, to_rows
     from energyalign.core.multilabel import MultilabelEvidence
     from energyalign.core.names import counts_by_class
     from energyalign.files import open_shards, read_counts, read_labels, read_matrix, read_names
@@ -204,12 +206,12 @@ def _open_evidence(arguments: argparse.Namespace) -> tuple[Evidence | Multilabel
     labels = read_labels(arguments.labels, shards.class_names, shards.n_rows) if arguments.labels else shards.labels
     if arguments.report and labels is None:
         raise EnergyAlignError("--report shows which predictions are right: give --labels, or leave it out.")
-    rows, samples = None, shards.samples
+    samples = shards.samples
     parts: Sequence[LogitPart] = shards.parts()
-    if labels is not None and len(labels) == shards.n_rows and np.any(labels == arguments.ignore_index):
-        keep = labels != arguments.ignore_index
-        parts, rows, labels = keep_rows(parts, keep), np.flatnonzero(keep), labels[keep]
-        samples = None if samples is None else samples[keep]
+    rows = None if labels is None else known_rows(labels, arguments.ignore_index)
+    if labels is not None and rows is not None and len(labels) == shards.n_rows:
+        parts, labels = keep_rows(parts, labels != arguments.ignore_index), labels[rows]
+        samples = None if samples is None else samples[rows]
     evidence = Evidence.from_parts(
         parts, shards.n_classes, labels,
         counts=counts, kind=arguments.evidence, class_names=shards.class_names, groups=samples,
@@ -237,20 +239,21 @@ def _target_prior(arguments: argparse.Namespace, evidence: Evidence | Multilabel
     return counts_by_class(prior, names, evidence.n_classes, source=arguments.target_prior)[0]
 
 
-def _costs(file: str | None) -> Any:
+def _costs(file: str | None, n_classes: int) -> Any:
     from energyalign.core._io.strict_json import parse_json, read_text
     from energyalign.core.errors import EnergyAlignError
+    from energyalign.core.objectives import Costs
 
     if file is None:
         return None
     try:
-        return parse_json(read_text(file))
+        return Costs.make(parse_json(read_text(file)), n_classes).matrix
     except (OSError, ValueError) as error:
-        raise EnergyAlignError(f"cannot read costs from {file}: {error}.") from error
+        raise EnergyAlignError(f"cannot read costs from {file}: {str(error).rstrip('.')}.") from error
 
 
 def _minima(given: list[str] | None, option: str) -> dict[str, float] | None:
-    """Pairs of class and number; a class is a name, or its place among the columns."""
+    """Pairs of class and number; a class is a name, or its number if the columns have no names."""
     from energyalign.core.errors import EnergyAlignError
 
     minima = {}

@@ -13,6 +13,7 @@ from energyalign.cli.terminal import print_table
 from energyalign.core.before_after import scores_with
 from energyalign.core.evidence import Evidence
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts
+from energyalign.core.objectives import show_score
 from energyalign.core.shifts import Shifts
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def print_fit(
     if scores is not None:
         print_scores(console, scores[0], scores[1], shifts)
     if shifts.selection is not None:
-        print_selection(console, shifts.selection)
+        print_selection(console, shifts.selection, shifts.scoring)
 
 
 def _print_labels(console: Console, evidence: MultilabelEvidence, shifts: MultilabelShifts) -> None:
@@ -140,7 +141,7 @@ def print_scores(console: Console, before: ClassScores, after: ClassScores, shif
         console.print("The shifts were fitted on these samples; measure on other data before you quote the numbers.")
 
 
-def print_selection(console: Console, selection: Selection) -> None:
+def print_selection(console: Console, selection: Selection, scoring: str) -> None:
     """Every candidate of `auto`, and why one was taken."""
     rows = [
         [
@@ -148,13 +149,13 @@ def print_selection(console: Console, selection: Selection) -> None:
             candidate.estimator,
             candidate.sharing,
             f"{candidate.strength:.2f}",
-            "" if candidate.score is None else _percent(candidate.score),
+            show_score(scoring, candidate.score),
             "" if candidate.largest_error is None else f"{candidate.largest_error:.2f}",
             candidate.problem or "",
         ]
         for i, candidate in enumerate(selection.candidates)
     ]
-    columns = ["", "estimator", "sharing", "strength", "cross-fitted %", "largest error", "problem"]
+    columns = ["", "estimator", "sharing", "strength", "cross-fitted", "largest error", "problem"]
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     print_table(console, columns, rows, title="What was compared")

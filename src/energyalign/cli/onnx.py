@@ -28,7 +28,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("model", metavar="MODEL.onnx", help="the model, with its data files beside it if it has any")
     add("--shifts", required=True, metavar="FILE", help="what `energyalign fit` wrote")
     add("--strength", type=float, default=1.0, metavar="X",
-        help="multiply the shifts: 0 is the raw model, 1 (default) as they were fitted")  # fmt: skip
+        help="multiply all that is added to the logits, the target prior included: 0 is the raw model, 1 (default) "
+        "as it was fitted")  # fmt: skip
     add("--out", required=True, metavar="FILE", help="the model to write, another file than MODEL.onnx")
     add("--output", metavar="NAME",
         help="which output of the graph has the logits, their softmax or sigmoids, if several could")  # fmt: skip

@@ -92,10 +92,16 @@ def take_from_each(rows: Array, columns: Ints) -> Floats:
     return to_numpy(take_rows(one_column, n_columns * np.arange(n_rows) + columns))[:, 0]
 
 
+def array_of(table: Array) -> Array:
+    """The array of a data frame or a list; any other array as it is."""
+    if hasattr(table, "to_numpy"):
+        return table.to_numpy()
+    return np.asarray(table) if isinstance(table, (list, tuple)) else table
+
+
 def as_array(logits: Array, *, name: str = "logits") -> Array:
     """Logits of any shape as a dense array, detached."""
-    if isinstance(logits, (list, tuple)):
-        logits = np.asarray(logits)
+    logits = array_of(logits)
     if hasattr(logits, "tocsr"):
         raise EnergyAlignError(f"{name} must be a dense array; sparse input is not supported: call .toarray() first.")
     if not hasattr(logits, "dtype") or not hasattr(logits, "ndim"):

@@ -46,7 +46,7 @@ def doubt_column_order(evidence: Evidence) -> str | None:
         "of the logits may be in another order than the labels"
     )
     if order is None:
-        return f"{said}, or the labels be those of other samples. Check both."
+        return f"{said}, or the labels may belong to other samples. Check both."
     names = some_of(evidence.names_of(order.classes.tolist()))
     return f"{said}. In the order [{names}] it is right on {order.accuracy:.1%}. Name the columns in their order."
 

@@ -29,6 +29,7 @@ from energyalign.core.arrays import (
     Bools,
     Floats,
     Ints,
+    array_of,
     as_logits,
     namespace,
     row_pieces,
@@ -110,8 +111,7 @@ class Evidence:
         per sample; tokens and pixels of a sample stay together unless groups say otherwise.
         """
         columns = columns_of(logits)
-        if hasattr(logits, "to_numpy"):
-            logits = logits.to_numpy()
+        logits = array_of(logits)
         if columns is not None and class_names is not None:
             logits = logits[
                 :, order_by_name(columns, names_of(class_names), "the columns of the logits", "class_names")

@@ -13,6 +13,7 @@ from energyalign.core._engine.threads import linear_algebra_in_one_thread
 from energyalign.core.checks import check_target_prior
 from energyalign.core.errors import BadValueError, UntrustedEstimateWarning
 from energyalign.core.evidence import Evidence
+from energyalign.core.names import table_by_class
 from energyalign.core.objectives import Constraints, Costs, Objective, make_objective
 from energyalign.core.selection.auto import select
 from energyalign.core.selection.decision import Aim
@@ -46,7 +47,7 @@ def fit_shifts(
     clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters, default="auto"
         Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
         the number of them that scores best, as in the paper.
-    target_prior : array of shape (n_classes,) or dict, optional
+    target_prior : array of shape (n_classes,), dict or pandas Series, optional
         The label distribution to predict for; uniform if not given.
     tau : float, default=1.0
         Scale of estimator ``prior``.
@@ -54,11 +55,11 @@ def fit_shifts(
         What the decisions should be best at: a name of `energyalign.core.objectives.METRICS`, a scikit-learn scorer of
         labels or its name, or a function ``(y_true, y_pred[, sample_weight])``. Scores other than balanced accuracy are
         about the class frequencies of the evidence, or `target_prior`.
-    costs : array of shape (n_classes, n_classes), optional
+    costs : array of shape (n_classes, n_classes) or pandas DataFrame, optional
         ``costs[k, j]`` is what it costs to predict j for a sample of class k: the least expected cost is chosen,
-        instead of `scoring`.
+        instead of `scoring`. A data frame is matched by the names of its rows and columns.
     minimum_recall, minimum_precision : dict of class to number, optional
-        What must be reached, by class name or number. What cannot be reached is refused.
+        What must be reached, by class name; by number if the classes have no names. What cannot be reached is refused.
 
     Returns
     -------
@@ -70,13 +71,16 @@ def fit_shifts(
         If the estimate's own diagnostics do not support it. Nothing is replaced silently.
     """
     target = check_target_prior(target_prior, evidence.n_classes, evidence.class_names)
-    if costs is not None and scoring != "balanced_accuracy":
-        raise BadValueError("give scoring= or costs=, not both: costs are what is to be least.")
-    objective = make_objective(scoring) if costs is None else Costs.make(costs, evidence.n_classes)
+    names = evidence.names_of(range(evidence.n_classes))
+    objective = make_objective(scoring)
+    if costs is not None:
+        if objective.name != "balanced_accuracy":
+            raise BadValueError("give scoring= or costs=, not both: costs are what is to be least.")
+        objective = Costs.make(table_by_class(costs, names, source="costs", square=True), evidence.n_classes)
     balanced = objective.name == "balanced_accuracy"
     aim = Aim(
         objective,
-        Constraints.make(minimum_recall, minimum_precision, evidence.names_of(range(evidence.n_classes))),
+        Constraints.make(minimum_recall, minimum_precision, names),
         target,
         target if balanced or target_prior is not None else None,
         objective.of_classes if isinstance(objective, Costs) else np.ones(evidence.n_classes),

@@ -119,11 +119,17 @@ def open_head(
         rows = as_two_classes(rows)
     known = None if labels is None else _one_per_row(to_numpy(labels), shape)
     if known is not None and known.shape == (n_samples * n_positions,) and known.dtype.kind in "iuf":
-        kept = np.flatnonzero(known != ignore_index)
-        if len(kept) < len(known):
+        kept = known_rows(known, ignore_index)
+        if kept is not None:
             rows, known = take_rows(rows, kept) if len(kept) else rows[:0, :], known[kept]
             samples = kept if samples is None else samples[kept]
     return HeadRows(rows, known, samples, n_samples, n_positions)
+
+
+def known_rows(labels: npt.NDArray[np.generic], ignore_index: int) -> Ints | None:
+    """The rows whose label is not ignored; None if that is all of them."""
+    known = np.flatnonzero(labels != ignore_index)
+    return known if len(known) < len(labels) else None
 
 
 def add_shifts(logits: Array, columns: Floats, *, inplace: bool = False) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -14,7 +15,7 @@ from energyalign.core._engine.parts import IN_TURN, Engine, LogitPart, Rows, kee
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core._io.shifts_json import MULTILABEL_SCHEMA, VERSION, dump_labels, from_document, parse_document
 from energyalign.core.arrays import Array, Floats, Ints, namespace, to_numpy, working_precision
-from energyalign.core.errors import EnergyAlignError, classes_of, some_of
+from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning, classes_of
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.heads import (
@@ -26,6 +27,8 @@ from energyalign.core.heads import (
     refuse_nan,
     refuse_other_columns,
 )
+from energyalign.core.names import Counts, counts_by_class, table_by_class
+from energyalign.core.objectives.constraints import minima_by_class
 from energyalign.core.shifts import Shifts, load_text
 
 
@@ -67,7 +70,7 @@ class MultilabelEvidence:
         labels: Array | None = None,
         *,
         repeats: Array | None = None,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         kind: EvidenceKind = "training",
         class_names: Sequence[str] | None = None,
         groups: npt.ArrayLike | None = None,
@@ -81,8 +84,8 @@ class MultilabelEvidence:
             Or (n, tokens, n_labels), or (n, n_labels, height, width).
         labels : array of the shape of the logits, optional
             0 or 1, or `ignore_index` where a label is not known.
-        counts : array of shape (n_labels, 2), optional
-            Training samples without and with each label; by default as in `labels`.
+        counts : array of shape (n_labels, 2), dict of pairs or pandas DataFrame, optional
+            Training samples without and with each label, by name wherever they have names; by default as in `labels`.
         repeats, kind, class_names, groups
             As for `Evidence.from_arrays`.
         """
@@ -101,7 +104,7 @@ class MultilabelEvidence:
         labels: Array | None = None,
         *,
         repeats: Array | None = None,
-        counts: npt.ArrayLike | None = None,
+        counts: Counts | None = None,
         kind: EvidenceKind = "training",
         class_names: Sequence[str] | None = None,
         groups: npt.ArrayLike | None = None,
@@ -151,36 +154,41 @@ class MultilabelEvidence:
         """Return the same evidence, to be worked on by this engine."""
         return type(self)(tuple(replace(own, engine=engine) for own in self.labels))
 
-    def with_counts(self, counts: npt.ArrayLike) -> Self:
+    def with_counts(self, counts: Counts) -> Self:
         """Return the same samples with these training counts, (n_labels, 2)."""
         pairs = _check_pairs(counts, self.class_names)
         return type(self)(tuple(own.with_counts(pair) for own, pair in zip(self.labels, pairs, strict=True)))
 
 
 def fit_multilabel(
-    evidence: MultilabelEvidence, *, target_prior: npt.ArrayLike | None = None, **options: Any
+    evidence: MultilabelEvidence, *, target_prior: Counts | None = None, **options: Any
 ) -> MultilabelShifts:
     """Fit the shifts of each label alone.
 
     Parameters
     ----------
     evidence : MultilabelEvidence
-    target_prior : array of shape (n_labels,), optional
+    target_prior : array of shape (n_labels,), dict or pandas Series, optional
         How probable each label is where the model will predict; a half if not given.
     **options
         As for `energyalign.fit_shifts`; `minimum_recall` and `minimum_precision` by label.
     """
-    targets = [None] * evidence.n_classes if target_prior is None else _check_targets(target_prior, evidence.n_classes)
-    minima = {key: dict(options.pop(key, None) or {}) for key in ("minimum_recall", "minimum_precision")}
-    unknown = [name for minimum in minima.values() for name in minimum if name not in evidence.class_names]
-    if unknown:
-        raise EnergyAlignError(f"minima are given for labels that there are not: {some_of(unknown)}.")
+    names = evidence.class_names
+    targets = [None] * len(names) if target_prior is None else _check_targets(target_prior, names)
+    asked = ("minimum_recall", "minimum_precision")
+    minima = {option: minima_by_class(options.pop(option, None), names, option) for option in asked}
 
-    def fit(name: str, own: Evidence, target: Floats | None) -> Shifts:
-        aims: dict[str, Any] = {key: {name: minimum[name]} for key, minimum in minima.items() if name in minimum}
-        return fit_shifts(own, target_prior=target, **aims, **options)
+    def fit(k: int) -> Shifts:
+        aims: dict[str, Any] = {option: {names[k]: own[k]} for option, own in minima.items() if k in own}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UntrustedEstimateWarning)  # they do not name the label
+            shifts = fit_shifts(evidence.labels[k], target_prior=targets[k], **aims, **options)
+        return replace(shifts, concerns=tuple(f"label {names[k]}: {concern}" for concern in shifts.concerns))
 
-    return MultilabelShifts(tuple(map(fit, evidence.class_names, evidence.labels, targets)))
+    fitted = MultilabelShifts(tuple(map(fit, range(len(names)))))
+    for concern in fitted.concerns:
+        warnings.warn(concern, UntrustedEstimateWarning, stacklevel=2)
+    return fitted
 
 
 def fit_head(evidence: Evidence | MultilabelEvidence, **options: Any) -> Shifts | MultilabelShifts:
@@ -327,9 +335,10 @@ def _check_matrix(labels: Array, shape: tuple[int, int], names: Sequence[str], i
     return values.astype(np.int64)
 
 
-def _check_targets(target_prior: npt.ArrayLike, n_labels: int) -> list[Floats | None]:
+def _check_targets(target_prior: Counts, names: Sequence[str]) -> list[Floats | None]:
     """Without and with each label."""
-    given = np.asarray(target_prior, dtype=np.float64)
+    n_labels = len(names)
+    given = np.asarray(counts_by_class(target_prior, names, n_labels, source="target prior")[0], dtype=np.float64)
     if given.shape != (n_labels,) or not np.all((given > 0) & (given < 1)):
         raise EnergyAlignError(
             f"target prior of independent labels must have shape ({n_labels},), a probability between 0 and 1 for each."
@@ -337,8 +346,8 @@ def _check_targets(target_prior: npt.ArrayLike, n_labels: int) -> list[Floats | 
     return list(np.column_stack([1.0 - given, given]))
 
 
-def _check_pairs(counts: npt.ArrayLike, names: Sequence[str]) -> Floats:
-    pairs = np.asarray(counts, dtype=np.float64)
+def _check_pairs(counts: Counts, names: Sequence[str]) -> Floats:
+    pairs = np.asarray(table_by_class(counts, names, source="training counts"), dtype=np.float64)
     if pairs.shape != (len(names), 2):
         raise EnergyAlignError(
             f"training counts of independent labels must have shape ({len(names)}, 2), samples without and with each "

@@ -1,4 +1,4 @@
-"""Numbers per class that carry names: matched by name wherever both sides have names, never by position."""
+"""What is given per class, with names: matched by name wherever both sides have names, never by position."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from energyalign.core.arrays import Ints, to_numpy
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.errors import BadValueError, EnergyAlignError, some_of
 
 Counts: TypeAlias = Any  # an array-like, dict, Counter, pandas Series or DataFrame, or dataset with `targets`
 
@@ -45,6 +45,29 @@ def counts_by_class(
         ordered = hasattr(counts, "targets")  # a dataset numbers its classes
         columns = _columns_named_by(names, n_classes, ordered=ordered, source=source) or columns
     return np.asarray(values)[order_by_name(names, columns or numbers(n_classes), source)], columns
+
+
+def table_by_class(table: Any, class_names: Sequence[str], *, source: str, square: bool = False) -> Any:
+    """Put the rows of a table into the order of the classes, and the columns too if it is `square`.
+
+    A data frame names both, a dict of rows only these.
+    """
+    if square and isinstance(table, Mapping):
+        raise BadValueError(f"{source}: give rows of numbers, or a data frame whose rows and columns are named.")
+    names, values = _named_rows(table)
+    if names is not None:
+        values = np.asarray(values)[order_by_name(names, class_names, source, "the classes")]
+    if square and hasattr(table, "columns"):
+        values = values[:, order_by_name(names_of(table.columns), class_names, f"columns of {source}", "the classes")]
+    return values
+
+
+def find_class(name: object, class_names: Sequence[str], source: str) -> int:
+    """The number of the class of this name. Classes without names have the names 0, 1, 2, ..."""
+    (text,) = names_of([name])
+    if text not in class_names:
+        raise BadValueError(f"{source}: unknown class {name!r}; the classes are {some_of(class_names)}.")
+    return list(class_names).index(text)
 
 
 def names_of(labels: Iterable[object]) -> tuple[str, ...]:
@@ -96,23 +119,28 @@ def _columns_named_by(names: tuple[str, ...], n_classes: int, *, ordered: bool, 
         return names
     raise EnergyAlignError(
         f"{source}: the classes are [{some_of(names)}], in no sorted order, and the columns of the logits have no "
-        "names: say what the columns are, in their order (classes= or class_names=; --classes NAMES)."
+        "names: say what the columns are, in their order (a data frame; classes= or class_names=; --classes NAMES)."
     )
 
 
 def _split(counts: Counts, n_classes: int) -> tuple[tuple[str, ...] | None, Any]:
     """Names, if there are any, and numbers. By what it has, not by its type: pandas and torch are not imported."""
-    if isinstance(counts, Mapping):
-        return names_of(counts), list(counts.values())
     if hasattr(counts, "targets"):  # a torch Dataset
         names = getattr(counts, "classes", None)
         seen = np.bincount(to_numpy(counts.targets), minlength=n_classes if names is None else len(names))
         return None if names is None else names_of(names), seen
     if hasattr(counts, "columns") and hasattr(counts, "to_numpy"):
         return _split_table(counts, counts.to_numpy())
-    if hasattr(counts, "index") and hasattr(counts, "to_numpy"):  # a series
-        return names_of(counts.index), counts.to_numpy()
-    return None, counts
+    return _named_rows(counts)
+
+
+def _named_rows(table: Any) -> tuple[tuple[str, ...] | None, Any]:
+    """The names of the rows, if they have any, and the rows: of a dict, a series or a data frame."""
+    if isinstance(table, Mapping):
+        return names_of(table), list(table.values())
+    if hasattr(table, "to_numpy"):
+        return names_of(table.index) if hasattr(table, "index") else None, table.to_numpy()
+    return None, table
 
 
 def _split_table(frame: Any, table: npt.NDArray[Any]) -> tuple[tuple[str, ...], Any]:

@@ -2,41 +2,70 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from energyalign.core.arrays import Array, namespace, to_numpy, working_precision
+from energyalign.core.errors import EnergyAlignError
+from energyalign.core.heads import class_axis, n_columns, to_rows
 
 # A forest or a tree says exactly 0 for a class it did not see in a leaf, and so does rounding. That is less a certainty
 # than a lack of samples or digits, so that probabilities are not taken to be smaller than this.
 MIN_PROBABILITY = 1e-6
 MAX_ROWS_TO_LOOK_AT = 64
-# One row of logits may be positive and sum to one by chance, a few in a thousand. Four such rows are no chance.
-MIN_ROWS = 4
+# A row of logits may be positive and sum to about one by chance, a few in a thousand. Four such rows are no chance;
+# fewer must sum to one as closely as in single precision.
+_MIN_ROWS = 4
 _SLACK = 2e-3  # of a sum in half precision
+_LITTLE_SLACK = 1e-5
 TAKEN_AS_LOGITS = (
     "these scores are probabilities (every row sums to one): their logarithms were taken as logits. Give logits, or "
     "the logarithm yourself."
 )
 
 
-def are_probabilities(scores: Array, *, min_rows: int = MIN_ROWS) -> bool:
+def are_probabilities(scores: Array) -> bool:
     """Tell whether the first rows are distributions: none below 0, and of sum 1 up to rounding to 2 digits or more."""
-    if scores.ndim != 2 or scores.shape[0] < min_rows:
+    rows = _first_rows(scores)
+    if rows.shape[0] == 0 or rows.shape[1] < 2:
         return False
-    rows = working_precision(scores[: min(scores.shape[0], MAX_ROWS_TO_LOOK_AT), :], double=True)
     xp = namespace(rows)
     if not bool(xp.all((rows >= 0.0) & (rows <= 1.0 + _SLACK))):  # false for NaN too, and nearly always for logits
         return False
     off = float(np.max(np.abs(to_numpy(xp.sum(rows, axis=1)) - 1.0)))
+    if rows.shape[0] < _MIN_ROWS:
+        return off <= _LITTLE_SLACK
     return off <= _SLACK or any(off <= _rounded_by(rows, digits) for digits in (2, 3, 4))
 
 
 def log_probabilities(probabilities: Array) -> Array:
-    """Take logarithms that are finite, of rows that are made to sum to one."""
+    """Take logarithms that are finite, of probabilities that are made to sum to one."""
     ready = working_precision(probabilities)
     xp = namespace(ready)
     clipped = xp.where(ready > MIN_PROBABILITY, ready, xp.full_like(ready, MIN_PROBABILITY))
-    return xp.log(clipped / xp.sum(clipped, axis=-1, keepdims=True))
+    return xp.log(clipped / xp.sum(clipped, axis=class_axis(clipped.ndim), keepdims=True))
+
+
+def are_logarithms(scores: Array) -> bool:
+    """Whether what is to be corrected by shifts of probabilities is their logarithms; other scores are refused."""
+    xp = namespace(scores)
+    if bool(xp.all((scores >= 0.0) & (scores <= 1.0 + _SLACK))):
+        return False
+    if bool(xp.all(scores <= 0.0)):
+        return True
+    raise EnergyAlignError(
+        "these shifts were fitted on probabilities, and the scores to correct are neither probabilities (0 to 1) nor "
+        "their logarithms (0 at most): give either, or fit the shifts on logits."
+    )
+
+
+def _first_rows(scores: Array) -> Array:
+    """A few positions of any head, as rows."""
+    n_positions = max(1, math.prod(scores.shape[1:]) // n_columns(scores.shape))
+    n_samples = min(scores.shape[0], -(-MAX_ROWS_TO_LOOK_AT // n_positions))
+    rows = to_rows(scores[:n_samples, ...])
+    return working_precision(rows[: min(rows.shape[0], MAX_ROWS_TO_LOOK_AT), :], double=True)
 
 
 def _rounded_by(rows: Array, digits: int) -> float:

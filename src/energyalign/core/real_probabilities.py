@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from energyalign.core.arrays import Array, Bools, is_floating, like, namespace, to_numpy
+from energyalign.core.arrays import Array, Bools, array_of, is_floating, like, namespace, to_numpy
 from energyalign.core.checks import check_counts, check_target_prior
 from energyalign.core.errors import BadValueError, EnergyAlignError
+from energyalign.core.names import Counts, columns_of, counts_by_class
 
 _TOLERANCE = 1e-3  # of sums of rounded probabilities
 
 
-def real_probabilities(probabilities: Array, *, trained_on: npt.ArrayLike, real: npt.ArrayLike) -> Array:
+def real_probabilities(probabilities: Array, *, trained_on: Counts, real: Counts) -> Array:
     r"""Turn what a model says of the classes it was shown into probabilities for the frequencies they really have.
 
     By the rule of Bayes :math:`p_{real}(y \mid x) \propto p(y \mid x) \, \pi_{real}(y) / \pi_{trained}(y)`. Exact if
@@ -20,11 +20,12 @@ def real_probabilities(probabilities: Array, *, trained_on: npt.ArrayLike, real:
 
     Parameters
     ----------
-    probabilities : array of shape (n_samples, n_classes) or (n_samples,)
+    probabilities : array of shape (n_samples, n_classes) or (n_samples,), or pandas DataFrame
         Of each class; or of the second of two, as boosters give them.
-    trained_on : array of shape (n_classes,)
-        How much of each class the training saw: samples after re-sampling, or the sum of their weights.
-    real : array of shape (n_classes,)
+    trained_on : array of shape (n_classes,), dict or pandas Series
+        How much of each class the training saw: samples after re-sampling, or the sum of their weights. By name
+        wherever it and the columns of `probabilities` have names; so is `real`.
+    real : array of shape (n_classes,), dict or pandas Series
         How frequent the classes really are: counts before re-sampling, or frequencies. The scale does not matter.
 
     Returns
@@ -45,9 +46,7 @@ def real_probabilities(probabilities: Array, *, trained_on: npt.ArrayLike, real:
     >>> real_probabilities(np.array([0.5, 0.99]), trained_on=[1, 1], real=[99, 1]).round(4).tolist()
     [0.01, 0.5]
     """
-    given = probabilities.to_numpy() if hasattr(probabilities, "to_numpy") else probabilities
-    if isinstance(given, (list, tuple)):
-        given = np.asarray(given)
+    given = array_of(probabilities)
     if not hasattr(given, "dtype") or not is_floating(given) or given.ndim not in (1, 2):
         raise EnergyAlignError(
             "probabilities must be a floating array, samples x classes or one number per sample, "
@@ -57,7 +56,9 @@ def real_probabilities(probabilities: Array, *, trained_on: npt.ArrayLike, real:
     rows = xp.stack([1 - given, given], axis=-1) if given.ndim == 1 else given
     _refuse_others(to_numpy(xp.any(~(rows >= 0), axis=-1) | ~(xp.abs(xp.sum(rows, axis=-1) - 1) <= _TOLERANCE)))
     n_classes = int(rows.shape[-1])
-    ratios = check_target_prior(real, n_classes) / check_counts(trained_on, n_classes)
+    seen, names = counts_by_class(trained_on, columns_of(probabilities), n_classes, source="trained_on")
+    wanted, _ = counts_by_class(real, names, n_classes, source="real")
+    ratios = check_target_prior(wanted, n_classes) / check_counts(seen, n_classes)
     weighted = rows * like(ratios / ratios.max(), rows)
     corrected = weighted / xp.sum(weighted, axis=-1, keepdims=True)
     return corrected[:, 1] if given.ndim == 1 else corrected
@@ -67,8 +68,8 @@ def _refuse_others(wrong: Bools) -> None:
     if np.any(wrong):
         sample = int(np.argmax(wrong))
         error = BadValueError(
-            f"row {sample} is no set of probabilities (0 to 1, with sum 1): of logits, take the softmax; of one number "
-            "per sample, give a vector."
+            f"row {sample} does not have probabilities (0 to 1, with sum 1): of logits, take the softmax; of one "
+            "number per sample, give a vector."
         )
         error.sample = sample
         raise error

@@ -33,7 +33,12 @@ from energyalign.core.heads import (
     refuse_nan,
     refuse_other_columns,
 )
-from energyalign.core.probabilities import MIN_ROWS, TAKEN_AS_LOGITS, are_probabilities, log_probabilities
+from energyalign.core.probabilities import (
+    TAKEN_AS_LOGITS,
+    are_logarithms,
+    are_probabilities,
+    log_probabilities,
+)
 from energyalign.core.selection.record import Selection
 
 Loaded = TypeVar("Loaded")
@@ -161,7 +166,8 @@ class Shifts:
         The shape is (n, n_classes), (n, tokens, n_classes) or (n, n_classes, height, width); of two classes also
         (n,) or a single column: one logit, to which the difference of the two shifts is added. In half precision the
         sum of a large logit and a small shift may round the shift away; `predict` and `predict_proba` add in float32.
-        Of probabilities the logarithm is taken first, with a warning.
+        Shifts that were fitted on probabilities take probabilities, or their logarithms; others take logits. If these
+        look like probabilities, their logarithm is taken, with a warning.
         """
         ready = self._as_logits(logits)
         refuse_nan(ready)
@@ -220,15 +226,20 @@ class Shifts:
         return add_shifts(as_two_classes(ready) if is_one_logit(ready.shape, self.n_classes) else ready, self.values)
 
     def scaled(self, strength: float) -> Self:
-        """The same correction, `strength` times as large: 0 is the raw model, 1 leaves it as it is.
+        """All that is added to the logits, `strength` times as large: 0 is the raw model, 1 leaves it as it is.
 
-        What a target prior adds stays as it is at every strength.
+        The target prior is part of it: p_t(y) becomes p_t(y) ** strength, normalised; uniform at 0.
         """
         if not np.isfinite(strength):
             raise EnergyAlignError(f"strength must be a finite number, got {strength}.")
+        target = self.target_prior
+        if self.scoring == "balanced_accuracy":  # of other scores the shifts do not have log p_t(y) as a part
+            log_target = strength * np.log(target)
+            target = np.exp(np.maximum(log_target - log_target.max(), np.log(np.finfo(np.float64).tiny)))
         return replace(
             self,
-            values=strength * (self.values - self.log_target) + self.log_target,
+            values=strength * self.values,
+            target_prior=target / target.sum(),
             standard_errors=abs(strength) * self.standard_errors,
             strength=strength * self.strength,
         )
@@ -269,10 +280,16 @@ class Shifts:
         """An array of the right shape; of probabilities, their logarithm."""
         scores = open_to_correct(scores)
         self.columns_for(scores.shape)
-        if not are_probabilities(scores, min_rows=1 if self.from_probabilities else MIN_ROWS):
+        if is_one_logit(scores.shape, self.n_classes):
             return scores
-        if not self.from_probabilities:
+        if self.from_probabilities:
+            refuse_nan(scores)
+            if are_logarithms(scores):
+                return scores
+        elif are_probabilities(scores):
             warnings.warn(TAKEN_AS_LOGITS, UntrustedEstimateWarning, stacklevel=3)
+        else:
+            return scores
         return namespace(scores).astype(log_probabilities(scores), scores.dtype)
 
 

@@ -17,7 +17,7 @@ from onnx.helper import make_node
 
 from energyalign.core.arrays import Floats
 from energyalign.core.names import numbers, order_by_name
-from energyalign.core.probabilities import MIN_PROBABILITY
+from energyalign.core.probabilities import MIN_PROBABILITY, are_probabilities
 from energyalign.core.shifts import Shifts
 from energyalign.onnx.comparing import Values, close, largest_difference, log_softmax
 from energyalign.onnx.edits import Edit
@@ -59,11 +59,7 @@ class ClassifierNode:
         """Whether there is one probability for each of so many classes, on all inputs that were tried."""
         arrays = [values[self.probabilities] for values in runs]
         return len(self.classes) == n_classes and all(
-            one.dtype.kind == "f"
-            and one.shape == (len(one), n_classes)
-            and bool(np.all(one >= 0))
-            and np.allclose(one.sum(axis=1, dtype=np.float64), 1.0, rtol=0.0, atol=1e-4)
-            for one in arrays
+            one.dtype.kind == "f" and one.shape == (len(one), n_classes) and are_probabilities(one) for one in arrays
         )
 
     def corrected(self, raw: NDArray[Any], shifts: Floats) -> NDArray[np.float64]:

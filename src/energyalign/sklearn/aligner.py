@@ -11,19 +11,19 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from energyalign.core.arrays import Array, as_array, as_logits
-from energyalign.core.checks import flat_labels
-from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning, some_of
+from energyalign.core.arrays import Array, array_of, as_array, as_logits
+from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.free_energy import FreeEnergy
 from energyalign.core.heads import IGNORE_INDEX, n_columns, open_head
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_multilabel, parse_shifts
-from energyalign.core.names import Counts, columns_of, names_in, names_of, numbers, order_by_name
+from energyalign.core.names import Counts, columns_of
 from energyalign.core.objectives import make_objective
 from energyalign.core.probabilities import TAKEN_AS_LOGITS, are_probabilities, log_probabilities
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
+from energyalign.sklearn.columns import categories_of, encode, find_columns, in_order, labels_of
 
 
 class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -38,7 +38,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters, default="auto"
         Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
         the number of them that scores best, as in the paper.
-    target_prior : array of shape (n_classes,) or dict, optional
+    target_prior : array of shape (n_classes,), dict or pandas Series, optional
         The label distribution to predict for; uniform if not given.
     evidence : {"training", "out-of-fold", "held-out"}, default="training"
         Whether the model behind the logits was trained on these very samples. `auto` needs to know: on
@@ -47,14 +47,15 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Scale of estimator ``prior``.
     classes : array of shape (n_classes,), optional
         The label of each column. Not needed for labels 0..n_classes-1, nor when every class has a label in `y`: then
-        the columns are taken to be in sorted order. The columns of a data frame name themselves; with `classes` too,
-        they are put into its order.
+        the columns are taken to be in sorted order, or in that of the categories of a pandas Categorical. The columns
+        of a data frame name themselves; with `classes` too, they are put into its order.
     scoring : str or callable, default="balanced_accuracy"
         What the predictions should be best at: ``balanced_accuracy``, ``accuracy``, ``f1`` (of the second of two
         classes), ``f1_macro``, ``f1_weighted``, ``matthews_corrcoef``, ``geometric_mean``, any scikit-learn scorer of
         labels, or a function ``(y_true, y_pred[, sample_weight])``. Needs labels, and out-of-fold or held-out evidence.
-    costs : array of shape (n_classes, n_classes), optional
-        ``costs[k, j]`` is what it costs to predict class j for a sample of class k; replaces `scoring`.
+    costs : array of shape (n_classes, n_classes) or pandas DataFrame, optional
+        ``costs[k, j]`` is what it costs to predict class j for a sample of class k; replaces `scoring`. A data frame is
+        matched by the names of its rows and columns.
     minimum_recall, minimum_precision : dict of class to number, optional
         What must be reached on the evidence, e.g. ``{"fraud": 0.8}``. What cannot be reached is refused.
     multilabel : bool, default=False
@@ -132,9 +133,9 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Labels, or one-hot rows; for `multilabel` 0 and 1 in the shape of X. With them the sample is weighted to be
             class-balanced and `auto` can score; without them it is taken to be balanced.
         counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset, optional
-            Training samples per class, by name wherever they have names; for `multilabel` an array (n_labels, 2),
-            samples without and with each label. If not given, the numbers of labels stand in for them if they differ by
-            a factor of two or more.
+            Training samples per class, by name wherever they have names; for `multilabel` samples without and with each
+            label: an array (n_labels, 2), dict of pairs, or DataFrame. If not given, the numbers of labels stand in for
+            them if they differ by a factor of two or more.
         sample_weight : array of shape (n_samples,), optional
             How often each sample was observed.
         groups : array of shape (n_samples,), optional
@@ -144,11 +145,15 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.multilabel:
             self._shifts = self._fit_labels(X, y, counts, sample_weight, groups)
         else:
-            rows = open_head(_as_matrix(X), None if y is None else _as_labels(y), ignore_index=self.ignore_index)
-            logits = self._name_columns(as_logits(rows.logits), columns_of(X), rows.labels, counts)
+            rows = open_head(X, None if y is None else labels_of(y), ignore_index=self.ignore_index)
+            logits, columns = as_logits(rows.logits), columns_of(X)
+            self.classes_, self._names = find_columns(
+                logits.shape[1], columns,
+                classes=self.classes, labels=rows.labels, categories=categories_of(y), counts=counts,
+            )  # fmt: skip
             evidence = Evidence.from_arrays(
-                logits,
-                None if rows.labels is None else _encode(rows.labels, self.classes_),
+                in_order(logits, columns, self._names),
+                None if rows.labels is None else encode(rows.labels, self.classes_),
                 repeats=rows.per_row("sample_weight", sample_weight),
                 counts=counts,
                 kind=self.evidence,
@@ -156,7 +161,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 groups=rows.groups(groups),
             )
             self._shifts = self._align(evidence)
-        self.n_features_in_ = n_columns(_as_matrix(X).shape)
+        self.n_features_in_ = n_columns(as_array(X).shape)
         self.__dict__.pop("energy_", None)  # a stream that came before is over
         return self
 
@@ -178,9 +183,11 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.multilabel:
             raise EnergyAlignError("independent labels are not learnt from a stream: give fit() all logits at once.")
         if hasattr(self, "energy_"):
-            logits = as_logits(self._in_order(_as_matrix(X), columns_of(X)), self.n_features_in_)
+            logits = as_logits(self._in_order(X), self.n_features_in_)
         else:
-            logits = self._name_columns(as_logits(_as_matrix(X)), columns_of(X), None, counts)
+            n_classes = as_logits(X).shape[1]
+            self.classes_, self._names = find_columns(n_classes, columns_of(X), classes=self.classes)
+            logits = as_logits(self._in_order(X))
             self._counts = None
             self.energy_ = FreeEnergy(logits.shape[1])
             self.n_features_in_ = logits.shape[1]
@@ -209,19 +216,16 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "_shifts")
 
     def _align(self, evidence: Evidence) -> Shifts:
-        scoring = self.scoring if isinstance(self.scoring, str) else make_objective(self.scoring, self.classes_)
-        return fit_shifts(evidence, **self._options() | {"scoring": scoring})
+        return fit_shifts(evidence, **self._options() | {"scoring": make_objective(self.scoring, self.classes_)})
 
     def _fit_labels(
         self, X: Array, y: Array | None, counts: Counts | None, weights: Array | None, groups: npt.ArrayLike | None
     ) -> MultilabelShifts:
-        columns, logits = columns_of(X), as_array(_as_matrix(X))
-        named = columns is not None and self.classes is None
-        self.classes_ = np.array(columns) if named else self._find_classes(n_columns(logits.shape), None, None)
-        self._names = names_of(self.classes_)
+        shape = as_array(X).shape
+        self.classes_, self._names = find_columns(n_columns(shape), columns_of(X), classes=self.classes)
         evidence = MultilabelEvidence.from_arrays(
-            self._in_order(logits, columns),
-            None if y is None else self._in_order(_as_matrix(y), columns_of(y)),
+            self._in_order(X),
+            None if y is None else self._in_order(y),
             repeats=weights,
             counts=counts,
             kind=self.evidence,
@@ -284,85 +288,10 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.shifts_
 
     def _checked(self, X: Array) -> Array:
-        shifts, logits = self._fitted(), as_array(self._in_order(_as_matrix(X), columns_of(X)))
+        shifts, logits = self._fitted(), as_array(self._in_order(X))
         one_per_class = logits.ndim == 2 and logits.shape[1] > 1
         return as_logits(logits, shifts.n_classes) if one_per_class else logits
 
-    def _name_columns(
-        self, logits: Array, columns: tuple[str, ...] | None, labels: npt.NDArray[Any] | None, counts: Counts | None
-    ) -> Array:
-        """Set `classes_`, and the names of the columns; return the columns in that order."""
-        n_classes = logits.shape[1]
-        if columns is None or self.classes is not None:
-            self.classes_ = self._find_classes(n_classes, labels, counts)
-            self._names = names_of(self.classes_)
-            return self._in_order(logits, columns)
-        if len(set(columns)) < n_classes:
-            raise EnergyAlignError(f"two columns of X have the same name: [{some_of(columns)}]. Rename one.")
-        self._names = columns
-        seen = set() if labels is None else set(names_of(np.unique(labels)))
-        by_number = seen and seen <= set(numbers(n_classes)) and not seen <= set(columns)
-        self.classes_ = np.arange(n_classes) if by_number else _as_classes(columns, labels)
-        return logits
-
-    def _in_order(self, matrix: Array, columns: tuple[str, ...] | None) -> Array:
-        """Return the columns as they were named in `fit`, if they have names now."""
-        if columns is None or self._names in (columns, numbers(len(self._names))):
-            return matrix
-        return matrix[:, order_by_name(columns, self._names, "the columns of X", "the classes")]
-
-    def _find_classes(self, n_classes: int, y: npt.NDArray[Any] | None, counts: Counts | None) -> npt.NDArray[Any]:
-        if self.classes is not None:
-            classes = np.asarray(self.classes)
-            if classes.shape != (n_classes,):
-                raise EnergyAlignError(f"classes has shape {classes.shape}, but the logits have {n_classes} columns.")
-            if len(np.unique(classes)) < n_classes:
-                raise EnergyAlignError("classes names a label twice: each column needs one of its own.")
-            return classes
-        if y is None:
-            return np.arange(n_classes)
-        seen, counted = np.unique(y), names_in(counts)
-        if len(seen) < n_classes == len(counted) and set(names_of(seen)) <= set(counted):
-            return np.sort(_as_classes(counted, y))
-        if np.issubdtype(seen.dtype, np.integer) and len(seen) < n_classes:
-            return np.arange(n_classes)
-        if len(seen) != n_classes:
-            raise EnergyAlignError(
-                f"y has {len(seen)} distinct labels and the logits have {n_classes} columns: "
-                "say which label each column stands for with classes=[...]."
-            )
-        return seen
-
-
-def _as_matrix(X: Array) -> Array:
-    """A pandas frame or anything else that is like an array as NumPy; arrays of any namespace as they are."""
-    if hasattr(X, "to_numpy"):
-        return X.to_numpy()
-    return X if hasattr(X, "dtype") else np.asarray(X)
-
-
-def _as_classes(names: Sequence[str], labels: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Names as labels: whole numbers if the labels are."""
-    whole = labels is not None and labels.dtype.kind in "iu" and all(name.isdecimal() for name in names)
-    return np.array([int(name) for name in names] if whole else names)
-
-
-def _as_labels(y: Array) -> npt.NDArray[Any]:
-    """Labels as a vector; of one-hot rows in a data frame, the names of its columns."""
-    labels, columns = flat_labels(y), columns_of(y)
-    return labels if columns is None or labels.ndim != 1 else np.array(columns)[labels]
-
-
-def _encode(labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """The column of each label."""
-    order = np.argsort(classes)
-    place = np.clip(np.searchsorted(classes, labels, sorter=order), 0, len(classes) - 1)
-    columns = order[place]
-    unknown = classes[columns] != labels
-    if np.any(unknown):
-        names = np.unique(labels[unknown]).tolist()
-        raise EnergyAlignError(
-            f"y has labels that no column stands for: {some_of(names)}. The columns are "
-            f"[{some_of(classes.tolist())}]: give y with these labels, as the model was trained on them."
-        )
-    return np.asarray(columns, dtype=np.int64)
+    def _in_order(self, X: Array) -> Array:
+        """Return the columns in the order of `fit`, if they have names."""
+        return in_order(array_of(X), columns_of(X), self._names)

@@ -27,13 +27,13 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted, has_fit_parameter
 
 from energyalign.core.arrays import Floats, Ints
-from energyalign.core.checks import flat_labels
 from energyalign.core.errors import EnergyAlignError, classes_of, reason_of, some_of
 from energyalign.core.evidence import EvidenceKind
 from energyalign.core.names import Counts
 from energyalign.core.objectives import Aims
 from energyalign.core.shifts import Shifts
 from energyalign.sklearn.aligner import EnergyAligner
+from energyalign.sklearn.columns import labels_of
 from energyalign.sklearn.scores import class_logits
 
 
@@ -139,8 +139,8 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
                 stacklevel=2,
             )
         X, y, groups = indexable(X, y, groups)
-        one_hot = flat_labels(y)
-        if one_hot.ndim == 2 and type_of_target(one_hot) == "multilabel-indicator":
+        one_hot = labels_of(y)
+        if np.ndim(one_hot) == 2 and type_of_target(one_hot) == "multilabel-indicator":
             raise EnergyAlignError(
                 f"y has a column for each of {one_hot.shape[1]} independent labels, but one label per sample is taken: "
                 "fit EnergyAligner(multilabel=True, evidence='out-of-fold') on logits of the labels, such as "

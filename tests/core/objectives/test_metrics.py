@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from energyalign.core.errors import BadValueError
-from energyalign.core.objectives import METRICS
+from energyalign.core.objectives import METRICS, show_score
 from sklearn import metrics as sk
 
 RNG = np.random.default_rng(0)
@@ -65,3 +65,12 @@ def test_the_expected_score_is_that_of_every_label_with_its_posterior(name: str)
 def test_predictions_of_one_class_have_no_correlation() -> None:
     assert METRICS["matthews_corrcoef"].score(LABELS, np.zeros(200, dtype=int), WEIGHTS, 5) == 0
     assert METRICS["geometric_mean"].score(LABELS, np.zeros(200, dtype=int), WEIGHTS, 5) == 0
+
+
+@pytest.mark.parametrize(
+    ("scoring", "score", "text"),
+    [("f1_macro", 0.6666, "66.7 %"), ("balanced_accuracy", None, ""), ("matthews_corrcoef", -0.25, "-0.250"),
+     ("costs", -1.52, "-1.520"), ("my_gain", 31.5, "31.500")],
+)  # fmt: skip
+def test_shares_are_shown_in_per_cent_and_nothing_else_is(scoring: str, score: float | None, text: str) -> None:
+    assert show_score(scoring, score) == text

@@ -43,9 +43,8 @@ def dump(shifts: Shifts) -> str:
 def dump_labels(labels: Sequence[Shifts]) -> str:
     """The text of a file with the shifts of each of several labels, under one checksum."""
     texts = ",\n".join(_text(_document(own)) for own in labels)
-    return seal(
-        f'{{\n"schema": "{MULTILABEL_SCHEMA}",\n"version": {VERSION},\n"{_CHECKSUM}": "",\n"labels": [\n{texts}\n]\n}}\n'
-    )
+    head = f'"schema": "{MULTILABEL_SCHEMA}",\n"version": {VERSION},\n"{_CHECKSUM}": ""'
+    return seal(f'{{\n{head},\n"labels": [\n{texts}\n]\n}}\n')
 
 
 def seal(text: str) -> str:

@@ -3,6 +3,6 @@
 from energyalign.core.objectives.constraints import Constraints
 from energyalign.core.objectives.costs import Costs
 from energyalign.core.objectives.functions import Aims, make_objective
-from energyalign.core.objectives.metrics import METRICS, Objective
+from energyalign.core.objectives.metrics import METRICS, Objective, show_score
 
-__all__ = ["METRICS", "Aims", "Constraints", "Costs", "Objective", "make_objective"]
+__all__ = ["METRICS", "Aims", "Constraints", "Costs", "Objective", "make_objective", "show_score"]

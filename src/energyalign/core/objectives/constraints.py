@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import BadValueError
+from energyalign.core.names import find_class
 from energyalign.core.objectives.metrics import Tally
 
 
@@ -24,13 +26,10 @@ class Constraints:
     def make(
         cls, recall: Mapping[object, float] | None, precision: Mapping[object, float] | None, names: Sequence[str]
     ) -> Constraints:
-        """Look up the classes by name, or by number."""
+        """Look up the classes by name; classes without names by number."""
         return cls(
-            {_number(k, names, "minimum_recall"): _share(v, k, "minimum_recall") for k, v in (recall or {}).items()},
-            {
-                _number(k, names, "minimum_precision"): _share(v, k, "minimum_precision")
-                for k, v in (precision or {}).items()
-            },
+            minima_by_class(recall, names, "minimum_recall"),
+            minima_by_class(precision, names, "minimum_precision"),
             names,
         )
 
@@ -66,17 +65,17 @@ class Constraints:
                 yield name, k, minimum, value, float(np.sqrt(minimum * (1 - minimum) / max(whole[k], 1.0)))
 
 
-def _number(given: object, names: Sequence[str], option: str) -> int:
-    if isinstance(given, (int, np.integer)) and not isinstance(given, bool) and 0 <= given < len(names):
-        return int(given)
-    if str(given) in names:
-        return names.index(str(given))
-    if isinstance(given, str) and given.isdecimal() and int(given) < len(names):
-        return int(given)
-    raise BadValueError(f"{option}: unknown class {given!r}; the classes are {', '.join(names[:20])}.")
+def minima_by_class(given: Mapping[Any, float] | None, names: Sequence[str], option: str) -> dict[int, float]:
+    """Look up the classes of a dict or series of minima."""
+    if given is None:
+        return {}
+    if not hasattr(given, "keys"):
+        raise BadValueError(f"{option} must be a dict of class to number, such as {{'fraud': 0.8}}, got {given!r}.")
+    return {find_class(name, names, option): _share(value, name, option) for name, value in dict(given).items()}
 
 
-def _share(value: float, given: object, option: str) -> float:
-    if not 0 < float(value) <= 1:
-        raise BadValueError(f"{option} of class {given!r} must be in (0, 1], got {value}.")
-    return float(value)
+def _share(value: object, given: object, option: str) -> float:
+    number = value if isinstance(value, (int, float, np.number)) else np.nan
+    if not 0 < number <= 1:
+        raise BadValueError(f"{option} of class {given!r} must be a number in (0, 1], got {value!r}.")
+    return float(number)

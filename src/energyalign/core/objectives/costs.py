@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from energyalign.core.arrays import Floats, Ints
-from energyalign.core.errors import BadValueError
+from energyalign.core.errors import BadValueError, reason_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,12 @@ class Costs:
     @classmethod
     def make(cls, costs: npt.ArrayLike, n_classes: int) -> Costs:
         """Check the costs."""
-        matrix = np.array(costs, dtype=np.float64)
+        try:
+            matrix = np.array(costs, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise BadValueError(
+                f"costs must be {n_classes} rows of {n_classes} numbers: {reason_of(error)}."
+            ) from error
         if matrix.shape != (n_classes, n_classes):
             raise BadValueError(
                 f"costs must have shape ({n_classes}, {n_classes}), got {matrix.shape}: a row for each true class, a "

@@ -5,14 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from energyalign.core.arrays import Floats, Ints
-from energyalign.core.errors import BadValueError
-from energyalign.core.objectives.metrics import METRICS, Objective
+from energyalign.core.errors import BadValueError, reason_of
+from energyalign.core.objectives.metrics import METRICS, Metric, Objective
 
 
 class Aims(TypedDict, total=False):
@@ -26,20 +27,34 @@ class Aims(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Function:
-    """``function(y_true, y_pred[, sample_weight])`` of class numbers or, with `classes`, of names; more is better."""
+    """``function(y_true, y_pred[, sample_weight])`` of class numbers or, with `classes`, of labels; more is better."""
 
     name: str
     function: Callable[..., float]
     classes: Any = None
+    sign: int = 1
     max_trials: int = 100
 
     def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:  # noqa: ARG002
         """Call the function; one that takes no weights sees a sample ten times as often as its relative weight says."""
-        if "sample_weight" not in inspect.signature(self.function).parameters:
+        options = {"sample_weight": weights} if self._takes_weights else {}
+        if not self._takes_weights and np.any(weights != weights[:1]):
             repeats = np.rint(10 * weights / weights.mean()).astype(np.int64)
             labels, predicted = np.repeat(labels, repeats), np.repeat(predicted, repeats)
-            return float(self.function(self._named(labels), self._named(predicted)))
-        return float(self.function(self._named(labels), self._named(predicted), sample_weight=weights))
+        try:
+            value = self.sign * float(self.function(self._named(labels), self._named(predicted), **options))
+        except (TypeError, ValueError) as error:
+            raise BadValueError(f"scoring {self.name!r} cannot score these labels: {reason_of(error)}") from error
+        if not np.isfinite(value):
+            raise BadValueError(
+                f"scoring {self.name!r} gave {value}: it must give a finite number for any labels and predictions, "
+                "also if a class is never predicted."
+            )
+        return value
+
+    @cached_property
+    def _takes_weights(self) -> bool:
+        return "sample_weight" in inspect.signature(self.function).parameters
 
     def expected(self, posteriors: Floats, predicted: Ints, weights: Floats) -> float:
         """Score every sample with each label, weighted by its posterior."""
@@ -55,12 +70,13 @@ class Function:
 def make_objective(scoring: str | Callable[..., float] | Objective, classes: Any = None) -> Objective:
     """The objective of this name, of a scikit-learn scorer of labels, or of a function."""
     if not isinstance(scoring, str):
-        if isinstance(scoring, Function):
-            return scoring  # made of the same already
+        if isinstance(scoring, (Function, Metric)):
+            return scoring
         if hasattr(scoring, "_score_func"):
             return _from_scorer(scoring, str(scoring), classes)
         if callable(scoring):
-            return Function(getattr(scoring, "__name__", type(scoring).__name__), scoring, classes)
+            name = getattr(scoring, "__name__", type(scoring).__name__)
+            return Function(f"{name}()" if name in METRICS else name, scoring, classes)  # it may be another score
         raise BadValueError(f"scoring must be a name or a function (y_true, y_pred) -> number, got {scoring!r}.")
     if scoring in METRICS:
         return METRICS[scoring]
@@ -80,14 +96,12 @@ def make_objective(scoring: str | Callable[..., float] | Objective, classes: Any
 
 def _from_scorer(scorer: Any, name: str, classes: Any) -> Function:
     """A scorer of scikit-learn as a function of labels."""
+    known = ", ".join(METRICS)
     if getattr(scorer, "_response_method", "predict") != "predict":
         raise BadValueError(
             f"scoring {name!r} scores probabilities, which shifts do not choose by: give a scorer of labels, such as "
-            f"{', '.join(METRICS)}."
+            f"{known}."
         )
-    function, sign, options = scorer._score_func, scorer._sign, scorer._kwargs
-
-    def score(y_true: Any, y_pred: Any, sample_weight: Any) -> float:
-        return float(sign * function(y_true, y_pred, sample_weight=sample_weight, **options))
-
-    return Function(name, score, classes)
+    if getattr(scorer._score_func, "__module__", "").endswith("metrics._regression"):
+        raise BadValueError(f"scoring {name!r} scores numbers, not classes: give a scorer of labels, such as {known}.")
+    return Function(name, partial(scorer._score_func, **scorer._kwargs), classes, scorer._sign)

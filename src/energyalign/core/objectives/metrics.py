@@ -122,3 +122,10 @@ METRICS: dict[str, Metric] = {
         ("geometric_mean", _geometric_mean, 1000),
     )
 }
+
+
+def show_score(scoring: str, score: float | None) -> str:
+    """A score in a table: per cent if it is a share; costs, correlations and functions as they are."""
+    if score is None:
+        return ""
+    return f"{100 * score:.1f} %" if scoring in METRICS and scoring != "matthews_corrcoef" else f"{score:.3f}"

@@ -14,6 +14,7 @@ from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.metrics import ClassScores, shot_groups
+from energyalign.core.objectives import show_score
 from energyalign.core.shifts import Shifts
 from energyalign.report.page.document import Section, commands_html, document, list_html, note_html, table_html
 from energyalign.report.page.view import BUDGET, Block, Correction, View
@@ -107,13 +108,13 @@ def _compared(shifts: Shifts) -> tuple[Sequence[str], list[list[str]]]:
         [
             f"{candidate.estimator}, {candidate.sharing}" + (" (chosen)" if i == selection.chosen else ""),
             f"{candidate.strength:.2f}",
-            "" if candidate.score is None else f"{100 * candidate.score:.1f}",
+            show_score(shifts.scoring, candidate.score),
             "" if candidate.largest_error is None else f"{candidate.largest_error:.2f}",
             candidate.problem or "",
         ]
         for i, candidate in enumerate(selection.candidates)
     ]
-    return ["what auto compared", "strength", "cross-fitted, %", "largest error", "problem"], lines
+    return ["what auto compared", "strength", "cross-fitted", "largest error", "problem"], lines
 
 
 def _origin_section(name: str, command: str, evidence: Evidence) -> Section:

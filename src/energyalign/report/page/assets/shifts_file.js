@@ -19,10 +19,12 @@ async function scaledFile(text, strength, target) {
     }));
 }
 
+const SMALLEST = Math.log(2.2250738585072014e-308);
+
 // Shares to the power of the strength, normalised.
 function powers(shares, strength) {
   const logs = shares.map((share) => strength * Math.log(share)), largest = Math.max(...logs);
-  const scaled = logs.map((value) => Math.exp(Math.max(value - largest, -708)));
+  const scaled = logs.map((value) => Math.exp(Math.max(value - largest, SMALLEST)));
   const total = scaled.reduce((sum, value) => sum + value, 0);
   return scaled.map((value) => value / total);
 }
