@@ -136,12 +136,13 @@ class TestReadable:
         assert loaded.energies.tolist() == [1.5, -np.inf, 0.3]
         assert loaded.standard_errors.tolist() == [0.0, np.inf, 0.2]
 
-    def test_the_order_of_keys_and_entries_of_no_meaning_do_not_matter(self, plain_shifts: Make) -> None:
+    def test_layout_and_entries_of_no_meaning_do_not_matter(self, plain_shifts: Make) -> None:
         data = json.loads(dump(example(plain_shifts)))
         data["note"] = "by hand"
         data["selection"]["candidates"][0]["new"] = 1
-        turned = json.dumps(dict(reversed(json.loads(sealed(data)).items())), indent=4)
-        assert parse(turned).values.tolist() == [0.1, -1e-300, 1 / 3]
+        for layout in ({"indent": 4}, {"separators": (",", ":")}):
+            laid_out = json.dumps(json.loads(sealed(data)), **layout)
+            assert parse(laid_out).values.tolist() == [0.1, -1e-300, 1 / 3]
 
 
 Change = Callable[[dict[str, Any]], Any]

@@ -254,12 +254,12 @@ class Live {
       problem.textContent = "Browsers compute checksums only for pages on this computer: open the page from a file or from localhost.";
       return;
     }
-    const text = await scaledFile(correction.file, strength, target);
+    const text = scaledText(correction.file, strength, target);
     if (text === null) {
       problem.textContent = "These shifts were not chosen for balanced accuracy: choose the target prior uniform, or fit them again for another.";
       return;
     }
-    const href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+    const href = URL.createObjectURL(new Blob([await sealed(text)], { type: "application/json" }));
     element("a", { href, download: "shifts.json" }).click();
     URL.revokeObjectURL(href);
   }

@@ -1,6 +1,6 @@
-// The file that `Shifts.with_target(target).scaled(strength).save` writes, from the one of the full correction: Python's
-// text with other numbers in it. Null for shifts that were chosen for another score: these have no other target.
-async function scaledFile(text, strength, target) {
+// The text that `Shifts.with_target(target).scaled(strength).save` writes, but for its checksum, from the one of the full
+// correction: Python's text with other numbers in it. Null for shifts that were chosen for another score: these have no other target.
+function scaledText(text, strength, target) {
   const { classes, scoring, strength: full } = JSON.parse(text);
   const isBalanced = scoring === "balanced_accuracy", near = (x, y) => Math.abs(x / y - 1) < 1e-12;
   if (!isBalanced && !target.every((share) => near(share, 1 / target.length))) return null;
@@ -11,12 +11,12 @@ async function scaledFile(text, strength, target) {
     return [scaled, priors[k], error === null ? null : strength * error].map(asPython);
   });
   let k = 0;
-  return sealed(text
+  return text
     .replace(/^ {2}"strength": .*,$/m, `  "strength": ${asPython(strength * full)},`)
     .replace(/"shift": \S+, "target": \S+, "standard_error": \S+,/g, () => {
       const [shift, prior, error] = rows[k++];
       return `"shift": ${shift}, "target": ${prior}, "standard_error": ${error},`;
-    }));
+    });
 }
 
 const SMALLEST = Math.log(2.2250738585072014e-308);
