@@ -233,13 +233,14 @@ class Shifts:
         if not np.isfinite(strength):
             raise EnergyAlignError(f"strength must be a finite number, got {strength}.")
         target = self.target_prior
-        if self.scoring == "balanced_accuracy":  # of other scores the shifts do not have log p_t(y) as a part
+        if self.scoring == "balanced_accuracy" and strength != 1:  # shifts for other scores have no log p_t(y) in them
             log_target = strength * np.log(target)
             target = np.exp(np.maximum(log_target - log_target.max(), np.log(np.finfo(np.float64).tiny)))
+            target = target / target.sum()
         return replace(
             self,
             values=strength * self.values,
-            target_prior=target / target.sum(),
+            target_prior=target,
             standard_errors=abs(strength) * self.standard_errors,
             strength=strength * self.strength,
         )

@@ -133,7 +133,7 @@ def test_saved_shifts_have_the_target_that_was_chosen(scripts) -> None:
     for target in (fitted, chosen):
         found, expected = parse(save(scripts, shifts, 0.3, target)), shifts.with_target(target).scaled(0.3)
         np.testing.assert_allclose(found.values, expected.values, rtol=1e-14)
-        np.testing.assert_allclose(found.target_prior, target, rtol=1e-15)
+        np.testing.assert_allclose(found.target_prior, expected.target_prior, rtol=1e-14)
 
 
 def test_shifts_for_another_score_are_saved_as_they_are_or_not_at_all(scripts) -> None:

@@ -5,7 +5,7 @@ function scaledText(text, strength, target) {
   const isBalanced = scoring === "balanced_accuracy", near = (x, y) => Math.abs(x / y - 1) < 1e-12;
   if (!isBalanced && !target.every((share) => near(share, 1 / target.length))) return null;
   const aim = classes.map(({ target: fitted }, k) => isBalanced && !near(target[k], fitted) ? target[k] : fitted);
-  const priors = isBalanced ? powers(aim, strength) : aim;
+  const priors = isBalanced && strength !== 1 ? powers(aim, strength) : aim;
   const rows = classes.map(({ shift, target: fitted, standard_error: error }, k) => {
     const scaled = strength * (shift + Math.log(aim[k] / fitted));
     return [scaled, priors[k], error === null ? null : strength * error].map(asPython);
@@ -41,5 +41,5 @@ async function sealed(text) {
 function asPython(x) {
   const size = Math.abs(x);
   if (size !== 0 && (size < 1e-4 || size >= 1e16)) return x.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
-  return Number.isInteger(x) ? `${x}.0` : String(x);
+  return Number.isInteger(x) ? `${Object.is(x, -0) ? "-" : ""}${x}.0` : String(x);
 }
