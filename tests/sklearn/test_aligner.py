@@ -83,6 +83,22 @@ def test_weights_are_repetitions() -> None:
     np.testing.assert_allclose(weighted.shifts_.standard_errors, repeated.shifts_.standard_errors, atol=1e-12)
 
 
+@pytest.mark.parametrize("unit", [1 / 300, 0.37, 100.5])
+def test_of_weights_that_are_no_numbers_of_samples_only_the_ratios_matter(unit: float) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], [200, 70, 30])
+    logits = rng.normal(size=(300, 3)) + 2 * np.eye(3)[labels] + np.log([200, 70, 30])
+    plain, weighted = (
+        EnergyAligner(evidence="held-out", scoring="f1_macro").fit(logits, labels, sample_weight=weights).shifts_
+        for weights in (None, np.full(300, unit))
+    )
+    np.testing.assert_allclose(weighted.values, plain.values, rtol=1e-9)
+    assert weighted.selection.gain_error == pytest.approx(plain.selection.gain_error)
+    # Twice as much for half of the samples: as much as (Σ w)² / Σ w² samples.
+    uneven = EnergyAligner().fit(logits, labels, sample_weight=unit * np.where(np.arange(300) % 2, 2, 1)).shifts_
+    assert uneven.n_samples == pytest.approx(450**2 / 750)
+
+
 def test_the_kind_of_evidence_is_remembered() -> None:
     shifts = EnergyAligner(estimator="lse", evidence="held-out").fit(LOGITS, [0, 1, 2, 2], counts=[3, 2, 1]).shifts_
     assert shifts.evidence_kind == "held-out"

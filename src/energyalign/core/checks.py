@@ -27,8 +27,11 @@ def check_labels(labels: Array, n_samples: int, n_classes: int, class_names: Seq
     """Labels as class numbers, or the error that names the first wrong one; names are looked up in `class_names`."""
     values = flat_labels(labels)
     if values.shape != (n_samples,):
+        remedy = (
+            " For several labels of a sample, say multilabel=True." if values.shape == (n_samples, n_classes) else ""
+        )
         raise EnergyAlignError(
-            f"labels must have shape ({n_samples},), one per row of logits, not {tuple(values.shape)}."
+            f"labels must have shape ({n_samples},), one per row of logits, not {tuple(values.shape)}.{remedy}"
         )
     if class_names is not None and values.dtype.kind in "OU":
         distinct, place = np.unique(names_of(values), return_inverse=True)
@@ -49,8 +52,8 @@ def check_labels(labels: Array, n_samples: int, n_classes: int, class_names: Seq
     wrong = np.flatnonzero((values < 0) | (values >= n_classes))
     if len(wrong):
         raise EnergyAlignError(
-            f"label {values[wrong[0]]} of sample {wrong[0]} is out of range: "
-            f"the logits have {n_classes} classes, numbered 0..{n_classes - 1}."
+            f"label {values[wrong[0]]} of sample {wrong[0]} is out of range: the logits have {n_classes} classes, "
+            f"numbered 0..{n_classes - 1}. If it marks samples to leave out, give it as the ignore index."
         )
     return values.astype(np.int64)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from energyalign.core.arrays import Array, array_of, as_array, as_logits
+from energyalign.core.arrays import Array, array_of, as_array, as_logits, to_numpy
 from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
@@ -137,13 +137,14 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             label: an array (n_labels, 2), dict of pairs, or DataFrame. If not given, the numbers of labels stand in for
             them if they differ by a factor of two or more.
         sample_weight : array of shape (n_samples,), optional
-            How often each sample was observed.
+            How often each sample was observed. Of weights that are not whole numbers only the ratios matter: in sum
+            they count as (Σ w)² / Σ w² samples.
         groups : array of shape (n_samples,), optional
             Samples that `auto` must not separate when it splits the evidence.
         """
         self._shifts: Shifts | MultilabelShifts | None
         if self.multilabel:
-            self._shifts = self._fit_labels(X, y, counts, sample_weight, groups)
+            self._shifts = self._fit_labels(X, y, counts, _as_repeats(sample_weight), groups)
         else:
             rows = open_head(X, None if y is None else labels_of(y), ignore_index=self.ignore_index)
             logits, columns = as_logits(rows.logits), columns_of(X)
@@ -154,7 +155,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             evidence = Evidence.from_arrays(
                 in_order(logits, columns, self._names),
                 None if rows.labels is None else encode(rows.labels, self.classes_),
-                repeats=rows.per_row("sample_weight", sample_weight),
+                repeats=rows.per_row("sample_weight", _as_repeats(sample_weight)),
                 counts=counts,
                 kind=self.evidence,
                 class_names=self._names,
@@ -295,3 +296,14 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _in_order(self, X: Array) -> Array:
         """Return the columns in the order of `fit`, if they have names."""
         return in_order(array_of(X), columns_of(X), self._names)
+
+
+def _as_repeats(weights: Array | None) -> Array | None:
+    """Relative weights as numbers of observations: in sum the effective number of samples. Whole numbers are such."""
+    if weights is None:
+        return None
+    values = np.asarray(to_numpy(weights), dtype=np.float64)
+    total, squares = float(values.sum()), float(np.sum(values**2))
+    if not (np.isfinite(squares) and squares > 0) or np.array_equal(values, np.rint(values)):
+        return weights  # what is wrong with them is said where they are checked
+    return np.round(values * (total / squares), 12)  # equal weights are 1 in any unit
