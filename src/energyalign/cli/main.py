@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from energyalign import __version__
+from energyalign.core._io.terminal import clean_streams
 
 BAD_INPUT = 2  # also what argparse exits with
 INTERRUPTED = 130
@@ -20,6 +21,8 @@ _EXTRAS = {
     "safetensors": "experiments", "PIL": "experiments", "tensorboard": "experiments", "matplotlib": "report",
     "pyarrow": "parquet", "ray": "sweep", "filelock": "experiments",
 }  # fmt: skip
+
+_ON_MEMORY = "Existing files are as they were: end other programs, or take a machine or a job with more memory."
 
 _EXAMPLES = """\
 examples:
@@ -70,7 +73,11 @@ def build_parser(chosen: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 if it went well, else a line that says what to do, and 2 for bad input, 1 for a failed run."""
-    given = sys.argv[1:] if argv is None else list(argv)
+    with clean_streams():
+        return _run(sys.argv[1:] if argv is None else list(argv))
+
+
+def _run(given: list[str]) -> int:
     arguments = build_parser(given[:1]).parse_args(given)
     arguments.given = given
     try:
@@ -82,6 +89,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _leave_broken_pipe()
         return 1
+    except MemoryError as error:
+        from energyalign.core.errors import CannotGoOn, reason_of
+
+        print(f"energyalign: error: not enough memory ({reason_of(error)}). {_ON_MEMORY}", file=sys.stderr)
+        return CannotGoOn.exit_code
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get(str(error.name).partition(".")[0])
         if extra is None:
