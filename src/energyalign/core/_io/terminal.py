@@ -1,4 +1,4 @@
-"""Text for terminals: whatever a file, a class or a folder is called, it can neither move the cursor nor set a title."""
+"""Text for terminals: whatever a file, a class or a folder is called, it neither moves the cursor nor sets a title."""
 
 from __future__ import annotations
 
