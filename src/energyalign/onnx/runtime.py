@@ -103,5 +103,5 @@ def _bytes_showing(model: Model, show: Collection[str]) -> Any:
 def _reason(error: Exception) -> str:
     """What onnxruntime said, without its error code, source file and C++ signature."""
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error).strip())
-    text = re.sub(r"^/\S+:\d+ .*?\) (?=[A-Z])", "", text)
+    text = re.sub(r"^(Failed to load model with error: )?/\S+:\d+ .*?\) (?=[A-Z])", "", text)
     return " ".join(text.split())[:300].rstrip(". ") or type(error).__name__
