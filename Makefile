@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PEER   := .venv-avalanche
+LOWEST := .venv-lowest
 JOBS   ?= auto
 
-.PHONY: demo test test-faults bench bench-full efficacy docs lint types clean
+.PHONY: demo test test-faults test-lowest bench bench-full efficacy docs lint types clean
 
 demo: $(VENV)/.installed-experiments,report
 	$(BIN)/energyalign demo
@@ -17,6 +18,13 @@ test: $(VENV)/.installed-test
 # What takes too long for every change: processes killed at random moments, full disks, mutated files. Half an hour.
 test-faults: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(JOBS) -m "faults or fuzz"
+
+# With exactly the oldest versions that pyproject.toml declares: all that needs no torch. Old libraries warn of each
+# other's age; scikit-learn of that age needs SCIPY_ARRAY_API.
+test-lowest: $(LOWEST)/.installed
+	SCIPY_ARRAY_API=1 $(LOWEST)/bin/python -m pytest -n $(JOBS) -W ignore::DeprecationWarning \
+		tests/core tests/sklearn tests/files tests/onnx_files \
+		$(addprefix tests/cli/test_,apply_command.py fit_command.py heads_commands.py onnx_command.py)
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python -m bench
@@ -44,7 +52,7 @@ types: $(VENV)/.installed-test $(VENV)/.installed-lint
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(PEER) docs/_build docs/api docs/auto_examples
+	rm -rf $(VENV) $(PEER) $(LOWEST) docs/_build docs/api docs/auto_examples
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "energyalign needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
@@ -60,4 +68,12 @@ $(PEER)/.installed: $(VENV)/.installed-test
 	$(PYTHON) -m venv --clear $(PEER)
 	$(PEER)/bin/python -m pip install --quiet --disable-pip-version-check avalanche-lib==0.6.0 \
 		"torch==$$($(BIN)/python -c 'import torch; print(torch.__version__.partition("+")[0])')"
+	@touch $@
+
+# pip takes the newest of everything; uv can take the oldest of what is declared.
+$(LOWEST)/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --system-certs --python $(LOWEST)/bin/python --resolution lowest-direct \
+		--editable '.[test-light]'
 	@touch $@

@@ -1,5 +1,7 @@
 """`energyalign data check`."""
 
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -101,14 +103,12 @@ def test_without_torch(tmp_path, shell):
     assert b"data sets need torch, which is not installed: pip install 'energyalign[experiments]'" in result.stderr
 
 
-def test_a_terminal_sees_how_far_it_is(photos, capsys):
-    from energyalign.cli.data import _show_progress
-
-    _show_progress(100, 250)
-    _show_progress(250, 250)
-    err = capsys.readouterr().err
-    assert "decoded 100 of 250 images" in err
-    assert err.endswith("\r\033[K")
+def test_a_terminal_sees_how_far_it_is(photos, run, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    code, _, err = run("data", "check", f"folder:{photos}")
+    assert code == 0
+    assert "decoding images" in err
 
 
 def _source():

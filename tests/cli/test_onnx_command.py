@@ -1,8 +1,10 @@
 """`energyalign onnx`, as a user runs it."""
 
 import json
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -16,6 +18,20 @@ from sklearn.ensemble import RandomForestClassifier
 
 from energyalign import Clusters, MultilabelShifts, Shifts
 
+ENDLESS = """
+import sys
+import onnxruntime
+from energyalign.cli.main import main
+
+run = onnxruntime.InferenceSession.run
+
+def announced(*arguments):
+    print("running", flush=True)
+    return run(*arguments)
+
+onnxruntime.InferenceSession.run = announced
+sys.exit(main(["onnx", "model.onnx", "--shifts", "shifts.json", "--out", "aligned.onnx"]))
+"""
 VALUES = np.array([0.5, -1.25, 2.0])
 
 
@@ -70,7 +86,8 @@ def test_a_new_node_and_the_data_file_are_mentioned(folder, run):
     )
     code, out, _ = run("onnx", "model.onnx", "--shifts", "shifts.json", "--out", "a.onnx")
     assert code == 0
-    assert out.startswith("Wrote a.onnx and a.onnx.data: shifts added by one new node, 'energyalign_add', behind ")
+    (data,) = Path().glob("a.onnx.*.data")
+    assert out.startswith(f"Wrote a.onnx and {data}: shifts added by one new node, 'energyalign_add', behind ")
 
 
 def test_a_forest_of_skl2onnx(folder, run):
@@ -179,3 +196,27 @@ def test_sigmoids_with_half_the_strength(folder, run, multilabel):
     x = rng.normal(size=(5, 4)).astype("float32")
     raw = logit(logits("model.onnx", x, "chances").astype(float))
     np.testing.assert_allclose(logits("aligned.onnx", x, "chances"), expit(raw + added), atol=1e-6)
+
+
+def test_ctrl_c_ends_a_loop_that_has_no_end(folder):
+    info, boolean, whole = helper.make_tensor_value_info, TensorProto.BOOL, TensorProto.INT64
+    body = helper.make_graph(
+        [make_node("Identity", ["go"], ["goes"]), make_node("Identity", ["h"], ["same"])], "body",
+        [info("i", whole, []), info("go", boolean, []), info("h", TensorProto.FLOAT, None)],
+        [info("goes", boolean, []), info("same", TensorProto.FLOAT, None)],
+    )  # fmt: skip
+    nodes = [
+        make_node("Constant", [], ["always"], value=onnx.numpy_helper.from_array(np.array(True))),
+        make_node("Loop", ["", "always", "x"], ["h"], body=body),
+        make_node("Gemm", ["h", "W"], ["y"]),
+    ]
+    save(nodes, {"x": ["n", 4]}, {"y": ["n", 3]}, W=np.ones((4, 3)))
+    child = subprocess.Popen([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "running\n"
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=300)
+    finally:
+        child.kill()
+    assert (child.returncode, err) == (130, "energyalign: interrupted; nothing was left half written.\n")
+    assert not (folder / "aligned.onnx").exists()

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import os, signal, sys
 from pathlib import Path
@@ -99,6 +101,7 @@ def files_written(folder: Path, kind: str) -> dict[str, bytes]:
 
 
 def test_the_same_files_are_written(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     ordinary = files_written(tmp_path / "ordinary", "ordinary")
     assert len(ordinary) == 16
     assert files_written(tmp_path / "poor", "poor") == ordinary

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,27 @@ import onnx
 import pytest
 from onnx.external_data_helper import ExternalDataInfo
 from onnx.helper import make_node
+
+CHANGES = 3  # the data gets its name, then the model, then the old data is removed
+KILLED = """
+import os, signal, sys
+from energyalign import Shifts
+from energyalign.onnx import align_onnx
+
+left = int(sys.argv[1])
+
+def killed_before(change):
+    def changed(*arguments, **options):
+        global left
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= "part" in str(arguments[0]) or "aligned" in str(arguments[0])
+        return change(*arguments, **options)
+    return changed
+
+os.replace, os.unlink = killed_before(os.replace), killed_before(os.unlink)
+align_onnx("model.onnx", Shifts.load("shifts.json"), "aligned.onnx")
+"""
 
 
 def externalise(shop: Any, *, location: str | None = "weights.bin", attributes: bool = False) -> None:
@@ -43,6 +68,14 @@ def relocated(shop: Any, location: str) -> None:
     onnx.save(model, shop.source)
 
 
+def data_files(folder: Path) -> list[Path]:
+    """What was written beside aligned.onnx: called after its own hash."""
+    found = sorted(folder.glob("aligned.onnx.*"))
+    for path in found:
+        assert path.name == f"aligned.onnx.{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}.data"
+    return found
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
@@ -50,7 +83,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_model_and_data_are_written_side_by_side(external: Any, tmp_path: Path) -> None:
     done = external.align()
     assert (done.how, done.constant) == ("folded", "b")
-    assert done.files == (external.out, tmp_path / "aligned.onnx.data")
+    assert done.files == (external.out, *data_files(tmp_path))
     external.assert_shifted()
 
 
@@ -60,7 +93,7 @@ def test_the_pair_stands_on_its_own(external: Any, tmp_path: Path, run_model: An
     raw = run_model(external.source, {"x": x})["y"]
     away = tmp_path / "away"
     away.mkdir()
-    for path in (external.out, tmp_path / "aligned.onnx.data"):
+    for path in (external.out, *data_files(tmp_path)):
         shutil.move(path, away)
     for name in ("model.onnx", "weights.bin"):
         (tmp_path / name).unlink()
@@ -83,10 +116,10 @@ def test_several_data_files_become_one_with_tensors_on_pages(workshop: Any, tmp_
     workshop.assert_shifted()
     tensors = onnx.load(workshop.out, load_external_data=False).graph.initializer
     found = {tensor.name: ExternalDataInfo(tensor) for tensor in tensors if tensor.external_data}
-    assert {info.location for info in found.values()} == {"aligned.onnx.data"}
+    (data,) = data_files(tmp_path)
+    assert {info.location for info in found.values()} == {data.name}
     assert {name: info.offset for name, info in found.items()} == {"V": 0, "c": 4096, "W": 8192}
-    data = (tmp_path / "aligned.onnx.data").read_bytes()
-    assert data[8192:] == constants["W"].tobytes()
+    assert data.read_bytes()[8192:] == constants["W"].tobytes()
 
 
 def test_a_constant_node_may_have_its_data_elsewhere_too(workshop: Any) -> None:
@@ -100,22 +133,16 @@ def test_a_constant_node_may_have_its_data_elsewhere_too(workshop: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("out", "named"),
-    [("model.onnx", "model.onnx"), ("link.onnx", "link.onnx"), ("weights.bin", "weights.bin"), ("w", "w.data")],
-    ids=["in place", "in place, through a link", "over the data", "new data over the data"],
+    "out",
+    ["model.onnx", "link.onnx", "weights.bin"],
+    ids=["in place", "in place, through a link", "over the data"],
 )
-def test_what_would_destroy_the_model_itself_is_refused(external: Any, tmp_path: Path, out: str, named: str) -> None:
+def test_what_would_destroy_the_model_itself_is_refused(external: Any, tmp_path: Path, out: str) -> None:
     if out == "link.onnx":
         (tmp_path / out).symlink_to("model.onnx")
-    if out == "w":
-        (tmp_path / "weights.bin").rename(tmp_path / "w.data")
-        model = onnx.load(external.source, load_external_data=False)
-        for tensor in model.graph.initializer:
-            tensor.external_data[0].value = "w.data"
-        onnx.save(model, external.source)
     before = contents(tmp_path)
     external.out = tmp_path / out
-    with pytest.raises(ValueError, match=rf"{named} is the same file as the input .*name of its own"):
+    with pytest.raises(ValueError, match=rf"{out} is the same file as the input .*name of its own"):
         external.align()
     assert contents(tmp_path) == before
 
@@ -156,17 +183,64 @@ def truncated(shop: Any) -> None:
 def test_data_that_must_not_or_cannot_be_read(external: Any, tmp_path: Path, spoil: Any, named: str) -> None:
     spoil(external)
     external.out.write_bytes(b"old model")
-    (tmp_path / "aligned.onnx.data").write_bytes(b"old data")
     before = contents(tmp_path)
     with pytest.raises(ValueError, match=rf"model\.onnx keeps tensor '\w' in {named}"):
         external.align()
     assert contents(tmp_path) == before
 
 
+def rewrite(shop: Any) -> None:
+    """Align, then change every weight of the source."""
+    shop.align()
+    weights = np.frombuffer((shop.folder / "weights.bin").read_bytes(), dtype="float32")
+    (shop.folder / "weights.bin").write_bytes((-3 * weights).tobytes())
+
+
+def test_old_data_goes_with_the_old_model_and_nothing_else_goes(external: Any, tmp_path: Path) -> None:
+    rewrite(external)
+    (old,) = data_files(tmp_path)
+    (tmp_path / "other.onnx.0123456789abcdef.data").write_bytes(b"of another model")
+    done = external.align()
+    assert data_files(tmp_path) == [done.files[1]] != [old]
+    assert (tmp_path / "other.onnx.0123456789abcdef.data").exists()
+    external.assert_shifted()
+    assert external.align().files == done.files  # of the same content, under the same name
+    external.assert_shifted()
+
+
+def test_data_that_the_source_shares_with_the_old_result_is_kept(external: Any, tmp_path: Path) -> None:
+    """A result whose note was taken out again is a source like any other."""
+    external.align()
+    (shared,) = data_files(tmp_path)
+    model = onnx.load(external.out, load_external_data=False)
+    del model.metadata_props[:]
+    onnx.save(model, external.source)
+    (tmp_path / "weights.bin").unlink()
+    external.align()
+    assert shared.exists()
+    external.assert_shifted()
+
+
+@pytest.mark.parametrize("moment", range(CHANGES + 1))
+def test_killed_between_any_two_changes_of_the_folder_a_whole_model_is_there(
+    external: Any, moment: int, tmp_path: Path, run_model: Any
+) -> None:
+    """The child is killed right before its change number `moment`: a new name, or the removal of a file."""
+    rewrite(external)
+    x = {"x": external.normal(3, 5)}
+    old = run_model(external.out, x)["y"]
+    new = run_model(external.source, x)["y"] + external.shifts.values
+    assert np.abs(old - new).max() > 0.1
+    external.shifts.save(tmp_path / "shifts.json")
+    child = subprocess.run([sys.executable, "-c", KILLED, str(moment)], cwd=tmp_path, check=False)
+    assert child.returncode == (-signal.SIGKILL if moment < CHANGES else 0)
+    found = run_model(external.out, x)["y"]
+    np.testing.assert_allclose(found, old if moment < CHANGES - 1 else new, atol=1e-4)
+
+
 def test_a_full_disk_leaves_both_old_files(external: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model does not get to the disk; its data, which did, must not have replaced the old data."""
     external.out.write_bytes(b"old model")
-    (tmp_path / "aligned.onnx.data").write_bytes(b"old data")
     before = contents(tmp_path)
     real = os.fsync
 

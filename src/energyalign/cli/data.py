@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 DESCRIPTION = "Look after the data sets of the experiments."
 EXAMPLES = """\
@@ -13,7 +12,6 @@ examples:
   energyalign data check cifar100 --data-root ~/data --download (fetches it first)
   energyalign data check folder:my_images
 """
-_PROGRESS_EVERY = 100
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Open, fetch if asked to, check."""
+    from energyalign.cli.terminal import Progress
     from energyalign.core.errors import EnergyAlignError
     from energyalign.experiments.data import sources
 
@@ -50,11 +49,5 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.download:
         source.download()
         source = sources.open_source(arguments.name, arguments.data_root)  # it looks around when it is opened
-    check_source(source, print, progress=_show_progress if sys.stderr.isatty() else None)
-
-
-def _show_progress(done: int, total: int) -> None:
-    if done == total:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
-    elif done % _PROGRESS_EVERY == 0:
-        print(f"\rdecoded {done:,} of {total:,} images", end="", file=sys.stderr, flush=True)
+    with Progress() as progress:
+        check_source(source, print, progress=progress.show("decoding images"))

@@ -52,13 +52,12 @@ def _draw_one(name: str, path: Path, folders: Sequence[str]) -> None:
     from energyalign.experiments.engine.config import look_up
     from energyalign.experiments.train.run_directory import run_files
     from energyalign.report.drawing import check_suffix, save_figure
-    from energyalign.report.trainings import shown
 
     entry = look_up(FIGURES, name, "figure")
     check_suffix(path)
     check_outputs([path], run_files(folders))
     save_figure(entry.draw(_read(folders)), path)
-    print(shown(f"Wrote {path}."))
+    print(f"Wrote {path}.")
 
 
 def _draw_all(folder: Path, folders: Sequence[str]) -> None:
@@ -66,7 +65,6 @@ def _draw_all(folder: Path, folders: Sequence[str]) -> None:
     from energyalign.core.errors import EnergyAlignError
     from energyalign.experiments.train.run_directory import run_files
     from energyalign.report.drawing import save_figure
-    from energyalign.report.trainings import shown
 
     if folder.suffix in (".png", ".svg", ".pdf"):
         raise EnergyAlignError(f"{folder}: for all figures --out is a folder, not a file.")
@@ -84,18 +82,17 @@ def _draw_all(folder: Path, folders: Sequence[str]) -> None:
         try:
             figure = entry.draw(runs)
         except EnergyAlignError as error:
-            print(shown(f"Left out: {error}"))
+            print(f"Left out: {error}")
             continue
         save_figure(figure, folder / f"{name}.png")
-        print(shown(f"Wrote {folder / f'{name}.png'}."))
+        print(f"Wrote {folder / f'{name}.png'}.")
 
 
 def _read(folders: Sequence[str]) -> list[StoredRun]:
     """The runs that were measured; of others it is said that they are left out."""
     from energyalign.experiments.engine.stored import find_runs, measured_runs
-    from energyalign.report.trainings import shown
 
     for run in find_runs(folders):
         if not run.rows:
-            print(shown(f"warning: {run.path} has no rows yet and is left out."), file=sys.stderr)
+            print(f"warning: {run.path} has no rows yet and is left out.", file=sys.stderr)
     return measured_runs(folders)

@@ -327,6 +327,6 @@ def _report(
 
 def _write(arguments: argparse.Namespace, shifts: Shifts | MultilabelShifts) -> None:
     if arguments.out == "-":
-        sys.stdout.write(shifts.to_json())
+        sys.stdout.buffer.write(shifts.to_json().encode())
     elif arguments.out is not None:
         shifts.save(arguments.out)

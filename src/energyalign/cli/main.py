@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from energyalign import __version__
+from energyalign.core._io.terminal import clean_streams
 
+FAILED = 1
 BAD_INPUT = 2  # also what argparse exits with
 INTERRUPTED = 130
 
@@ -20,6 +22,8 @@ _EXTRAS = {
     "safetensors": "experiments", "PIL": "experiments", "tensorboard": "experiments", "matplotlib": "report",
     "pyarrow": "parquet", "ray": "sweep", "filelock": "experiments",
 }  # fmt: skip
+
+_ON_MEMORY = "Existing files are as they were: end other programs, or take a machine or a job with more memory."
 
 _EXAMPLES = """\
 examples:
@@ -70,7 +74,11 @@ def build_parser(chosen: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 if it went well, else a line that says what to do, and 2 for bad input, 1 for a failed run."""
-    given = sys.argv[1:] if argv is None else list(argv)
+    with clean_streams():
+        return _run(sys.argv[1:] if argv is None else list(argv))
+
+
+def _run(given: list[str]) -> int:
     arguments = build_parser(given[:1]).parse_args(given)
     arguments.given = given
     try:
@@ -80,31 +88,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("energyalign: interrupted; nothing was left half written.", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        _leave_broken_pipe()
-        return 1
+        return _leave_broken_pipe()
+    except MemoryError as error:
+        reason = str(error).rstrip(". ") or "Python has none left"
+        return _complain(f"not enough memory ({reason}). {_ON_MEMORY}", FAILED)
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get(str(error.name).partition(".")[0])
         if extra is None:
             raise
-        print(f"energyalign: error: this needs {error.name}: pip install 'energyalign[{extra}]'.", file=sys.stderr)
-        return BAD_INPUT
+        return _complain(f"this needs {error.name}: pip install 'energyalign[{extra}]'.", BAD_INPUT)
     except ValueError as error:
         from energyalign.core.errors import EnergyAlignError
 
         if not isinstance(error, EnergyAlignError):
             raise
-        if isinstance(error.__cause__, BrokenPipeError):
-            _leave_broken_pipe()
-            return 1
-        print(f"energyalign: error: {error}", file=sys.stderr)
-        return error.exit_code
+        is_pipe = isinstance(error.__cause__, BrokenPipeError)
+        return _leave_broken_pipe() if is_pipe else _complain(str(error), error.exit_code)
     return 0
 
 
-def _leave_broken_pipe() -> None:
+def _complain(message: str, exit_code: int) -> int:
+    print(f"energyalign: error: {message}", file=sys.stderr)
+    return exit_code
+
+
+def _leave_broken_pipe() -> int:
     """The reader of our output is gone; keep the interpreter from flushing to it once more at exit."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FAILED
 
 
 if __name__ == "__main__":

@@ -43,10 +43,9 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.core._io.atomic import check_outputs
     from energyalign.core.multilabel import load_shifts
     from energyalign.onnx import align_onnx, read_probe
-    from energyalign.onnx.model_file import data_path
 
     out = Path(arguments.out)
-    check_outputs([out, data_path(out)], [arguments.model, arguments.shifts, arguments.probe])
+    check_outputs([out], [arguments.model, arguments.shifts, arguments.probe])
     shifts = load_shifts(arguments.shifts).scaled(arguments.strength)
     probe = None if arguments.probe is None else read_probe(arguments.probe)
     done = align_onnx(arguments.model, shifts, out, output=arguments.output, probe=probe)

@@ -38,10 +38,11 @@ class Overview:
 
     def __enter__(self) -> Self:
         if self._stream.isatty():
-            from rich.console import Console
             from rich.live import Live
 
-            self._live = Live(console=Console(file=self._stream), transient=True, auto_refresh=False)
+            from energyalign.core._io.terminal import clean_console
+
+            self._live = Live(console=clean_console(self._stream), transient=True, auto_refresh=False)
             self._live.start()
         return self
 

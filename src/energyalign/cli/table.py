@@ -39,7 +39,6 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.experiments.engine.stored import measured_runs
     from energyalign.experiments.train.run_directory import run_files
     from energyalign.report.tables import find_table
-    from energyalign.report.trainings import shown
 
     entry = find_table(arguments.name)
     check_outputs([arguments.out], run_files(arguments.runs))
@@ -47,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.out is not None:
         with atomic_write(arguments.out) as stream:
             stream.write(table.render(arguments.format))
-        print(shown(f"Wrote {arguments.out}."))
+        print(f"Wrote {arguments.out}.")
     elif arguments.format == "terminal":
         print_for_people(table)
     else:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
+from energyalign.core._io.terminal import clean_console
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -18,10 +20,8 @@ Result = TypeVar("Result")
 
 
 def make_console(stream: IO[str]) -> Console:
-    """A console that does not wrap tables in files and pipes, nor guess at numbers to colour."""
-    from rich.console import Console
-
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
+    """A console that does not wrap tables in files and pipes."""
+    return clean_console(stream, width=None if stream.isatty() else 160)
 
 
 def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
@@ -62,12 +62,11 @@ class Progress:
     def __init__(self, *, quiet: bool = False) -> None:
         self._bar: Any = None
         if not quiet and sys.stderr.isatty():
-            from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._bar = Bar(*columns, console=clean_console(sys.stderr), transient=True)
 
     def __enter__(self) -> Self:
         if self._bar is not None:
@@ -77,6 +76,13 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    def show(self, what: str) -> Callable[[int, int], None]:
+        """A function that takes how many of how many are done."""
+        if self._bar is None:
+            return lambda _done, _total: None
+        task = self._bar.add_task(what)
+        return lambda done, total: self._bar.update(task, completed=done, total=total)
 
     def watch(self, what: str, shards: ShardSet) -> Iterator[Any]:
         """The blocks of the shards in the shape of the files, showing how far they are read."""

@@ -72,7 +72,20 @@ def find_class(name: object, class_names: Sequence[str], source: str) -> int:
 
 def names_of(labels: Iterable[object]) -> tuple[str, ...]:
     """Class labels as text: 1, 1.0 and "1" are the same name, and pandas' ("a",) is "a"."""
-    return tuple(map(_text, labels))
+    return refuse_half_characters(tuple(map(_text, labels)))
+
+
+def refuse_half_characters(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, or an error if one is no text that could be written: Python's strings can have lone surrogates."""
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError as error:
+        wrong = next(name for name in names if any("\ud800" <= letter <= "\udfff" for letter in name))
+        raise EnergyAlignError(
+            f"the class name {wrong!r} has half a character in it (a lone surrogate), which no file can hold: "
+            "rename the class."
+        ) from error
+    return names
 
 
 def columns_of(table: Any) -> tuple[str, ...] | None:

@@ -24,7 +24,7 @@ def reading(name: str, kind: str) -> Iterator[None]:
     """Turn whatever goes wrong while file `name` is read as `kind` into an `EnergyAlignError`."""
     try:
         yield
-    except EnergyAlignError:
+    except (EnergyAlignError, MemoryError):  # a file may be whole, and too large
         raise
     except Exception as error:
         # NumPy, zipfile, zlib, csv, json and pyarrow raise some twenty types on hostile bytes, and a list of

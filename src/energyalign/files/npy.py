@@ -63,7 +63,10 @@ def read_header(stream: IO[bytes], name: str) -> Header:
             raise EnergyAlignError(
                 f"{name} has .npy format version {version[0]}.{version[1]}: save a plain array of numbers."
             )
-        shape, fortran_order, dtype = _READERS[version](start, max_header_size=HEADER_BYTES)
+        try:
+            shape, fortran_order, dtype = _READERS[version](start, max_header_size=HEADER_BYTES)
+        except MemoryError as error:  # it has kilobytes: Python's parser raises this
+            raise ValueError("its header is nested too deeply") from error
     return Header(shape, fortran_order, dtype, start.tell())
 
 

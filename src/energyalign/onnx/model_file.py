@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -27,6 +28,7 @@ from energyalign.files.checks import InputFile, reading
 from energyalign.onnx.graph import Model, Node
 
 _PAGE = 4096  # tensors that start on a page can be mapped into memory
+_HASH_LENGTH = 16
 KEY = "energyalign"
 
 
@@ -42,29 +44,50 @@ def read_model(path: Path) -> Model:
 def refuse_output(path: Path, model: Model, source: Path) -> None:
     """Raise before any work if the result cannot be written to `path`, or would destroy what it is made of."""
     data = external_files(model, source.parent, str(source))
-    check_outputs([path, data_path(path) if data else None], [source, *data])
+    check_outputs([path], [source, *data])
 
 
 def write_model(model: Model, source: Path, path: Path) -> tuple[Path, ...]:
-    """Write the model, and its data as ``<name>.data`` beside it if it had any in other files; returns the files.
+    """Write the model, and its data beside it if it had any in other files; returns the files.
 
-    Both are whole and on disk before either takes the place of an older file; the data goes first.
+    Both are whole and on disk before either gets its name; the data goes first. It is called
+    ``<name>.<hash of the data>.data``, so that it replaces that of no other model: at any moment, the model at `path`
+    finds its own. What the replaced model had is removed in the end.
     """
-    if next(external_tensors(model), None) is None:
+    own = external_files(model, source.parent, str(source))
+    if not own:
         with atomic_write(path, "wb") as stream:
             stream.write(model.SerializeToString())
         return (path,)
-    with atomic_write(path, "wb") as stream, atomic_write(data_path(path), "wb") as data:
-        pack(model, source.parent, data, data_path(path).name)
+    replaced = _written_data(path) - own
+    data = _data_path(path, model, source.parent)
+    with atomic_write(path, "wb") as stream, atomic_write(data, "wb") as packed:
+        pack(model, source.parent, packed, data.name)
         stream.write(model.SerializeToString())
         stream.flush()
         os.fsync(stream.fileno())
-    return (path, data_path(path))
+    for old in replaced - {data.resolve()}:
+        old.unlink(missing_ok=True)
+    return (path, data)
 
 
-def data_path(path: Path) -> Path:
+def _data_path(path: Path, model: Model, folder: Path) -> Path:
     """Where the data of a model at `path` goes."""
-    return path.with_name(f"{path.name}.data")
+    content = hashlib.sha256()
+    for _, padding, numbers in _in_pages(model, folder):
+        content.update(padding)
+        content.update(numbers)
+    return path.with_name(f"{path.name}.{content.hexdigest()[:_HASH_LENGTH]}.data")
+
+
+def _written_data(path: Path) -> set[Path]:
+    """The data of the model at `path`, if `write_model` wrote it."""
+    name = re.compile(rf"{re.escape(path.name)}\.[0-9a-f]{{{_HASH_LENGTH}}}\.data")
+    try:
+        files = external_files(read_model(path), path.parent, str(path))
+    except EnergyAlignError:  # there is none, or nothing that could be read
+        return set()
+    return {file for file in files if name.fullmatch(file.name)}
 
 
 def external_tensors(model: Model) -> Iterator[Any]:
@@ -102,13 +125,25 @@ def external_files(model: Model, folder: Path, name: str) -> set[Path]:
 
 def pack(model: Model, folder: Path, stream: IO[bytes], location: str) -> None:
     """Copy the numbers of all external tensors into one stream, and let the model look for them at `location`."""
+    for tensor, padding, numbers in _in_pages(model, folder):
+        stream.write(padding)
+        tensor.raw_data = b""  # or ONNX refuses to set where it is
+        set_external_data(tensor, location, stream.tell(), len(numbers))
+        tensor.ClearField("raw_data")
+        stream.write(numbers)
+
+
+def _in_pages(model: Model, folder: Path) -> Iterator[tuple[Any, bytes, bytes]]:
+    """Every external tensor, the zeros that let it begin on a page, and its numbers: of one at a time, in memory."""
+    end = 0
     for tensor in external_tensors(model):
+        loaded = onnx.TensorProto()
+        loaded.CopyFrom(tensor)
         with reading(str(folder), "the folder of a model's data"):
-            load_external_data_for_tensor(tensor, str(folder))
-        stream.write(bytes(-stream.tell() % _PAGE))
-        set_external_data(tensor, location, stream.tell(), len(tensor.raw_data))
-        stream.write(tensor.raw_data)
-        tensor.ClearField("raw_data")  # one tensor at a time is in memory
+            load_external_data_for_tensor(loaded, str(folder))
+        padding = bytes(-end % _PAGE)
+        end += len(padding) + len(loaded.raw_data)
+        yield tensor, padding, loaded.raw_data
 
 
 def _tensors_of_graph(graph: onnx.GraphProto) -> Iterator[Any]:

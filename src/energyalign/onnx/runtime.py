@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from concurrent.futures import Future, wait
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +18,7 @@ from energyalign.onnx.comparing import Values
 from energyalign.onnx.graph import Model
 
 _ONLY_FATAL = 4  # what goes wrong becomes an error of ours; nothing is printed besides
+PATIENCE = 5.0  # seconds for a run that is told to end; it does after the node that it is at
 _NUMPY_TENSOR = re.compile(r"tensor\((float|double|float16|u?int\d+|bool|string)\)")
 _DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 
@@ -63,10 +66,26 @@ class Session:
     def run(self, inputs: Values) -> Values:
         """Every output that is a tensor of a type that NumPy has, by name."""
         names = [name for name, kind in self.output_types.items() if _NUMPY_TENSOR.fullmatch(kind)]
+        options = onnxruntime.RunOptions()
+        options.log_severity_level = _ONLY_FATAL
+        answer: Future[Any] = Future()
+
+        def work() -> None:
+            try:
+                answer.set_result(self._session.run(names, inputs, options))
+            except Exception as error:
+                answer.set_exception(error)
+
+        # Not here: a loop in the graph may have no end, and Ctrl-C is heard by a thread that runs Python or waits.
+        Thread(target=work, daemon=True).start()
         try:
-            arrays = self._session.run(names, inputs)
+            arrays = answer.result()
         except Exception as error:
             raise CannotRun(_reason(error)) from error
+        finally:
+            if not answer.done():
+                options.terminate = True
+                wait([answer], PATIENCE)
         return {name: np.asarray(array) for name, array in zip(names, arrays, strict=True)}
 
 
@@ -84,5 +103,5 @@ def _bytes_showing(model: Model, show: Collection[str]) -> Any:
 def _reason(error: Exception) -> str:
     """What onnxruntime said, without its error code, source file and C++ signature."""
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error).strip())
-    text = re.sub(r"^/\S+:\d+ .*?\) (?=[A-Z])", "", text)
+    text = re.sub(r"^(Failed to load model with error: )?/\S+:\d+ .*?\) (?=[A-Z])", "", text)
     return " ".join(text.split())[:300].rstrip(". ") or type(error).__name__

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -9,6 +11,7 @@ from PIL import Image
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.file_images import DiskFiles, FileImages
 from energyalign.experiments.data.preparation import LargePreparation, Normalisation
+from energyalign.experiments.data.sources.folder import EXTENSIONS
 
 
 @pytest.fixture
@@ -76,3 +79,28 @@ def test_other_modes_are_as_pillow_has_them(read):
     assert read(Image.fromarray(np.array([[True, False]])), "x.png") == [(255, 255, 255), (0, 0, 0)]
     cmyk = Image.new("CMYK", (1, 1), (0, 255, 255, 0))
     assert read(cmyk, "x.tif") == [(255, 0, 0)]
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_every_extension_that_is_looked_for_can_be_read(read, extension):
+    assert read(Image.new("RGB", (2, 1), "white"), f"x{extension}") == [(255,) * 3] * 2
+
+
+@pytest.mark.parametrize("kind", ["EPS", "PDF", "ICO", "TGA", "PCX", "SGI", "DDS", "JPEG2000"])
+def test_other_formats_are_refused_whatever_their_name(read, kind):
+    """Of PostScript Pillow asks Ghostscript, which runs it."""
+    Image.init()
+    with pytest.raises(EnergyAlignError, match=r"cannot read the image .*x\.jpg \(it is none of JPEG, PNG, "):
+        read(Image.new("RGB", (16, 16)), "x.jpg", format=kind)
+
+
+def test_postscript_does_not_reach_ghostscript(read, tmp_path, monkeypatch):
+    """A program of that name, first on the path, would leave its mark."""
+    program, mark = tmp_path / "gs", tmp_path / "was called"
+    program.write_text(f"#!/bin/sh\ntouch '{mark}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)  # found once, it is not looked for again
+    with pytest.raises(EnergyAlignError, match="cannot read the image"):
+        read(Image.new("RGB", (16, 16)), "cat.jpg", format="EPS")
+    assert not mark.exists()

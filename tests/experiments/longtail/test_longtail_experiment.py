@@ -23,6 +23,7 @@ from energyalign.experiments.longtail.experiment import LongTailExperiment, Sett
 from energyalign.experiments.longtail.learners import CrossEntropy
 from energyalign.experiments.longtail.presets import preset_for
 from energyalign.experiments.train.loop import Loss
+from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.tensor_file import load_arrays
 from energyalign.report.tables.own import longtail_table, matrix_table
 
@@ -81,6 +82,40 @@ def test_the_same_command_gives_the_same_bytes(tmp_path: Path) -> None:
         LongTailExperiment(short).run(tmp_path / folder, list(STANDARD), EvidencePlan(20))
     for name in ("rows.jsonl", "manifest.json", "config.json", "test_logits.safetensors"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "once" / name).read_bytes()
+
+
+def test_going_on_in_another_environment_is_said_and_rows_name_both(tmp_path: Path) -> None:
+    class Notes(Reporter):
+        def __init__(self) -> None:
+            self.lines: list[str] = []
+
+        def note(self, message: str) -> None:
+            self.lines.append(message)
+
+    def run(*correctors: str) -> tuple[dict[str, Row], str]:
+        notes = Notes()
+        rows = LongTailExperiment(short, reporter=notes).run(tmp_path / "run", correctors, EvidencePlan(20))
+        return {row.corrector: row for row in rows}, "\n".join(notes.lines)
+
+    short = replace(config(), recipe=config().recipe.lasting(1))
+    threads = torch.get_num_threads()
+    first, said = run("raw")
+    assert [one["threads"] for one in first["raw"].environments] == [threads]
+    assert "environment" not in said
+    torch.set_num_threads(threads + 1)
+    try:
+        second, said = run("raw", "ea")
+        _, again = run("raw", "ea")
+    finally:
+        torch.set_num_threads(threads)
+    assert f"goes on in another environment: threads is {threads} there and {threads + 1} here." in said
+    assert "environment" not in again
+    assert second["raw"] == first["raw"]  # measured before
+    assert [one["threads"] for one in second["ea"].environments] == [threads, threads + 1]
+    assert second["ea"].environments[0] == first["raw"].environments[0]
+    stored = json.loads((tmp_path / "run" / "rows.jsonl").read_text().splitlines()[0])
+    assert stored["corrector"] == "ea"
+    assert stored["environments"] == list(second["ea"].environments)
 
 
 def test_other_correctors_join_the_rows_of_a_finished_run(finished: tuple[Path, list[Row]]) -> None:

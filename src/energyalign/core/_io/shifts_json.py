@@ -15,6 +15,7 @@ from energyalign.core._io.strict_json import parse_json
 from energyalign.core.arrays import Floats
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.names import names_of
 from energyalign.core.selection.record import Candidate, Selection
 from energyalign.core.shifts import Shifts
 
@@ -157,7 +158,7 @@ def _build(data: dict[str, Any]) -> Shifts:
         tau=_number(data["tau"]),
         strength=_number(data["strength"]),
         scoring=str(data["scoring"]),
-        class_names=tuple(str(name) for name in names) if named else None,
+        class_names=names_of(names) if named else None,
         evidence_kind=str(data["evidence"]["kind"]),
         n_samples=_number(data["evidence"]["samples"]),
         from_probabilities=data["evidence"].get("probabilities") is True,

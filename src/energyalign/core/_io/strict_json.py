@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
+
+from energyalign.core._io.regular import open_regular
 
 MAX_BYTES = 256 * 2**20  # shifts of a million classes have 200 MB
 # An empty list is three characters of text and a hundred bytes of memory; of honest files most is numbers and names.
@@ -21,11 +23,11 @@ def read_text(path: str | os.PathLike[str]) -> str:
     Raises
     ------
     ValueError
-        If it is too large, which is seen before it is read, or no text.
+        If it is no regular file, too large, which is seen before it is read, or no text.
     OSError
         If it cannot be read.
     """
-    with Path(path).open("rb") as stream:
+    with open_regular(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size > MAX_BYTES:
             raise ValueError(f"it has {size:,} bytes, and more than {MAX_BYTES:,} are not read")
@@ -34,7 +36,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
     """The lines of such a file one by one, without their ends; the limit is that of a line."""
-    with Path(path).open(encoding="utf-8-sig", newline="\n") as stream:
+    with io.TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="\n") as stream:
         while line := stream.readline(MAX_BYTES + 1):
             if len(line) > MAX_BYTES:
                 raise ValueError(f"it has a line of more than {MAX_BYTES:,} characters")

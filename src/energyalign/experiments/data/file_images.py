@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from energyalign.core._io.regular import open_regular
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError, reason_of, some_of
 from energyalign.experiments.data.images import ImageSet, MemoryImages
@@ -64,7 +65,7 @@ class DiskFiles:
 
     def open(self, index: int) -> BinaryIO:
         """The file, for reading."""
-        return (self.root / self.names[index]).open("rb")
+        return open_regular(self.root / self.names[index])
 
     def mark(self, index: int) -> str:
         """Size and path below the folder."""

@@ -13,6 +13,7 @@ import torch
 
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.names import refuse_half_characters
 from energyalign.experiments.data.preparation import Preparation, SmallPreparation
 
 
@@ -52,6 +53,7 @@ class ImageSet(ABC):
             raise EnergyAlignError(
                 f"{self.name}: {n_images} images need as many labels, not an array of shape {self.labels.shape}."
             )
+        refuse_half_characters(self.class_names)
         wrong = np.flatnonzero((self.labels < 0) | (self.labels >= self.n_classes))
         if len(wrong):
             raise EnergyAlignError(

@@ -6,20 +6,25 @@ import io
 from typing import BinaryIO
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
+# All else is not even tried: Pillow would hand PostScript to Ghostscript, whatever the name of the file.
+FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "TIFF", "PPM", "GIF")
 MAX_PIXELS = 4 * 2**20
 MAX_PIXELS_PER_BYTE = 100  # a JPEG of one colour has some 80, a photograph ten at most
 _WEBP_HEADER = 30
 
 
 def open_picture(stream: BinaryIO) -> Image.Image:
-    """Open a picture, but do not decode it; one of too many pixels for its number of bytes is refused."""
+    """Open a picture, but do not decode it; other formats, and too many pixels for the bytes, are refused."""
     # Out of memory: Pillow asks for as many bytes as a header says, and a file takes room for them before it reads.
     content = stream.read()
     # Pillow takes room for all pixels of a WebP already when it opens it.
     _refuse_too_large(*_webp_size(content[:_WEBP_HEADER]), len(content))
-    image = Image.open(io.BytesIO(content))
+    try:
+        image = Image.open(io.BytesIO(content), formats=FORMATS)
+    except UnidentifiedImageError as error:
+        raise ValueError(f"it is none of {', '.join(FORMATS)}") from error
     _refuse_too_large(*image.size, len(content))
     return image
 

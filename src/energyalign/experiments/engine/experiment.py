@@ -126,10 +126,19 @@ class Experiment(ABC, Generic[Config]):
         rows: list[Row] = []
         with open_run(folder, self.config.to_json(), self.fabric) as run:
             run.note_command(self.command)
+            self._note_environment(run)
             self.begin(run)
             for trained in self.steps(run):
                 rows += self._measure(trained, chosen, plans or (self.config.default_evidence,))
         return rows
+
+    def _note_environment(self, run: RunDirectory) -> None:
+        changes = run.note_environment(environment(self.fabric.device))
+        if changes:
+            self.reporter.note(
+                f"{run.path} goes on in another environment: {'; '.join(changes)}. What is computed from here on can "
+                "differ in its last digits from a run in one environment; rows name both."
+            )
 
     def _measure(
         self, trained: Trained, correctors: Mapping[str, Corrector], plans: Sequence[EvidencePlan]
@@ -229,7 +238,8 @@ class Measure:
             groups=tuple(_pooled(counted, group) for group in trained.groups), per_class=_listed(counted.per_class),
             counts=tuple(trained.counts.tolist()), details=dict(corrected.details),
             concerns=(*(() if shifts is None else shifts.concerns), *corrected.concerns),
-            network_sha256=trained.network_sha256, config=settings, versions=versions(), **_columns(shifts),
+            network_sha256=trained.network_sha256, config=settings, versions=versions(),
+            environments=tuple(trained.run.read_environments()), **_columns(shifts),
             **self._facts._asdict(),
         )  # fmt: skip
 
@@ -250,6 +260,17 @@ def versions() -> Mapping[str, str]:
         "numpy": np.__version__,
         "torch": torch.__version__,
         "torchvision": torchvision.__version__,
+    }
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """The versions, and what else numbers depend on in their last digits."""
+    is_cuda = device.type == "cuda"
+    return {
+        **versions(),
+        "device": torch.cuda.get_device_name(device) if is_cuda else device.type,
+        "cpu": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        "threads": torch.get_num_threads(),
     }
 
 

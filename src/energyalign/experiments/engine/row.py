@@ -122,6 +122,10 @@ class Row:
         Which images and which network these are.
     config : Settings
     versions : mapping
+        With which it was measured.
+    environments : tuple of mapping
+        In which the run was worked on, oldest first: versions, device, instructions of the processor and threads. More
+        than one if it was resumed in another; none if that was not recorded yet.
     """
 
     cell: str
@@ -160,6 +164,7 @@ class Row:
     network_sha256: str
     config: Settings
     versions: Mapping[str, Any]
+    environments: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if not _FILE_NAME_PART.fullmatch(self.corrector):
@@ -191,6 +196,7 @@ class Row:
     def from_json(cls, value: Mapping[str, Any], where: object = "this row") -> Self:
         """What `to_json` gave, or an error that says which field is wrong and why; `where` names the file."""
         hints = _hints()
+        value = {"environments": [], **value}
         problems = [f"{name} is missing" for name in hints if name not in value]
         problems += [f"{name} is unknown" for name in sorted(value.keys() - hints.keys())]
         try:

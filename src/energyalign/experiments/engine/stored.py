@@ -226,7 +226,8 @@ def _load(path: Path, *names: str) -> dict[str, NDArray[Any]]:
 
 def _line(row: Row) -> dict[str, Any]:
     lists = ("per_class", "counts", "shifts", "standard_errors", "energies_before", "energies_after",
-             "effective_samples", "groups", "order", "details", "config", "versions", "evidence")  # fmt: skip
+             "effective_samples", "groups", "order", "details", "config", "versions", "environments",
+             "evidence")  # fmt: skip
     plan = row.evidence
     line = {item.name: getattr(row, item.name) for item in fields(row) if item.name not in lists}
     line["concerns"] = "; ".join(row.concerns)

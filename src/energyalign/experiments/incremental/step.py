@@ -18,6 +18,7 @@ from safetensors.torch import load, save
 from scipy.special import logsumexp
 
 from energyalign.core._io.atomic import atomic_write, remove_folder
+from energyalign.core._io.regular import open_regular
 from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import EnergyAlignError, reason_of
 from energyalign.experiments.data.images import ImageSet
@@ -274,7 +275,8 @@ def _checksum(state: dict[str, Any], run: RunDirectory) -> str:
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with open_regular(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _remedy(folder: Path) -> str:

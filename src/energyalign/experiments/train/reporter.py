@@ -10,6 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from energyalign.core._io.terminal import clean_console
+
 if TYPE_CHECKING:
     from energyalign.experiments.train.checkpoint import Position
     from energyalign.experiments.train.recipe import Recipe
@@ -56,7 +58,7 @@ class Narrator(Reporter):
     def note(self, message: str) -> None:
         """A line of its own, above the bar if there is one."""
         if self._bar is not None:
-            self._bar.console.print(message, highlight=False)
+            self._bar.console.print(message, markup=False)
         else:
             print(message, file=self._stream, flush=True)
 
@@ -188,8 +190,8 @@ class Curves:
 
 
 def _bar(stream: TextIO) -> Any:
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"), TimeRemainingColumn())
-    return Progress(*columns, console=Console(file=stream), transient=True)
+    title, news = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[what]}")
+    columns = (title, BarColumn(), news, TimeRemainingColumn())
+    return Progress(*columns, console=clean_console(stream), transient=True)

@@ -24,6 +24,7 @@ Json = dict[str, Any]
 
 _COMMANDS = "commands.txt"
 _CONFIG = "config.json"
+_ENVIRONMENTS = "environments.json"
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 _WRITTEN_BY_RUNS = (".json", ".jsonl", ".safetensors", ".txt")
 
@@ -174,6 +175,21 @@ class RunDirectory:
             return read_text(path).split("\n")[:-1] if path.exists() else []
         except (OSError, ValueError) as error:
             raise EnergyAlignError(f"{path} cannot be read: {error}. Remove it: only the record is lost.") from error
+
+    def note_environment(self, here: Json) -> list[str]:
+        """Remember in which environment the run goes on; says what is other than in the one before, if there is one."""
+        known = self.read_environments()
+        if known[-1:] == [here]:
+            return []
+        self.write_json(_ENVIRONMENTS, {"environments": [*known, here]})
+        return _differences(known[-1], here) if known else []
+
+    def read_environments(self) -> list[Json]:
+        """The environments so far, oldest first."""
+        found = (self.read_json(_ENVIRONMENTS) or {}).get("environments", [])
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            raise EnergyAlignError(f"{self.path / _ENVIRONMENTS} has no list of objects: remove it, and it is lost.")
+        return found
 
     def read_rows(self) -> list[Json]:
         """The result rows so far."""

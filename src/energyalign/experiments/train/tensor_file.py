@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from energyalign.core._io.atomic import atomic_write
+from energyalign.core._io.regular import open_regular
 from energyalign.core.errors import EnergyAlignError
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -69,8 +70,11 @@ def digest(about: str, entries: Iterable[Entry]) -> str:
 
 
 def refuse_long_header(path: str | os.PathLike[str]) -> None:
-    """Raise `ValueError` if the file says that its header is longer than an honest one could be, or than the file."""
-    with Path(path).open("rb") as stream:
+    """Raise `ValueError` if the file says that its header is longer than an honest one could be, or than the file.
+
+    Also if it is no regular file.
+    """
+    with open_regular(path) as stream:
         length = int.from_bytes(stream.read(8), "little")
         size = os.fstat(stream.fileno()).st_size
     if length > _MAX_HEADER:

@@ -80,10 +80,11 @@ def origin_section(trainings: Sequence[Training], seen_from: Path) -> Section:
             f"No command is on record for {unrecorded} of these runs, as for those that are made from Python: the "
             "config.json in their folder is all that LongTailConfig.from_json or IncrementalConfig.from_json needs."
         )
-    versions = {str(row.versions): row.versions for t in trainings for run in t.runs for row in run.rows}
+    rows = [row for training in trainings for run in training.runs for row in run.rows]
+    used = {str(one): one for row in rows for one in row.environments or (row.versions,)}
     html += note_html(
         "Versions: "
-        + "; ".join(", ".join(f"{name} {number}" for name, number in known.items()) for known in versions.values())
+        + "; ".join(", ".join(f"{name} {number}" for name, number in known.items()) for known in used.values())
         + "."
     )
     return Section("What was run, and how to run it again", html)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from energyalign.core._io.regular import open_regular
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.download import Published
 from energyalign.experiments.data.images import ImageSet, MemoryImages
@@ -82,7 +83,7 @@ class FashionMnist(Source):
 def read_idx(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
     """The array in an idx file (a magic number, the sizes, then bytes), gzipped or not."""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        with open_regular(path) as file, gzip.open(file) if path.suffix == ".gz" else file as stream:
             header = stream.read(4 + 4 * n_dimensions)
             zeros, kind, stated, *sizes = struct.unpack(f">HBB{n_dimensions}I", header)
             if (zeros, kind, stated) != (0, 0x08, n_dimensions):

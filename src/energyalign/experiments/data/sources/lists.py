@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from energyalign.core._io.strict_json import read_text
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.file_images import DiskFiles, FileImages
 from energyalign.experiments.data.images import ImageSet
@@ -69,8 +70,8 @@ def read_list(path: Path) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dt
     """
     paths, labels = [], []
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()  # editors on Windows begin a file with a mark
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_text(path).splitlines()
+    except (OSError, ValueError) as error:
         raise EnergyAlignError(f"cannot read the list {path} ({error}). Get it again.") from error
     for number, line in enumerate(lines, 1):
         words = line.rsplit(None, 1)  # a path may have spaces in it

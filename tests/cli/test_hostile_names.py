@@ -1,0 +1,113 @@
+"""Names in files, whatever is in them: none commands the terminal, none ends in a traceback."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from energyalign import Shifts
+from energyalign.cli.main import main
+
+COPY = "cat\x1b]52;c;ZXZpbA==\x07"  # puts "evil" into the clipboard
+NAMES = [COPY, "\x1b[2J\x1b[31mdog\x9b1m", "bird\u202e\r"]
+
+
+def fit(run, *more):
+    return run("fit", "logits.npy", "--labels", "labels.npy", "--counts", "counts.json", *more)
+
+
+@pytest.fixture
+def hostile(problem):
+    (problem / "counts.json").write_text(json.dumps(dict(zip(NAMES, [400, 90, 12], strict=True))))
+    (problem / "classes.json").write_text(json.dumps(NAMES))
+    labels = np.load("labels.npy")
+    np.save("labels.npy", np.where(labels == 2, 1, labels))  # a class without evidence is warned of, by name
+    return problem
+
+
+def controls(text):
+    return set(text) & set("\x1b\x07\x9b\r\u202e")
+
+
+@pytest.mark.parametrize("estimator", ["lse", "auto"])
+def test_tables_and_warnings_of_fit_are_clean_and_the_file_is_exact(hostile, run, estimator):
+    options = ("--classes", "classes.json", "--evidence", "held-out", "--estimator", estimator)
+    code, out, err = fit(run, *options, "--clusters", "monotone", "--out", "shifts.json")
+    assert code == 0, err
+    assert "cat\ufffd]52;c;ZXZpbA" in out
+    assert "warning" in err
+    assert not controls(out + err)
+    assert list(Shifts.load("shifts.json").class_names) == NAMES
+
+
+def test_shifts_on_standard_output_are_exact(hostile, run, tmp_path):
+    code, out, err = fit(run, "--classes", "classes.json", "--estimator", "prior", "--out", "-")
+    assert code == 0, err
+    (tmp_path / "piped.json").write_text(out)
+    assert list(Shifts.load(tmp_path / "piped.json").class_names) == NAMES
+    assert not controls(err)
+
+
+@pytest.mark.parametrize(
+    "words", [("fit", COPY), ("apply", "x.npy", "--shifts", COPY, "--out", "y.npy"), ("report", COPY)]
+)
+def test_errors_are_clean(problem, run, words):
+    code, out, err = run(*words)
+    assert code == 2
+    assert "cat\ufffd]52" in err
+    assert not controls(out + err)
+
+
+def test_errors_of_the_parser_are_clean(capsys):
+    with pytest.raises(SystemExit):
+        main(["list", COPY])
+    assert not controls(capsys.readouterr().err)
+
+
+def test_half_a_character_in_a_class_name(problem, run, files_in):
+    (problem / "classes.json").write_text('["cat", "dog", "bird\\ud800"]')
+    before = files_in(problem)
+    code, out, err = fit(run, "--classes", "classes.json", "--out", "shifts.json")
+    assert (code, out) == (2, "")
+    assert "the class name 'bird\\ud800' has half a character in it" in err
+    assert "rename the class" in err
+    assert files_in(problem) == before
+
+
+def test_half_a_character_in_the_names_of_shifts(problem, run):
+    (problem / "classes.json").write_text('["cat", "dog", "bird"]')
+    fit(run, "--classes", "classes.json", "--out", "shifts.json")
+    text = (problem / "shifts.json").read_text()
+    (problem / "shifts.json").write_text(text.replace("bird", "bird\\ud800"))
+    code, _, err = run("apply", "logits.npy", "--shifts", "shifts.json", "--as", "labels", "--out", "labels.csv")
+    assert code == 2
+    assert "has half a character in it" in err
+
+
+def test_a_pipe_in_a_run_folder_hangs_no_report(tmp_path):
+    """It has no writer: whoever opens it the usual way waits for one."""
+    (tmp_path / "run").mkdir()
+    os.mkfifo(tmp_path / "run" / "config.json")
+    done = subprocess.run(
+        [sys.executable, "-m", "energyalign", "report", "run"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "energyalign: error: run/config.json cannot be read: it is not a regular file" in done.stderr
+
+
+def test_memory_that_is_not_there_is_one_line(problem, run, monkeypatch, files_in):
+    def allocate(*_, **__):
+        np.empty(2**60, dtype=np.uint8)
+
+    monkeypatch.setattr("energyalign.core.fitting.fit_shifts", allocate)
+    monkeypatch.setattr("energyalign.files.open_shards", allocate)
+    before = files_in(problem)
+    code, out, err = fit(run, "--out", "shifts.json")
+    assert (code, out) == (1, "")
+    assert err.startswith("energyalign: error: not enough memory (Unable to allocate 1.00 EiB ")
+    assert err.count("\n") == 1
+    assert files_in(problem) == before
