@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from energyalign.core._engine.in_order import in_order
 from energyalign.core._engine.parts import Stretch
+from energyalign.core._io.signals import STOP_SIGNALS
 from energyalign.core.errors import CannotGoOn
 
 Result = TypeVar("Result")
@@ -50,7 +51,7 @@ class Processes:
         pool = self._pool = self._pool or self._start()
 
         def submit(stretch: Stretch) -> Future[Result]:
-            with self._explained(), _ctrl_c_waits():
+            with self._explained(), _signals_wait():
                 return pool.submit(work, stretch)
 
         def collect(future: Future[Result]) -> Result:
@@ -77,12 +78,12 @@ class Processes:
 
 
 @contextlib.contextmanager
-def _ctrl_c_waits() -> Iterator[None]:
-    """A process that is started meanwhile never sees Ctrl-C, also while it loads: the signal stays blocked in it."""
+def _signals_wait() -> Iterator[None]:
+    """Let a process that is started meanwhile be stopped by us alone, also while it loads: it blocks all signals."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield
     finally:
