@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from energyalign.core._engine.in_order import in_order
 from energyalign.core._engine.parts import Stretch
-from energyalign.core._io.signals import STOP_SIGNALS
+from energyalign.core._io.signals import STOP_SIGNALS, Interruption
 from energyalign.core.errors import CannotGoOn
 
 Result = TypeVar("Result")
@@ -48,7 +48,8 @@ class Processes:
         """Some at once; for one alone no process is started."""
         if len(stretches) == 1:
             return map(work, stretches)
-        pool = self._pool = self._pool or self._start()
+        with _signals_wait():
+            pool = self._pool = self._pool or self._start()
 
         def submit(stretch: Stretch) -> Future[Result]:
             with self._explained(), _signals_wait():
@@ -85,9 +86,12 @@ def _signals_wait() -> Iterator[None]:
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
-        yield
+        with Interruption() as interruption:  # another thread of this process may take the signal
+            yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    if interruption.signal_number is not None:
+        signal.raise_signal(interruption.signal_number)
 
 
 def _prepare(lifeline: Connection[Any, Any]) -> None:
