@@ -25,7 +25,7 @@ def living(mark: str, session: int) -> set[int]:
     return found
 
 
-def all_ended(mark: str, session: int, *, seconds: float = 60.0) -> bool:
+def all_ended(mark: str, session: int, *, seconds: float) -> bool:
     """Whether they have ended, at the latest after so long."""
     end = time.monotonic() + seconds
     while (left := living(mark, session)) and time.monotonic() < end:

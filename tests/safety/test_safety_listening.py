@@ -48,7 +48,7 @@ class Command:
         return living(self.mark, self.process.pid)
 
     def all_ended(self) -> bool:
-        return all_ended(self.mark, self.process.pid)
+        return all_ended(self.mark, self.process.pid, seconds=180.0)  # an agent of Ray takes a minute to notice
 
 
 def without_ray(**more: str) -> dict[str, str]:

@@ -39,6 +39,9 @@ def join_cluster(address: str | None, *, cpus: int | None = None) -> None:
             f"no Ray cluster answers at {address or 'this machine'} ({reason}): start one with `ray start --head`, or "
             "leave --address out for one on this machine."
         ) from error
+    except (Interrupted, KeyboardInterrupt):
+        leave_cluster()
+        raise
     if address is None and not ray.util.get_node_ip_address().startswith(("127.", "::1")):
         leave_cluster()
         raise EnergyAlignError(
