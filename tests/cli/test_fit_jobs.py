@@ -93,15 +93,18 @@ def test_a_killed_worker_is_an_error_and_no_result(shards):
     assert all_gone(process.pid)
 
 
-@pytest.mark.parametrize("when", ["loading", "working"])
-def test_ctrl_c_ends_all_processes_without_noise(shards, when):
+@pytest.mark.parametrize(
+    ("when", "number"), [("loading", signal.SIGINT), ("working", signal.SIGINT), ("loading", signal.SIGTERM),
+                         ("working", signal.SIGTERM), ("working", signal.SIGHUP)],
+)  # fmt: skip
+def test_a_signal_ends_all_processes_without_noise(shards, when, number):
     process = start()
     worker_of(process)
     if when == "working":
         time.sleep(1.0)
-    os.killpg(process.pid, signal.SIGINT)  # as the terminal does
+    os.killpg(process.pid, number)  # as the terminal and schedulers do
     out, err = process.communicate()
-    assert (process.returncode, out) == (130, "")
+    assert (process.returncode, out) == (128 + number, "")
     assert err == "energyalign: interrupted; nothing was left half written.\n"
     assert not Path("shifts.json").exists()
     assert all_gone(process.pid)

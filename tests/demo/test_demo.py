@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from incremental_run import StopAt
 
+from energyalign.core._io.signals import Interrupted
 from energyalign.demo import class_incremental, long_tail, run
 from energyalign.demo.run import run_demo
-from energyalign.experiments.train.interruption import Interrupted
 from energyalign.experiments.train.run_directory import RunDirectory
 
 WRITTEN = ("report.html", "rows.jsonl")

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import logging
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -19,12 +20,13 @@ from lightning_fabric import Fabric
 from lightning_fabric.plugins.environments import LightningEnvironment
 from torch.distributed.distributed_c10d import _get_default_store
 
-from energyalign.cli.process import keep_freed_memory
+from energyalign.cli.process import keep_freed_memory, stop_code
+from energyalign.core._io.signals import Interrupted
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.train.interruption import Interrupted
 from energyalign.experiments.train.reporter import Narrator, Reporter
 from energyalign.pytorch.ranks import AnotherRankFailed, AnotherRankLost, in_a_group
 
+_LOOPBACK = "127.0.0.1"
 PATIENCE = 60.0  # seconds; whoever has not come back from its work by then to find out is killed
 _started: list[subprocess.Popen[bytes]] = []
 
@@ -132,6 +134,7 @@ def launch(fabric: Fabric, counts: ProcessCounts, given: Sequence[str]) -> None:
             f"--devices {counts.devices}: more processes are started by running the command line again, and that of "
             "this program is another. Run `energyalign` itself."
         )
+    stores = [] if counts.started_by or counts.nodes > 1 or "LOCAL_RANK" in os.environ else [_meet_on_loopback()]
     for part in ("fabric", "pytorch"):  # a banner is no news
         logging.getLogger(f"lightning.{part}").setLevel(logging.WARNING)
     try:
@@ -139,7 +142,26 @@ def launch(fabric: Fabric, counts: ProcessCounts, given: Sequence[str]) -> None:
             fabric.launch()
     except ValueError as error:
         raise EnergyAlignError(f"cannot start as {counts.started_by} says: {error}") from error
-    remember_started(getattr(fabric.strategy.launcher, "procs", []))
+    remember_started(getattr(fabric.strategy.launcher, "procs", []), stores)
+
+
+def _meet_on_loopback() -> dist.Store:
+    """Let the processes of one machine meet where no other can listen or speak: PyTorch would listen on all interfaces.
+
+    The store is there before the processes, as that of torchrun is, and they find it in the same way.
+    """
+    listener = socket.create_server((_LOOPBACK, 0))
+    port = listener.getsockname()[1]
+    store = dist.TCPStore(
+        _LOOPBACK, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
+    )  # which owns the socket now
+    interface = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
+    os.environ |= {
+        "MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0",
+        "GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface,
+    }  # fmt: skip
+    return store
 
 
 def narrator(fabric: Fabric, title: str, scalars: Path | None = None) -> Reporter:
@@ -147,12 +169,12 @@ def narrator(fabric: Fabric, title: str, scalars: Path | None = None) -> Reporte
     return Narrator(title, scalars=scalars) if fabric.is_global_zero else Reporter()
 
 
-def remember_started(processes: list[subprocess.Popen[bytes]]) -> None:
-    """The processes that this one has started, and must not leave behind."""
+def remember_started(processes: list[subprocess.Popen[bytes]], stores: list[dist.Store]) -> None:
+    """The processes that this one has started, and must not leave behind, and the stores that it made for them."""
     global _started  # noqa: PLW0603 - a process starts others once
     _started = processes
-    # The store is kept as well: it lives in the first process, and the others look into it when that one has left.
-    atexit.register(_outlive, list(processes), _get_default_store())
+    # Stores are kept as well: they live in the first process, and the others look into them when that one has left.
+    atexit.register(_outlive, list(processes), [_get_default_store(), *stores])
 
 
 def is_first() -> bool:
@@ -186,10 +208,8 @@ def ending_together() -> Iterator[None]:
 
 def exit_code(error: BaseException) -> int:
     """That of one process which ends with this error."""
-    if isinstance(error, Interrupted):
-        return 128 + error.signal_number
-    if isinstance(error, KeyboardInterrupt):
-        return 130
+    if isinstance(error, (Interrupted, KeyboardInterrupt)):
+        return stop_code(error)
     return error.exit_code if isinstance(error, EnergyAlignError) else 1
 
 
@@ -247,7 +267,7 @@ def _close() -> None:
         dist.destroy_process_group()
 
 
-def _outlive(processes: list[subprocess.Popen[bytes]], _store: dist.Store) -> None:
+def _outlive(processes: list[subprocess.Popen[bytes]], _stores: list[dist.Store]) -> None:
     for process in processes:
         try:
             process.wait(PATIENCE)

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from energyalign import __version__
+from energyalign.cli.process import children_on_safe_path, stop_code
+from energyalign.core._io.signals import Interrupted, stop_signals_raise
 from energyalign.core._io.terminal import clean_streams
 
 FAILED = 1
 BAD_INPUT = 2  # also what argparse exits with
-INTERRUPTED = 130
 
 # Which extra of pyproject.toml brings what a command may miss.
 _EXTRAS = {
@@ -82,11 +83,12 @@ def _run(given: list[str]) -> int:
     arguments = build_parser(given[:1]).parse_args(given)
     arguments.given = given
     try:
-        arguments.run(arguments)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
+        with children_on_safe_path(), stop_signals_raise():
+            arguments.run(arguments)
+            sys.stdout.flush()
+    except (KeyboardInterrupt, Interrupted) as stop:
         print("energyalign: interrupted; nothing was left half written.", file=sys.stderr)
-        return INTERRUPTED
+        return stop_code(stop)
     except BrokenPipeError:
         return _leave_broken_pipe()
     except MemoryError as error:

@@ -1,4 +1,4 @@
-"""The process of a command: its memory, its command line, and how Ctrl-C and SIGTERM stop it."""
+"""The process of a command: its memory, its command line, what its children import, and how it is stopped."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import os
 import shlex
 import signal
 import sys
-import threading
 from collections.abc import Iterator
-from types import FrameType
+
+from energyalign.core._io.signals import Interrupted, ignore_further_signals
 
 # The numbers of these settings in <malloc.h>.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MAX_HEAPS = -1, -3, -8
 _NEVER = 2**31 - 1
 _LARGEST_OF_THE_HEAP = 32 * 2**20  # glibc takes no more
+
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 
 def share_one_heap() -> None:
@@ -48,45 +50,34 @@ def command_line(arguments: argparse.Namespace) -> str:
 
 
 @contextlib.contextmanager
+def children_on_safe_path() -> Iterator[None]:
+    """Let no child, whoever starts it and how, import code from the current folder: it may be anybody's."""
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
+
+
+@contextlib.contextmanager
 def resumable(arguments: argparse.Namespace) -> Iterator[None]:
     """Say how to go on, and leave with the exit code of the signal.
 
     Training finishes its batch and saves. Whatever comes before and after it, such as reading data, drawing evidence
     and fitting correctors, is stopped at once: it is done again from the files that are there.
     """
-    from energyalign.experiments.train.interruption import Interrupted
-
-    with _sigterm_raises(Interrupted):
-        try:
-            yield
-        except (Interrupted, KeyboardInterrupt) as stop:
-            _leave_unheard(signal.SIGTERM)
-            print(f"\nStopped and saved. To go on:\n  {command_line(arguments)}", file=sys.stderr)
-            number = stop.signal_number if isinstance(stop, Interrupted) else signal.SIGINT
-            raise SystemExit(128 + number) from None
-
-
-@contextlib.contextmanager
-def _sigterm_raises(kind: type[BaseException]) -> Iterator[None]:
-    """As Ctrl-C does by itself."""
-    if threading.current_thread() is not threading.main_thread():  # elsewhere handlers cannot be set
-        yield
-        return
-    own_process = os.getpid()
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        if os.getpid() == own_process:  # processes that read images are ended by this one
-            _leave_unheard(number)
-            raise kind(number)
-
-    before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    except (Interrupted, KeyboardInterrupt) as stop:
+        ignore_further_signals()
+        print(f"\nStopped and saved. To go on:\n  {command_line(arguments)}", file=sys.stderr)
+        raise SystemExit(stop_code(stop)) from None
 
 
-def _leave_unheard(number: int) -> None:
-    """The process is on its way out: a second signal, as of a scheduler that repeats itself, changes nothing."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(number, signal.SIG_IGN)
+def stop_code(stop: Interrupted | KeyboardInterrupt) -> int:
+    """That of a process which was told to stop."""
+    return 128 + (stop.signal_number if isinstance(stop, Interrupted) else signal.SIGINT)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from energyalign.core._engine.forks import cached_property
 from energyalign.core.arrays import Bools, Floats, Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.natural_breaks import natural_breaks

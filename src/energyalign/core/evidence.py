@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from energyalign.core._engine.compiled import ONE_PASS, worthwhile
+from energyalign.core._engine.forks import cached_property
 from energyalign.core._engine.parts import (
     IN_TURN,
     NUMBERS_PER_PART,

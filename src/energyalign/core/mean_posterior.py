@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from energyalign.core._engine.compiled import MANY_PASSES, require_installed
 from energyalign.core._engine.exponential_sums import read_only
+from energyalign.core._engine.forks import cached_property
 from energyalign.core._engine.parts import Block, Sums
 from energyalign.core.arrays import Array, Floats, Ints, like, namespace, refuse_bad_value, to_numpy, working_precision
 from energyalign.core.clusters import Clusters

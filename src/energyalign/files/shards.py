@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import glob
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from energyalign.core._engine.forks import cached_property
 from energyalign.core.errors import EnergyAlignError, count_of, some_of
 from energyalign.core.multilabel import MultilabelShifts
 from energyalign.core.names import order_by_name
@@ -99,7 +99,7 @@ class ShardSet:
         self._order: tuple[int, ...] | None = None
         self.dtype: np.dtype[Any] = np.result_type(*(shard.dtype for shard in shards))
 
-    @functools.cached_property
+    @cached_property
     def samples(self) -> NDArray[np.int64] | None:
         """The sample of each row, if samples have several: tokens or pixels."""
         positions = [getattr(shard, "n_positions", 1) for shard in self._shards]
@@ -127,7 +127,7 @@ class ShardSet:
         for shard in self._shards:
             yield from shard.sample_blocks() if isinstance(shard, NpyShard) else blocks_of([shard], self._order)
 
-    @functools.cached_property
+    @cached_property
     def labels(self) -> NDArray[np.int64] | None:
         """Class index of every row if the shards hold labels, else None. Read when first asked for."""
         parts = [self._labels_of(shard) for shard in self._shards]

@@ -12,6 +12,7 @@ from hand_made_step import hand_made_step, linear, pixels
 from incremental_run import StopAt, bytes_of_steps, digits_config, run_digits
 from safetensors.torch import load_file
 
+from energyalign.core._io.signals import Interrupted
 from energyalign.experiments.correctors.wa import WeightAligning
 from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.trained import Trained
@@ -19,7 +20,6 @@ from energyalign.experiments.incremental.learners.wa import WA
 from energyalign.experiments.incremental.step import Step
 from energyalign.experiments.nets.heads import CosineHead
 from energyalign.experiments.nets.network import Network
-from energyalign.experiments.train.interruption import Interrupted
 from energyalign.experiments.train.loop import Loss
 
 OLD, NEW = [[3.0, 4.0], [0.0, 1.0]], [[6.0, 8.0], [0.0, 2.0], [12.0, 0.0]]  # of lengths 5, 1 and 10, 2, 12

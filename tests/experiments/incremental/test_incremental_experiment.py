@@ -17,6 +17,7 @@ from incremental_run import StopAt, bytes_of_steps, digits_config, few, run_digi
 from safetensors.numpy import load_file
 
 from energyalign import EnergyAlignError
+from energyalign.core._io.signals import Interrupted
 from energyalign.core.arrays import Ints
 from energyalign.core.metrics import ClassScores
 from energyalign.experiments.correctors import CORRECTORS
@@ -31,7 +32,6 @@ from energyalign.experiments.incremental.learners.distill import Distill
 from energyalign.experiments.incremental.methods import METHODS
 from energyalign.experiments.incremental.stream import load_stream
 from energyalign.experiments.nets.corrected_heads import ShiftedHead
-from energyalign.experiments.train.interruption import Interrupted
 from energyalign.experiments.train.reporter import Narrator
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.experiments.train.tensor_file import load_arrays

@@ -15,7 +15,7 @@ from energyalign.experiments.incremental.learners import LEARNERS, find_learner
 RUN = """
 from incremental_run import StopAt, digits_config, run_digits
 from energyalign.experiments.incremental.learners import find_learner
-from energyalign.experiments.train.interruption import Interrupted
+from energyalign.core._io.signals import Interrupted
 
 def work(fabric, folder):
     def run(name, learner, *correctors, reporter=None, **settings):

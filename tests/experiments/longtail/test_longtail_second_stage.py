@@ -15,6 +15,7 @@ import pytest
 import torch
 from untrained_run import scores_of_test, untrained_run
 
+from energyalign.core._io.signals import Interrupted
 from energyalign.experiments.correctors import CORRECTORS, find_corrector
 from energyalign.experiments.correctors.second_stage import epochs_of_cell
 from energyalign.experiments.engine.config import EvidencePlan
@@ -23,7 +24,6 @@ from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.experiment import LongTailExperiment
 from energyalign.experiments.longtail.learners import find_learner
 from energyalign.experiments.longtail.presets import preset_for
-from energyalign.experiments.train.interruption import Interrupted
 from energyalign.experiments.train.reporter import Reporter
 
 torch.set_num_threads(1)

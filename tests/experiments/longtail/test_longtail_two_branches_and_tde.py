@@ -9,12 +9,12 @@ import torch
 from digits_run import StopIn, run_rows
 
 from energyalign import EnergyAlignError
+from energyalign.core._io.signals import Interrupted
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.experiment import LongTailExperiment
 from energyalign.experiments.longtail.learners import find_learner
 from energyalign.experiments.longtail.methods import name_of
 from energyalign.experiments.longtail.presets import preset_for
-from energyalign.experiments.train.interruption import Interrupted
 
 torch.set_num_threads(1)
 

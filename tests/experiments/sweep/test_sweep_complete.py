@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from planned import PROGRAM, planned
 
+from energyalign.core._io.signals import Interrupted
 from energyalign.experiments.sweep.complete import Completion, SweepState, log_of
 from energyalign.experiments.sweep.plan import PlannedRun
 from energyalign.experiments.sweep.processes import LocalEngine
-from energyalign.experiments.train.interruption import Interrupted
 
 HELPERS = Path(__file__).parents[2] / "helpers"
 

@@ -21,8 +21,8 @@ from torch import nn
 from toy_training import RECIPE, ToyBatches, bytes_of, toy_loss, toy_network, train_toy
 from warm_process import WarmProcess
 
+from energyalign.core._io.signals import Interrupted
 from energyalign.experiments.train.checkpoint import Position
-from energyalign.experiments.train.interruption import Interrupted
 from energyalign.experiments.train.loop import NotFinite
 from energyalign.experiments.train.recipe import SGD, Adam, Constant, Recipe
 from energyalign.experiments.train.reporter import Narrator, Pace, Reporter

@@ -20,9 +20,9 @@ from toy_training import RECIPE, ToyBatches, bytes_of, toy_loss, toy_network
 
 from energyalign import EnergyAlignError
 from energyalign.cli.main import main
+from energyalign.core._io.signals import Interrupted
 from energyalign.experiments.nets.network import make_network
 from energyalign.experiments.train.checkpoint import Position
-from energyalign.experiments.train.interruption import Interrupted
 from energyalign.experiments.train.loop import TrainingLoop, compiled
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import open_run

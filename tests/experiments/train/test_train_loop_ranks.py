@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from torch.nn import functional as F
 from toy_training import RECIPE, ToyBatches, toy_loss, toy_network
 import energyalign.core._io.atomic as atomic
-from energyalign.experiments.train.interruption import Interrupted
+from energyalign.core._io.signals import Interrupted
 from energyalign.experiments.train.loop import TrainingLoop
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import open_run

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from multiprocessing.pool import ThreadPool
 from typing import Self, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+from energyalign.core._engine.forks import cached_property, hold_while_forking
 from energyalign.core._engine.in_order import in_order
 from energyalign.core._engine.parts import Stretch
 
@@ -28,6 +28,7 @@ class _LinearAlgebra:
         self._lock = threading.Lock()
         self._users = 0
         self._jobs = 1
+        hold_while_forking(self._lock, self._forget_other_threads)
 
     @cached_property
     def _libraries(self) -> ThreadpoolController:
@@ -41,14 +42,30 @@ class _LinearAlgebra:
                 self._jobs = max((library["num_threads"] for library in self._libraries.info()), default=1)
                 self._limits = self._libraries.limit(limits=1)
             self._users += 1
+            _own.limits = _limits_of_this_thread() + 1
             return self._jobs
 
     def release(self) -> None:
         """Give the threads back after the last user."""
         with self._lock:
             self._users -= 1
+            _own.limits = _limits_of_this_thread() - 1
             if self._users == 0:
                 self._limits.restore_original_limits()
+
+    def _forget_other_threads(self) -> None:
+        """In the child of a fork, which has none but the one that forked."""
+        if self._users > 0:
+            self._users = _limits_of_this_thread()
+            if self._users == 0:
+                self._limits.restore_original_limits()
+
+
+_own = threading.local()
+
+
+def _limits_of_this_thread() -> int:
+    return getattr(_own, "limits", 0)
 
 
 _LINEAR_ALGEBRA = _LinearAlgebra()
@@ -62,9 +79,6 @@ def linear_algebra_in_one_thread() -> Iterator[None]:
         yield
     finally:
         _LINEAR_ALGEBRA.release()
-
-
-_own = threading.local()
 
 
 def _begin_thread() -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch.utils.data import DataLoader
 
+from energyalign.core._io.signals import STOP_SIGNALS
 from energyalign.core.errors import CannotGoOn, EnergyAlignError
 from energyalign.experiments.data.file_images import FileImages
 from energyalign.experiments.data.images import ImageSet, MemoryImages
@@ -191,7 +192,9 @@ def leave_signals_to_the_parent(_worker: int) -> None:
     Ctrl-C and schedulers signal all processes of a group, and readers must live until the batch is finished. But a
     parent that ends after an error sends SIGTERM to those that are left, and would wait for them for ever.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in STOP_SIGNALS:
+        if number != signal.SIGTERM:
+            signal.signal(number, signal.SIG_IGN)
     if not hasattr(signal, "sigwaitinfo"):  # macOS and Windows: SIGTERM ends a reader, whoever sends it
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})

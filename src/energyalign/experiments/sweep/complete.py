@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from energyalign.core._io.signals import Interrupted, Interruption
 from energyalign.experiments.sweep.plan import PlannedRun
 from energyalign.experiments.sweep.processes import Outcome, Started, SweepEngine
-from energyalign.experiments.train.interruption import Interrupted, Interruption
 from energyalign.experiments.train.run_directory import RunDirectory
 
 _LOOK_EVERY = 0.2  # seconds

@@ -9,12 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import ray
-from ray.exceptions import RayError, RayTaskError, TaskCancelledError
-
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.sweep.processes import Outcome, TiedProcess, threads
-from energyalign.files.engines.ray_cluster import join_cluster
+from energyalign.files.engines.ray_cluster import join_cluster, leave_cluster
 
 _LOOK_EVERY = 0.2  # seconds
 
@@ -43,9 +40,11 @@ class RayEngine:
             has_gpus = any(there.get("GPU", 0) for there in _machines())
             self._needs = {"CPU": cpus * processes, "GPU": processes * has_gpus if gpus is None else gpus}
             self._refuse_what_nobody_has()
-        except EnergyAlignError:
+        except BaseException:
             self.close()
             raise
+        import ray
+
         needs = {"num_cpus": self._needs["CPU"], "num_gpus": self._needs["GPU"]}
         self._task = ray.remote(**needs, max_retries=0, max_calls=1)(_run_to_end)
 
@@ -61,7 +60,7 @@ class RayEngine:
 
     def close(self) -> None:
         """Leave the cluster, or end the one that was started."""
-        ray.shutdown()
+        leave_cluster()
         self._open.close()
 
     def _refuse_what_nobody_has(self) -> None:
@@ -76,6 +75,8 @@ class RayEngine:
 
 def _machines() -> list[dict[str, float]]:
     """What each machine of the cluster has that is up."""
+    import ray
+
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
@@ -89,6 +90,9 @@ class _RayTask:
 
     def outcome(self) -> Outcome | None:
         """How it ended, or None while it has not."""
+        import ray
+        from ray.exceptions import RayError, RayTaskError, TaskCancelledError
+
         ended, _ = ray.wait([self._result], timeout=0)
         if not ended:
             return None
@@ -104,6 +108,8 @@ class _RayTask:
 
     def stop(self) -> None:
         """Ask it to save and end."""
+        import ray
+
         ray.cancel(self._result, force=False)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from energyalign.core._io.signals import STOP_SIGNALS
 from energyalign.core.errors import EnergyAlignError, TryAgain
 
 
@@ -85,7 +86,7 @@ class TiedProcess:
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("ab") as stream:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "energyalign.experiments.sweep.processes", *program],
+                    [sys.executable, "-P", "-m", "energyalign.experiments.sweep.processes", *program],
                     cwd=folder, env=dict(environment), stdin=subprocess.PIPE, stdout=stream, stderr=stream,
                     start_new_session=True,
                 )  # fmt: skip
@@ -102,7 +103,7 @@ class TiedProcess:
         if code == TryAgain.exit_code:  # a process that shares the run was killed, or another one holds the folder
             return Outcome(None)
         number = -code if code < 0 else code - 128  # killed outright, or stopped and saved
-        if code < 0 or number in (signal.SIGINT, signal.SIGTERM):
+        if code < 0 or number in STOP_SIGNALS:
             return Outcome(None, f"its process was ended by {_named(number)}")
         return Outcome(code)
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import torch
 from lightning_fabric import Fabric
 
+from energyalign.core._io.signals import Interrupted, Interruption
 from energyalign.core.errors import CannotGoOn, EnergyAlignError, some_of
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.nets.registry import PATHS_ARE_NOT_COMPILED
@@ -21,7 +22,6 @@ from energyalign.experiments.train.checkpoint import (
     newest_checkpoint,
     save_checkpoint,
 )
-from energyalign.experiments.train.interruption import Interrupted, Interruption
 from energyalign.experiments.train.randomness import seed_torch
 from energyalign.experiments.train.recipe import Recipe
 from energyalign.experiments.train.reporter import Reporter

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from energyalign.core._engine.in_order import in_order
 from energyalign.core._engine.parts import Stretch
+from energyalign.core._io.signals import STOP_SIGNALS, Interruption
 from energyalign.core.errors import CannotGoOn
 
 Result = TypeVar("Result")
@@ -47,10 +48,11 @@ class Processes:
         """Some at once; for one alone no process is started."""
         if len(stretches) == 1:
             return map(work, stretches)
-        pool = self._pool = self._pool or self._start()
+        with _signals_wait():
+            pool = self._pool = self._pool or self._start()
 
         def submit(stretch: Stretch) -> Future[Result]:
-            with self._explained(), _ctrl_c_waits():
+            with self._explained(), _signals_wait():
                 return pool.submit(work, stretch)
 
         def collect(future: Future[Result]) -> Result:
@@ -77,16 +79,19 @@ class Processes:
 
 
 @contextlib.contextmanager
-def _ctrl_c_waits() -> Iterator[None]:
-    """A process that is started meanwhile never sees Ctrl-C, also while it loads: the signal stays blocked in it."""
+def _signals_wait() -> Iterator[None]:
+    """Let a process that is started meanwhile be stopped by us alone, also while it loads: it blocks all signals."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
-        yield
+        with Interruption() as interruption:  # another thread of this process may take the signal
+            yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    if interruption.signal_number is not None:
+        signal.raise_signal(interruption.signal_number)
 
 
 def _prepare(lifeline: Connection[Any, Any]) -> None:

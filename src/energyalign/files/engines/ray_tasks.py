@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
-import ray
-from ray.exceptions import RayError, RayTaskError
 from threadpoolctl import threadpool_limits
 
 from energyalign.core._engine.in_order import in_order
 from energyalign.core._engine.parts import Stretch
 from energyalign.core.errors import CannotGoOn, EnergyAlignError
-from energyalign.files.engines.ray_cluster import join_cluster
+from energyalign.files.engines.ray_cluster import join_cluster, leave_cluster
 
 Result = TypeVar("Result")
 _RETRIES = 3  # of a task whose process or machine was lost
@@ -35,16 +33,20 @@ class RayTasks:
 
     def __enter__(self) -> Self:
         join_cluster(self._address, cpus=self._jobs)
+        import ray
+
         self._limits = threadpool_limits(limits=1, user_api="blas")
         self._task: Any = ray.remote(num_cpus=1, max_retries=_RETRIES)(_work_on)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._limits.restore_original_limits()
-        ray.shutdown()
+        leave_cluster()
 
     def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
         """Some at once; what is to be done goes to each machine once."""
+        import ray
+
         sent = ray.put(work)
         at_once = self._jobs or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
         return in_order(
@@ -66,6 +68,9 @@ def _work_on(work: Callable[[Stretch], Result], stretch: Stretch) -> Result | En
 
 
 def _collect(task: Any) -> Any:
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+
     try:
         found = ray.get(task)
     except RayTaskError as error:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from incremental_run import StopAt, bytes_of_steps, digits_config, run_digits
 
+from energyalign.core._io.signals import Interrupted
 from energyalign.experiments.incremental.config import IncrementalConfig
 from energyalign.experiments.incremental.learners import find_learner
 from energyalign.experiments.incremental.methods import find_method
-from energyalign.experiments.train.interruption import Interrupted
 
 
 def config_of(method: str, *, epochs: int) -> IncrementalConfig:

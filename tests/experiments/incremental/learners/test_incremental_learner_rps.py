@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 from tiny_setting import TinyBatch, says
 
 from energyalign import EnergyAlignError
+from energyalign.core._io.signals import Interrupted
 from energyalign.experiments.data.images import MemoryImages
 from energyalign.experiments.data.preparation import Normalisation, SmallPreparation
 from energyalign.experiments.engine import outputs as engine_outputs
@@ -23,7 +24,6 @@ from energyalign.experiments.incremental.learners.rps import RandomPathSelection
 from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.nets.random_paths import RandomPaths
-from energyalign.experiments.train.interruption import Interrupted
 from energyalign.experiments.train.recipe import Adam, Constant, Recipe
 from energyalign.experiments.train.reporter import Reporter
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from digits_run import StopIn, run_rows
 
-from energyalign.experiments.train.interruption import Interrupted
+from energyalign.core._io.signals import Interrupted
 
 torch.set_num_threads(1)
 

@@ -8,12 +8,17 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import overload
+
+from energyalign.core._engine.forks import hold_while_forking
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 # Products are added in one rounding. More freedom would undo the tricks of rounding that `exponential` uses.
 _FREEDOMS = {"contract", "nsz"}
+
+hold_while_forking(global_compiler_lock)
 
 
 def compiled(function: Function) -> Function:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from energyalign.core._engine.forks import cached_property
 from energyalign.core._engine.thinning import thin_and_repeat
 from energyalign.core.arrays import Floats
 from energyalign.core.clusters import Clusters

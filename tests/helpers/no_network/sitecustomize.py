@@ -1,0 +1,32 @@
+"""Runs in every Python process whose PYTHONPATH has this folder: refuses and notes all addresses but this machine's."""
+
+import ipaddress
+import os
+import sys
+
+_LOCAL_NAMES = {None, "", "localhost", b"localhost"}  # "" is bound to find a free port; who listens is another test
+
+
+def _is_local(host: object) -> bool:
+    try:
+        return host in _LOCAL_NAMES or ipaddress.ip_address(str(host)).is_loopback
+    except ValueError:
+        return False
+
+
+def _watch(event: str, arguments: tuple[object, ...]) -> None:
+    if event in ("socket.connect", "socket.bind", "socket.sendto"):
+        address = arguments[1]
+        host = address[0] if isinstance(address, tuple) else "localhost"  # the others are files
+        local = _is_local(host)
+    elif event in ("socket.getaddrinfo", "socket.gethostbyname"):
+        local = _is_local(arguments[0])
+    else:
+        return
+    if not local:
+        with open(os.environ["NETWORK_NOTES"], "a") as notes:
+            notes.write(f"{event} {arguments[1:] or arguments} {sys.argv}\n")
+        raise OSError(f"{event}: a test has taken the network away")
+
+
+sys.addaudithook(_watch)

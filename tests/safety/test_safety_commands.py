@@ -1,0 +1,119 @@
+"""No command imports code from the current folder, in whatever process, or speaks to another machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_up_run import made_up_run
+
+import energyalign
+
+NAMES = [
+    "array", "asyncio", "concurrent", "csv", "ctypes", "datetime", "decimal", "filelock", "hashlib", "inspect",
+    "json", "lightning_fabric", "logging", "matplotlib", "multiprocessing", "numba", "numpy", "onnx",
+    "onnxruntime", "pickle", "psutil", "pyarrow", "queue", "random", "ray", "resource", "rich", "safetensors", "scipy",
+    "secrets", "selectors", "setproctitle", "shutil", "sklearn", "socket", "ssl", "statistics", "struct", "subprocess",
+    "tempfile", "tensorboard", "threadpoolctl", "torch", "torchvision", "typing_extensions", "uuid", "zipfile",
+]  # fmt: skip
+TRAINED = ["digits", "--epochs", "1", "--batch-size", "64", "--evidence-size", "2", "--accelerator", "cpu"]
+LIGHT = {
+    "fit": "fit ../logits.npy --labels ../labels.npy --evidence held-out --out shifts.json",
+    "fit in processes": "fit ../shards/*.npy --labels ../labels.npy --evidence held-out --jobs 2 --out shifts.json",
+    "apply": "apply ../logits.npy --shifts ../shifts.json --out corrected.parquet",
+    "list": "list methods",
+    "data": "data check digits",
+    "report": "report ../runs --out page.html",
+    "figure": "figure energies ../runs --out figure.pdf",
+}
+HEAVY = {
+    "fit on Ray": "fit ../shards/*.npy --labels ../labels.npy --evidence held-out --engine ray --jobs 2",
+    "longtail": " ".join(["longtail", *TRAINED, "--corrector raw ea --out run --workers 2"]),
+    "longtail in two processes": " ".join(["longtail", *TRAINED, "--corrector raw ea --out run --devices 2"]),
+    "incremental": " ".join(["incremental", *TRAINED, "--steps 2 --corrector ea --out run"]),
+    "sweep": "sweep longtail --cell digits-lt-50 --method ce --seed 0 --epochs 1 --accelerator cpu --out sweep",
+    "sweep on Ray": (
+        "sweep longtail --cell digits-lt-50 --method ce --seed 0 --epochs 1 --accelerator cpu --engine ray --out sweep"
+    ),
+}
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A folder with a module for every name that may be imported, which notes that it was; inputs are above it."""
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write('{name} ')\n")
+    rng = np.random.default_rng(0)
+    labels = np.arange(400) % 4
+    logits = (rng.normal(size=(400, 4)) + 2 * np.eye(4)[labels]).astype(np.float32)
+    np.save(tmp_path / "logits.npy", logits)
+    np.save(tmp_path / "labels.npy", labels)
+    (tmp_path / "shards").mkdir()
+    for number, rows in enumerate(np.split(logits, 100)):
+        np.save(tmp_path / f"shards/{number:03}.npy", rows)
+    made_up_run(tmp_path / "runs" / "seed-0", ["a", "b", "c"])
+    evidence = energyalign.Evidence.from_arrays(logits, labels, counts=[40, 30, 20, 10], kind="held-out")
+    energyalign.fit_shifts(evidence, estimator="prior").save(tmp_path / "shifts.json")
+    return folder
+
+
+def run_safely(program: list[str], folder: Path) -> None:
+    """Run it in this folder, without network; no module of the folder is imported."""
+    no_network = Path(__file__).parents[1] / "helpers" / "no_network"
+    paths = os.pathsep.join([str(no_network), str(Path(energyalign.__file__).parents[1])])
+    notes = folder.parent / "network"
+    done = subprocess.run(
+        [sys.executable, *program], cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": paths, "NETWORK_NOTES": str(notes), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not (folder.parent / "imported").exists(), (folder.parent / "imported").read_text()
+    assert not notes.exists(), notes.read_text()
+
+
+def script(folder: Path) -> str:
+    """As pip makes a console script: a file in a folder of programs."""
+    path = folder.parent / "bin" / "energyalign"
+    path.parent.mkdir()
+    lines = [
+        "import sys",
+        "from energyalign.cli.main import main",
+        "if __name__ == '__main__':",
+        "    sys.exit(main())",
+    ]
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+@pytest.mark.parametrize("command", LIGHT.values(), ids=LIGHT)
+def test_light_commands(command: str, hostile: Path) -> None:
+    run_safely([script(hostile), *command.split()], hostile)
+
+
+def test_python_m(hostile: Path) -> None:
+    """Which has the current folder on its path by Python's own rule, until our first line."""
+    run_safely(["-m", "energyalign", *LIGHT["fit in processes"].split()], hostile)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("command", HEAVY.values(), ids=HEAVY)
+def test_heavy_commands(command: str, hostile: Path) -> None:
+    run_safely([script(hostile), *command.split()], hostile)
+
+
+def test_the_network_is_watched(hostile: Path) -> None:
+    """Or the tests above would say nothing."""
+    attempt = "import socket; socket.create_connection(('192.0.2.1', 80), 0.1)"
+    with pytest.raises(AssertionError, match="a test has taken the network away"):
+        run_safely(["-P", "-c", attempt], hostile)
+
+
+def test_the_folder_is_watched(hostile: Path) -> None:
+    with pytest.raises(AssertionError, match="uuid"):
+        run_safely(["-c", "import uuid"], hostile)
