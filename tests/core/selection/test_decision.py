@@ -41,7 +41,7 @@ def best_on_a_grid(score: Callable[[Any], float], step: float = 0.25) -> float:
         "balanced_accuracy", "accuracy", "f1_macro", "f1_weighted", "matthews_corrcoef", "geometric_mean",
         cohen_kappa_score, make_scorer(recall_score, average="macro"), "jaccard_macro",
     ],
-    ids=str,
+    ids=lambda scoring: scoring if isinstance(scoring, str) else type(scoring).__name__,
 )  # fmt: skip
 def test_every_score_is_near_the_best_that_shifts_can_do(simulate: Simulate, scoring: Any) -> None:
     """Of a model with a bias that its counts do not explain, so that neither raw nor aligned by counts will do."""
