@@ -105,6 +105,7 @@ def test_a_cluster_of_its_own_listens_on_loopback_and_asks_for_a_token(tmp_path:
 def test_nobody_of_a_killed_sweep_is_left(tmp_path: Path) -> None:
     command = begun_sweep(tmp_path)
     command.process.kill()
+    command.process.wait()
     assert command.all_ended(), [command_of(pid) for pid in command.living()]
 
 

@@ -18,14 +18,13 @@ def _watch(event: str, arguments: tuple[object, ...]) -> None:
     if event in ("socket.connect", "socket.bind", "socket.sendto"):
         address = arguments[1]
         host = address[0] if isinstance(address, tuple) else "localhost"  # the others are files
-        local = _is_local(host)
     elif event in ("socket.getaddrinfo", "socket.gethostbyname"):
-        local = _is_local(arguments[0])
+        host = arguments[0]
     else:
         return
-    if not local:
+    if not _is_local(host):
         with open(os.environ["NETWORK_NOTES"], "a") as notes:
-            notes.write(f"{event} {arguments[1:] or arguments} {sys.argv}\n")
+            notes.write(f"{event} {host} {sys.argv[0]}\n")
         raise OSError(f"{event}: a test has taken the network away")
 
 
