@@ -18,7 +18,7 @@ from energyalign.onnx.comparing import Values
 from energyalign.onnx.graph import Model
 
 _ONLY_FATAL = 4  # what goes wrong becomes an error of ours; nothing is printed besides
-PATIENCE = 5.0  # seconds for a run that is told to end; it does after the node that it is at
+PATIENCE = 10.0  # seconds for a run that is told to end, which it does after the node that it is at
 _NUMPY_TENSOR = re.compile(r"tensor\((float|double|float16|u?int\d+|bool|string)\)")
 _DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 
@@ -77,8 +77,8 @@ class Session:
                 answer.set_exception(error)
 
         # Not here: a loop in the graph may have no end, and Ctrl-C is heard by a thread that runs Python or waits.
-        Thread(target=work, daemon=True).start()
         try:
+            Thread(target=work, daemon=True).start()
             arrays = answer.result()
         except Exception as error:
             raise CannotRun(_reason(error)) from error
