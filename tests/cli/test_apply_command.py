@@ -59,12 +59,6 @@ def test_stdin_to_stdout(problem, shell, shifts):
     np.testing.assert_allclose(np.load(io.BytesIO(done.stdout)), np.load("logits.npy") + shifts.values)
 
 
-def test_an_input_may_be_overwritten_by_its_own_result(problem, run, shifts):
-    logits = np.load("logits.npy")
-    assert run("apply", "logits.npy", "--shifts", "shifts.json", "--out", "logits.npy")[0] == 0
-    np.testing.assert_allclose(np.load("logits.npy"), logits + shifts.values)
-
-
 def test_other_class_names_are_refused(problem, run):
     frame = pd.DataFrame(np.load("logits.npy"), columns=["x", "y", "z"])
     frame.to_csv("t.csv", index=False)

@@ -201,7 +201,7 @@ def test_a_file_larger_than_the_memory_allowed_gives_the_same_shifts(problem, sh
         for _ in range(repeats):
             stream.write(pattern.tobytes())
     np.save("large_labels.npy", labels)
-    limit = 300 * 2**20
+    limit = 350 * 2**20
     assert (tmp_path / "large.npy").stat().st_size > limit
     done = subprocess.run(
         [sys.executable, "-c", _UNDER_A_LIMIT, str(limit), "fit", "large.npy", "--labels", "large_labels.npy",

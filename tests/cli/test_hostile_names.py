@@ -10,6 +10,7 @@ import pytest
 
 from energyalign import Shifts
 from energyalign.cli.main import main
+from energyalign.core._io.shifts_json import seal
 
 COPY = "cat\x1b]52;c;ZXZpbA==\x07"  # puts "evil" into the clipboard
 NAMES = [COPY, "\x1b[2J\x1b[31mdog\x9b1m", "bird\u202e\r"]
@@ -81,7 +82,7 @@ def test_half_a_character_in_the_names_of_shifts(problem, run):
     (problem / "classes.json").write_text('["cat", "dog", "bird"]')
     fit(run, "--classes", "classes.json", "--out", "shifts.json")
     text = (problem / "shifts.json").read_text()
-    (problem / "shifts.json").write_text(text.replace("bird", "bird\\ud800"))
+    (problem / "shifts.json").write_text(seal(text.replace("bird", "bird\\ud800")))
     code, _, err = run("apply", "logits.npy", "--shifts", "shifts.json", "--as", "labels", "--out", "labels.csv")
     assert code == 2
     assert "has half a character in it" in err

@@ -141,7 +141,7 @@ def test_one_line_for_each_mistake_and_nothing_touched(folder, run, files_in, ar
     Shifts(np.zeros(4), np.zeros(4), Clusters.per_class(4), np.full(4, 1 / 4), "lse").save("four.json")
     run("onnx", "model.onnx", "--shifts", "shifts.json", "--out", "aligned.onnx")
     before = files_in(folder)
-    code, out, err = run("onnx", *arguments.split(), "--out", "aligned.onnx")
+    code, out, err = run("onnx", *arguments.split(), "--out", "new.onnx")
     assert (code, out) == (2, "")
     assert err.startswith("energyalign: error: ")
     assert err.count("\n") == 1

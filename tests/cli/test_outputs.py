@@ -107,15 +107,6 @@ def test_another_output(inputs: Path, run: Any, files_in: Any) -> None:
         assert f"{report} is the same file as the output {out}: give the output a name of its own." in told
 
 
-def test_the_data_of_a_model_over_its_probe(inputs: Path, run: Any, files_in: Any) -> None:
-    os.rename("probe.npz", "new.onnx.data")
-    before = files_in(inputs)
-    command = "onnx model.onnx --shifts shifts.json --probe new.onnx.data --out new.onnx"
-    code, _, told = run(*command.split())
-    assert (code, files_in(inputs)) == (2, before)
-    assert "new.onnx.data is the same file as the input new.onnx.data" in told
-
-
 def test_standard_input_and_output_are_files_too(inputs: Path, shell: Any, files_in: Any) -> None:
     before = files_in(inputs)
     with Path("logits.npy").open("rb") as stream:

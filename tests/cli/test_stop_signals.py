@@ -63,7 +63,7 @@ def test_apply(tmp_path: Path, number: int) -> None:
     (tmp_path / "counts.json").write_text("[4, 3, 2, 1]")
     subprocess.run([*COMMAND, *fitted.split()], cwd=tmp_path, check=True, capture_output=True)
     process = start(tmp_path, "apply", "logits.csv", "--shifts", "shifts.json", "--out", "corrected.csv", "--quiet")
-    wait_for(process, tmp_path, ".corrected.csv.*.part")
+    wait_for(process, tmp_path, ".*.csv.part")
     assert_interrupted(process, tmp_path, number)
     process.stderr.close()
     assert (tmp_path / "corrected.csv").read_text() == "old"

@@ -119,7 +119,7 @@ def test_what_the_classifier_does_not_request_is_ours_alone(samples: Any) -> Non
     base = Recorder([]).set_fit_request(sample_weight=False, groups=False)
     model = EnergyAlignedClassifier(base).fit(X, y, sample_weight=weights, groups=groups)
     assert all(one["sample_weight"] is None and one["groups"] is None for one in base.fits)
-    assert model.shifts_.n_samples == pytest.approx(weights.sum())
+    assert model.shifts_.n_samples == pytest.approx(weights.sum() ** 2 / np.sum(weights**2))
     with pytest.raises(UnsetMetadataPassedError):
         EnergyAlignedClassifier(LogisticRegression()).fit(X, y, sample_weight=weights)
     with pytest.raises(TypeError, match="unexpected argument"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,28 +94,15 @@ def test_a_row_takes_the_place_of_the_one_with_its_key_and_leaves_the_others(tmp
 
 @given(st.permutations([(step, corrector) for step in (1, 2) for corrector in ("ea", "raw")]))
 def test_the_file_does_not_tell_in_which_order_rows_came(keys: list[tuple[int, str]]) -> None:
-    run = InMemory()
-    for step, corrector in keys:
-        store_row(run, made_row(CONFIG, corrector=corrector, step=step))
-    assert [(row["step"], row["corrector"]) for row in run.rows] == sorted(keys)
+    with tempfile.TemporaryDirectory() as folder:
+        run = RunDirectory(Path(folder))
+        for step, corrector in keys:
+            store_row(run, made_row(CONFIG, corrector=corrector, step=step))
+        assert [(row.step, row.corrector) for row in read_rows(run)] == sorted(keys)
 
 
 def test_rows_that_differ_in_evidence_alone_stand_beside_each_other() -> None:
     assert FULL.key != replace(FULL, evidence=EvidencePlan(6, "two")).key
-
-
-class InMemory(RunDirectory):
-    """Rows without a file."""
-
-    def __init__(self) -> None:
-        super().__init__(Path("nowhere"))
-        self.rows: list[Any] = []
-
-    def read_rows(self) -> list[Any]:
-        return self.rows
-
-    def write_rows(self, rows: Any) -> None:
-        self.rows = list(rows)
 
 
 def test_rows_of_both_applications_as_a_data_frame(tmp_path: Path) -> None:

@@ -120,7 +120,8 @@ def refuse_unwritable(path: str | os.PathLike[str]) -> None:
     """Raise now if `path` cannot become a file, rather than after the work that should fill it."""
     with _explaining(path):
         _refuse_what_is_no_file(Path(path))
-        folder = Path(os.path.realpath(path)).parent
+        target = Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
+        folder = target.parent
         if not folder.is_dir():
             raise EnergyAlignError(f"cannot write {path}: there is no folder {folder}. Make it first.")
         if not os.access(folder, os.W_OK):
