@@ -12,18 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from saved_shards import save_shards
 
 
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of shards whose fit takes ten seconds, and labels; the folder above is the cwd."""
-    rng = np.random.default_rng(0)
-    (tmp_path / "shards").mkdir()
-    labels = np.arange(32_000) % 40
-    logits = (rng.normal(size=(32_000, 40)) + 2 * np.eye(40)[labels] - np.log(1 + np.arange(40))).astype(np.float32)
-    for number, rows in enumerate(np.split(logits, 320)):
-        np.save(tmp_path / f"shards/{number:03}.npy", rows)
-    np.save(tmp_path / "labels.npy", labels)
+    save_shards(tmp_path, n_shards=320, n_classes=40)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from saved_shards import save_shards
 
 pytestmark = pytest.mark.faults
 
@@ -25,13 +26,7 @@ def fit(*options: str) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    (tmp_path / "shards").mkdir()
-    labels = np.arange(20_000) % 50
-    logits = (rng.normal(size=(20_000, 50)) + 2 * np.eye(50)[labels] - np.log(1 + np.arange(50))).astype(np.float32)
-    for number, rows in enumerate(np.split(logits, 200)):
-        np.save(tmp_path / f"shards/{number:03}.npy", rows)
-    np.save(tmp_path / "labels.npy", labels)
+    save_shards(tmp_path, n_shards=200, n_classes=50)
     monkeypatch.chdir(tmp_path)
 
 

@@ -10,9 +10,9 @@ import time
 import uuid
 from pathlib import Path
 
-import numpy as np
 import pytest
 from processes import MARK, all_ended, command_of, listening, living
+from saved_shards import save_shards
 
 pytestmark = pytest.mark.faults
 
@@ -59,13 +59,7 @@ def without_ray(**more: str) -> dict[str, str]:
 @pytest.fixture
 def shards(tmp_path: Path) -> Path:
     """Logits whose fit takes a while."""
-    rng = np.random.default_rng(0)
-    (tmp_path / "shards").mkdir()
-    labels = np.arange(20_000) % 50
-    logits = (rng.normal(size=(20_000, 50)) + 2 * np.eye(50)[labels] - np.log(1 + np.arange(50))).astype(np.float32)
-    for number, rows in enumerate(np.split(logits, 200)):
-        np.save(tmp_path / f"shards/{number:03}.npy", rows)
-    np.save(tmp_path / "labels.npy", labels)
+    save_shards(tmp_path, n_shards=200, n_classes=50)
     return tmp_path
 
 

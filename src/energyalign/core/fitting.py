@@ -16,7 +16,7 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.names import table_by_class
 from energyalign.core.objectives import Constraints, Costs, Objective, make_objective
 from energyalign.core.selection.auto import select
-from energyalign.core.selection.decision import Aim
+from energyalign.core.selection.samples import Aim
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.core.trust import concerns

@@ -12,8 +12,8 @@ from energyalign.core.errors import classes_of
 from energyalign.core.estimators import Estimate
 from energyalign.core.evidence import Evidence
 from energyalign.core.probabilities import TAKEN_AS_LOGITS
-from energyalign.core.selection.decision import Aim
 from energyalign.core.selection.record import Selection
+from energyalign.core.selection.samples import Aim
 from energyalign.core.selection.scoring import scored_classes
 
 # In logits: a class that sharing moves further than this has a bias that its count does not explain. Seen on a network

@@ -27,7 +27,7 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.free_energy import FreeEnergy
 from energyalign.core.selection import auto as selection_module
-from energyalign.core.selection import decision as decision_module
+from energyalign.core.selection import samples as samples_module
 from energyalign.core.selection.auto import IN_ORDER, _thin
 from energyalign.core.selection.record import Candidate
 from energyalign.core.sharing import share_per_class
@@ -555,7 +555,7 @@ class TestThinning:
         logits, labels = simulate(COUNTS, 100, seed=10)
         evidence = Evidence.from_arrays(logits, labels, counts=COUNTS, kind="held-out")
         monkeypatch.setattr(selection_module, "MAX_NUMBERS", 500)  # a fifth
-        monkeypatch.setattr(decision_module, "MAX_NUMBERS", 500)
+        monkeypatch.setattr(samples_module, "MAX_NUMBERS", 500)
         shifts = fit_shifts(evidence)
         whole = Shrunk().estimate(evidence, share_per_class(evidence))
         np.testing.assert_allclose(shifts.values, shifts.strength * whole.shifts, atol=1e-9)

@@ -14,7 +14,8 @@ from sklearn.metrics import cohen_kappa_score, make_scorer, precision_score, rec
 from energyalign import Evidence, fit_shifts
 from energyalign.core.errors import BadValueError, EnergyAlignError, UntrustedEstimateWarning
 from energyalign.core.objectives import METRICS, Constraints, Costs, make_objective
-from energyalign.core.selection.decision import Aim, Samples, _mean_of_best
+from energyalign.core.selection.decision import _mean_of_best
+from energyalign.core.selection.samples import Aim, Samples
 
 COUNTS = np.array([1200, 300, 60])
 Simulate = Callable[..., tuple[np.ndarray, np.ndarray]]

@@ -12,8 +12,9 @@ from energyalign.core.arrays import Floats
 from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError, classes_of
 from energyalign.core.estimators import Estimate, Estimator, make_estimator
 from energyalign.core.evidence import Evidence
-from energyalign.core.selection.decision import Aim, collect, decide
+from energyalign.core.selection.decision import decide
 from energyalign.core.selection.record import Candidate, Selection
+from energyalign.core.selection.samples import Aim, collect
 from energyalign.core.selection.scoring import N_FOLDS, cross_fitted, scored_classes, scores_every_class
 from energyalign.core.sharing import Sharing, SharingChoice, jenks_to_try, make_sharing, name_of
 

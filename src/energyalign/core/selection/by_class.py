@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import EnergyAlignError
-
-if TYPE_CHECKING:
-    from energyalign.core.selection.decision import Samples
+from energyalign.core.selection.samples import Samples
 
 _MAX_OFFSETS = 12  # to try for a class, at the samples and as many near by
 _MIN_OFFSETS = 4
