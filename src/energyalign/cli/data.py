@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add = check.add_argument
     add("name", metavar="NAME", help="digits, fashion-mnist, cifar10, cifar100, imagenet, imagenet-lt, "
-        "inaturalist18, folder:PATH, lists:PATH or parquet:PATH")  # fmt: skip
+        "inaturalist18, folder:PATH, lists:PATH, parquet:PATH or features:PATH")  # fmt: skip
     add("--data-root", metavar="DIR", help="where the files of named sets are (default: data)")
     add("--download", action="store_true", help="fetch the set first, if its authors offer it without registration")
 

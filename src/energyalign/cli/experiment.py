@@ -57,9 +57,10 @@ def add_evidence_options(group: Any) -> None:
         help="evidence images of each class (default: 50)",
     )
     add(
-        "--evidence-policy", nargs="+", default=["one"], metavar="NAME",
-        help="how evidence images are augmented: by one (default) or two of the paper's ten transformations, by half "
-        "(each with probability one half), none, crop-flip, or training (as in training)",
+        "--evidence-policy", nargs="+", default=[], metavar="NAME",
+        help="how evidence is changed: images by one (default) or two of the paper's ten transformations, by half "
+        "(each with probability one half), none, crop-flip, or training (as in training); features by noise (default), "
+        "mixup or none",
     )  # fmt: skip
 
 

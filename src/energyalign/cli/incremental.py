@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "dataset",
         metavar="DATASET",
         help="a name of `energyalign list datasets` or `... list presets`; imagenet100; folder:PATH, lists:PATH, "
-        "parquet:PATH",
+        "parquet:PATH, features:PATH",
     )
     add("--steps", type=int, metavar="N", help="how often new classes come (default: 10, or the preset's)")
     add(

@@ -38,7 +38,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "dataset",
         metavar="DATASET",
-        help="a name of `energyalign list datasets` or `... list presets`; folder:PATH, lists:PATH, parquet:PATH",
+        help="a name of `energyalign list datasets` or `... list presets`; folder:PATH, lists:PATH, parquet:PATH, "
+        "features:PATH",
     )
     add("--imbalance", type=float, metavar="N", help="largest class over smallest (default: 100, or the preset's)")
     add_run_options(parser)

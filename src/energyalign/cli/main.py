@@ -41,6 +41,7 @@ COMMANDS = {
     "fit": "estimate the shifts of a model from its logits",
     "apply": "add shifts to logits",
     "onnx": "add shifts to the logits of an ONNX model",
+    "features": "write the features of texts or images by a model of yours",
     "longtail": "train on a long-tailed set, align, and compare with the paper",
     "incremental": "learn classes step by step, align, and compare with the paper",
     "sweep": "run all that a table needs, and complete it whatever fails",

@@ -69,7 +69,7 @@ def balanced_evidence(
         if not isinstance(value, (int, np.integer)) or value < least:
             raise EnergyAlignError(f"{name} is {value!r}; it must be a whole number of {least} or more.")
     classes = _checked_labels(labels, dataset)
-    indices = _draw_evenly(classes, per_class, np.random.default_rng(seed))
+    indices = draw_evenly(classes, per_class, np.random.default_rng(seed))
     return DataLoader(
         Draws(dataset, indices, classes[indices], transform=make_policy(augment), normalize=normalize, seed=seed),
         batch_size=batch_size,
@@ -128,7 +128,7 @@ def _checked_labels(labels: npt.ArrayLike, dataset: Any) -> Ints:
     return classes.astype(np.int64)
 
 
-def _draw_evenly(classes: Ints, per_class: int, generator: np.random.Generator) -> Ints:
+def draw_evenly(classes: Ints, per_class: int, generator: np.random.Generator) -> Ints:
     """Each class's images in random order, over and over until there are enough; classes take turns.
 
     Taking turns makes every batch nearly balanced, and so every rank's share.

@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -14,12 +14,14 @@ import torch
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.names import refuse_half_characters
-from energyalign.experiments.data.preparation import Preparation, SmallPreparation
+from energyalign.experiments.data.preparation import AsGiven, Preparation, SmallPreparation
 
 
 class ImageSet(ABC):
     """What training and evaluation need to know of a set of images, wherever they are kept."""
 
+    unit: ClassVar[str] = "image"
+    """What messages call a sample."""
     name: str
     """What messages call the set: the data set and its split."""
     labels: Ints
@@ -73,7 +75,7 @@ class MemoryImages(ImageSet):
     images: torch.Tensor
     labels: Ints
     class_names: tuple[str, ...]
-    preparation: SmallPreparation
+    preparation: SmallPreparation | AsGiven
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.dim() != 4:

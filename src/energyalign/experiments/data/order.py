@@ -13,7 +13,7 @@ import numpy as np
 from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import EnergyAlignError
 
-ORDER, AUGMENTATION = range(2)  # one stream each: the order of an epoch tells nothing of its augmentation
+ORDER, AUGMENTATION, EVIDENCE = range(3)  # one stream each: the order of an epoch tells nothing of its augmentation
 
 Order: TypeAlias = Callable[[int], Ints]
 """From the number of an epoch to indices of images: the same for the same epoch, and as many for every epoch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -91,6 +91,25 @@ class LargePreparation:
         return v2.Compose([*steps, v2.PILToTensor()])
 
 
-Preparation: TypeAlias = SmallPreparation | LargePreparation
+@dataclass(frozen=True)
+class AsGiven:
+    """Features go to the network as they are: an encoder has prepared them."""
+
+    flip: ClassVar[bool] = False
+
+    def draw(self, n_samples: int, rng: np.random.Generator) -> Ints:  # noqa: ARG002
+        """Nothing to draw."""
+        return np.zeros((n_samples, 0), dtype=np.int64)
+
+    def augment(self, vectors: torch.Tensor, draws: Ints) -> torch.Tensor:  # noqa: ARG002
+        """Not augmented."""
+        return vectors
+
+    def normalise(self, vectors: torch.Tensor) -> torch.Tensor:
+        """As they are."""
+        return vectors
+
+
+Preparation: TypeAlias = SmallPreparation | LargePreparation | AsGiven
 
 IMAGENET = LargePreparation(Normalisation(IMAGENET_MEAN, IMAGENET_STD))

@@ -38,8 +38,8 @@ def check_source(source: Source, say: Callable[[str], None], *, progress: Progre
 def _summary(split: str, images: ImageSet) -> str:
     counts = np.bincount(images.labels, minlength=images.n_classes)
     return (
-        f"{split:<8} {len(images):,} images of {images.n_classes:,} classes, "
-        f"{counts.min():,} to {counts.max():,} images per class"
+        f"{split:<8} {len(images):,} {images.unit}s of {images.n_classes:,} classes, "
+        f"{counts.min():,} to {counts.max():,} {images.unit}s per class"
     )
 
 

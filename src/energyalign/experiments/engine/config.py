@@ -11,11 +11,16 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.nets.registry import BACKBONES, DEFAULT_SCALE, PATHS_ARE_NOT_COMPILED
-from energyalign.experiments.train.recipe import SETTINGS, Recipe, describe, left_out_at, restore
+from energyalign.experiments.train.recipe import SETTINGS, Adam, Cosine, Recipe, describe, left_out_at, restore
 
 AS_IN_TRAINING = "training"
-POLICIES = (AS_IN_TRAINING, "none", "crop-flip", "one", "two", "half")
+IMAGE_POLICIES = (AS_IN_TRAINING, "none", "crop-flip", "one", "two", "half")
 """``training`` augments as the training did; the others are those of `energyalign.pytorch.augment`."""
+FEATURE_POLICIES = ("none", "noise", "mixup")
+"""See `energyalign.experiments.data.features`."""
+
+# Of a head on features. Adam's steps do not depend on the scale of features, which differs from encoder to encoder.
+FEATURES_RECIPE = Recipe(60, 128, Adam(1e-3, weight_decay=0.0), Cosine())
 
 _Entry = TypeVar("_Entry")
 _Preset = TypeVar("_Preset", bound="Preset")
@@ -26,6 +31,11 @@ def look_up(registry: Mapping[str, _Entry], name: str, kind: str) -> _Entry:
     if name not in registry:
         raise EnergyAlignError(f"unknown {kind} {name!r}: choose one of {', '.join(registry)}.")
     return registry[name]
+
+
+def has_features(dataset: str) -> bool:
+    """Whether samples of the data set are features, not images."""
+    return dataset.startswith("features:")
 
 
 def short_name(dataset: str) -> str:
@@ -43,7 +53,8 @@ class EvidencePlan:
     per_class : int, default 50
         Images of each class.
     policy : str, default "one"
-        A name of `POLICIES`. The paper lists ten transformations but not how many an image undergoes.
+        A name of `IMAGE_POLICIES` or `FEATURE_POLICIES`. The paper lists ten transformations but not how many an image
+        undergoes.
     """
 
     per_class: int = 50
@@ -52,8 +63,24 @@ class EvidencePlan:
     def __post_init__(self) -> None:
         if self.per_class < 1:
             raise EnergyAlignError(f"the evidence size must be >= 1 image of each class, got {self.per_class}.")
-        if self.policy not in POLICIES:
-            raise EnergyAlignError(f"unknown augmentation policy {self.policy!r}: choose one of {', '.join(POLICIES)}.")
+        known = dict.fromkeys((*IMAGE_POLICIES, *FEATURE_POLICIES))
+        if self.policy not in known:
+            raise EnergyAlignError(f"unknown evidence policy {self.policy!r}: choose one of {', '.join(known)}.")
+
+    @classmethod
+    def default_for(cls, dataset: str) -> Self:
+        """The evidence of a data set unless another is asked for."""
+        return cls(policy="noise") if has_features(dataset) else cls()
+
+    def check_for(self, dataset: str) -> None:
+        """Refuse what cannot be done to samples of the data set."""
+        suitable = FEATURE_POLICIES if has_features(dataset) else IMAGE_POLICIES
+        if self.policy not in suitable:
+            kind = "features" if has_features(dataset) else "images"
+            raise EnergyAlignError(
+                f"evidence policy {self.policy!r} is not for {kind}, which {dataset} has: choose one of "
+                f"{', '.join(suitable)}."
+            )
 
     def __str__(self) -> str:
         return f"{self.policy} x {self.per_class}"
@@ -132,7 +159,7 @@ def presets_of(
         known = sorted({preset.dataset for preset in presets.values()} | set(selections))
         raise EnergyAlignError(
             f"there is no preset for {dataset!r}: choose one of {', '.join(known)}, folder:PATH, lists:PATH or "
-            f"parquet:PATH for your own images, or a preset by name: {', '.join(presets)}."
+            f"parquet:PATH for your own images, features:PATH, or a preset by name: {', '.join(presets)}."
         )
     return same
 
@@ -193,13 +220,20 @@ class RunConfig:
             raise EnergyAlignError(f"the seed must be >= 0, got {self.seed}.")
         if not (math.isfinite(self.scale) and self.scale > 0):
             raise EnergyAlignError(f"the scale must be a positive number, got {self.scale}.")
+        for_features = [name for name, entry in BACKBONES.items() if entry.takes_features]
+        if (self.backbone in for_features) != has_features(self.dataset):
+            wanted = " or ".join(for_features) if has_features(self.dataset) else "a backbone for images"
+            raise EnergyAlignError(
+                f"{self.dataset} needs {wanted}, but {self.learner.name} would train {self.backbone}: give another "
+                "--backbone, or leave out that method."
+            )
         if self.compile and BACKBONES.get(self.backbone, BACKBONES["resnet32"]).has_random_paths:
             raise EnergyAlignError(PATHS_ARE_NOT_COMPILED)
 
     @property
     def default_evidence(self) -> EvidencePlan:
         """The evidence that rows are measured with unless another is asked for."""
-        return EvidencePlan()
+        return EvidencePlan.default_for(self.dataset)
 
     @classmethod
     def of_cell(cls, preset: Preset, learner: Learner, **others: Any) -> Self:

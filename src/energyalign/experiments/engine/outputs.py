@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
 from energyalign.core.evidence import Evidence
+from energyalign.experiments.data.features import FeatureSet, evidence_batches
 from energyalign.experiments.data.file_images import FileImages
 from energyalign.experiments.data.images import ImageSet, MemoryImages
 from energyalign.experiments.data.loader import evaluation_batches, leave_signals_to_the_parent, plain_errors
@@ -100,22 +102,27 @@ def drawn_outputs(
     The ranks of a process group share the batches, and each ends with all outputs, in the order in which one process
     would have them.
     """
+    said, device, own_seed = LogitStore(), device_of(network), derived_seed(seed, "evidence")
+    drawn: Iterable[tuple[torch.Tensor, torch.Tensor]]
+    if isinstance(train, FeatureSet):
+        drawn = evidence_batches(train, plan.per_class, plan.policy, own_seed)
+    else:
+        drawn = _drawn_images(train, plan, own_seed, workers)
+    with plain_errors(), failing_together(), torch.inference_mode():
+        for images, labels in drawn:
+            said.append(network(images.to(device)), labels)
+    return from_all_ranks(said)
+
+
+def _drawn_images(train: ImageSet, plan: EvidencePlan, seed: int, workers: int) -> DataLoader[Any]:
+    """The batches of this rank."""
     as_in_training = plan.policy == AS_IN_TRAINING
     loader = balanced_evidence(
         _Prepared(train, augment=as_in_training), train.labels, plan.per_class,
         augment="none" if as_in_training else plan.policy,
         normalize=v2.Normalize(train.preparation.normalise.mean, train.preparation.normalise.std),  # of [0, 1]
-        seed=derived_seed(seed, "evidence"), num_workers=workers if isinstance(train, FileImages) else 0,
+        seed=seed, num_workers=workers if isinstance(train, FileImages) else 0,
     )  # fmt: skip
-    said, device = LogitStore(), device_of(network)
-    with plain_errors(), failing_together(), torch.inference_mode():
-        for images, labels in _own_part(loader):
-            said.append(network(images.to(device)), labels)
-    return from_all_ranks(said)
-
-
-def _own_part(loader: DataLoader[Any]) -> DataLoader[Any]:
-    """The batches of this rank, each as it is in the loader."""
     return DataLoader(
         loader.dataset, batch_sampler=own_part(list(loader.batch_sampler)), num_workers=loader.num_workers,
         collate_fn=loader.collate_fn, generator=torch.Generator(), worker_init_fn=leave_signals_to_the_parent,

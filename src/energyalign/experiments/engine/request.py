@@ -84,7 +84,7 @@ class RunRequest(ABC):
     precision: str | None = None
     compile: bool = False
     evidence_size: tuple[int, ...] = (50,)
-    evidence_policy: tuple[str, ...] = (EvidencePlan().policy,)
+    evidence_policy: tuple[str, ...] = ()
     source: str | None = None
     data_root: str | None = None
     out: str | None = None
@@ -108,8 +108,12 @@ class RunRequest(ABC):
     @property
     def evidence_plans(self) -> list[EvidencePlan]:
         """Every size under every policy."""
-        sizes, policies = dict.fromkeys(self.evidence_size), dict.fromkeys(self.evidence_policy)
-        return [EvidencePlan(size, policy) for policy in policies for size in sizes]
+        policies = self.evidence_policy or (EvidencePlan.default_for(self.dataset).policy,)
+        sizes = dict.fromkeys(self.evidence_size)
+        plans = [EvidencePlan(size, policy) for policy in dict.fromkeys(policies) for size in sizes]
+        for plan in plans:
+            plan.check_for(self.dataset)
+        return plans
 
     @property
     @abstractmethod

@@ -67,7 +67,7 @@ class IncrementalConfig(RunConfig):
     @property
     def default_evidence(self) -> EvidencePlan:
         """That of the corrector that is fed back, if it reads evidence."""
-        return self.evidence or EvidencePlan()
+        return self.evidence or super().default_evidence
 
     @classmethod
     def from_preset(
@@ -93,7 +93,8 @@ class IncrementalConfig(RunConfig):
             preset, learner, memory=memory, fed_back=fed_back, held_out=max(acting.held_out, teaching.held_out),
             subset=preset.subset, order=preset.order, n_steps=preset.n_steps, lambda_base=preset.lambda_base,
             weight_decay_factor=preset.weight_decay_factor,
-            evidence=(evidence or EvidencePlan()) if teaching.reads_evidence else None, seed=seed, **options,
+            evidence=(evidence or EvidencePlan.default_for(preset.dataset)) if teaching.reads_evidence else None,
+            seed=seed, **options,
         )  # fmt: skip
 
     @classmethod
@@ -228,6 +229,6 @@ def _folder(config: IncrementalConfig) -> str:
     words = [config.learner.name, "" if config.head == "cosine" else config.head]
     words += [str(config.memory).replace(":", "-"), "" if config.fed_back == "raw" else config.fed_back]
     words += ["held-out"] if config.held_out and config.fed_back == "raw" else []
-    if config.evidence not in (None, EvidencePlan()):  # another teacher
+    if config.evidence not in (None, EvidencePlan.default_for(config.dataset)):  # another teacher
         words += [config.evidence.policy, str(config.evidence.per_class)]
     return "-".join(filter(None, words))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.config import Preset, presets_of, short_name
+from energyalign.experiments.engine.config import FEATURES_RECIPE, Preset, has_features, presets_of, short_name
 from energyalign.experiments.incremental.paper import PAPER, PaperCurve
 from energyalign.experiments.train.recipe import SGD, Cosine, Recipe, Steps
 
@@ -91,6 +91,7 @@ _OWN_IMAGES = IncrementalPreset(
     name="", dataset="", n_steps=5, backbone="resnet18", recipe=Recipe(60, 64, SGD(0.025), Cosine()),
     memory_total=None, gpu_hours=0.0, quick_epochs=10, quick_backbone="resnet18", order="natural",
 )  # fmt: skip
+_OWN_FEATURES = replace(_OWN_IMAGES, backbone="identity", quick_backbone="identity", recipe=FEATURES_RECIPE)
 PRESETS: dict[str, IncrementalPreset] = {preset.name: preset for preset in _CELLS}
 # What the paper calls its two selections of ImageNet.
 _BY_DATASET = {"imagenet100": "imagenet100-il-10", "imagenet1000": "imagenet-il-10", "imagenet": "imagenet-il-10"}
@@ -102,9 +103,10 @@ def preset_for(dataset: str, n_steps: int | None) -> IncrementalPreset:
         if n_steps not in (None, PRESETS[dataset].n_steps):
             raise EnergyAlignError(f"{dataset} has a number of steps of its own: leave --steps out.")
         return PRESETS[dataset]
-    if ":" in dataset:  # a user's own images
-        n_steps = _OWN_IMAGES.n_steps if n_steps is None else n_steps
-        return replace(_OWN_IMAGES, name=f"{short_name(dataset)}-il-{n_steps}", dataset=dataset, n_steps=n_steps)
+    if ":" in dataset:  # a user's own data
+        own = _OWN_FEATURES if has_features(dataset) else _OWN_IMAGES
+        n_steps = own.n_steps if n_steps is None else n_steps
+        return replace(own, name=f"{short_name(dataset)}-il-{n_steps}", dataset=dataset, n_steps=n_steps)
     same = presets_of(PRESETS, dataset, _BY_DATASET)
     if n_steps is None:
         return same[0]

@@ -140,7 +140,7 @@ class LongTailExperiment(Experiment[LongTailConfig]):
         """Say what is run, and keep the manifest."""
         self.reporter.note(
             f"{self.config.name}, {self.config.learner.name}, {self.config.head} head, seed {self.config.seed}: "
-            f"{len(self.data.train):,} training images of {self.data.train.n_classes} classes, manifest "
+            f"{len(self.data.train):,} training {self.train.unit}s of {self.data.train.n_classes} classes, manifest "
             f"{self.data.manifest.short_hash}."
         )
         if not self.fabric.broadcast((run.path / "rows.jsonl").exists()):  # a finished run has read them all

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.config import Preset, presets_of, short_name
+from energyalign.experiments.engine.config import FEATURES_RECIPE, Preset, has_features, presets_of, short_name
 from energyalign.experiments.longtail.paper import PAPER, PaperNumbers
 from energyalign.experiments.train.recipe import SGD, Cosine, Recipe, Steps, WarmUp
 
@@ -71,6 +71,7 @@ _OWN_IMAGES = LongTailPreset(
     name="", dataset="", imbalance=None, backbone="resnet18", recipe=Recipe(60, 64, SGD(0.025), Cosine()),
     gpu_hours=0.0, quick_epochs=10, quick_backbone="resnet18",
 )  # fmt: skip
+_OWN_FEATURES = replace(_OWN_IMAGES, backbone="identity", quick_backbone="identity", recipe=FEATURES_RECIPE)
 PRESETS: dict[str, LongTailPreset] = {preset.name: preset for preset in _CELLS}
 
 
@@ -80,8 +81,9 @@ def preset_for(dataset: str, imbalance: float | None) -> LongTailPreset:
         if imbalance not in (None, PRESETS[dataset].imbalance):
             raise EnergyAlignError(f"{dataset} has an imbalance of its own: leave --imbalance out.")
         return PRESETS[dataset]
-    if ":" in dataset:  # a user's own images
-        return replace(_OWN_IMAGES, name=short_name(dataset), dataset=dataset, imbalance=imbalance)
+    if ":" in dataset:  # a user's own data
+        own = _OWN_FEATURES if has_features(dataset) else _OWN_IMAGES
+        return replace(own, name=short_name(dataset), dataset=dataset, imbalance=imbalance)
     same = presets_of(PRESETS, dataset)
     exact = [preset for preset in same if imbalance is None or preset.imbalance == imbalance]
     if exact:

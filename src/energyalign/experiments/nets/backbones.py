@@ -1,4 +1,7 @@
-"""Backbones, from images to features: ResNets and a small CNN for small images, torchvision's for photographs."""
+"""Backbones, from images to features: ResNets and a small CNN for small images, torchvision's for photographs.
+
+Two are for samples that are features already.
+"""
 
 from __future__ import annotations
 
@@ -112,6 +115,32 @@ class SmallCnn(nn.Module):  # type: ignore[misc]
 
 def _layer(n_channels_in: int, n_channels_out: int, *, stride: int = 1) -> list[nn.Module]:
     return [conv3x3(n_channels_in, n_channels_out, stride=stride), nn.BatchNorm2d(n_channels_out), nn.ReLU()]
+
+
+class Identity(nn.Module):  # type: ignore[misc]
+    """Features as they come, for a head alone; `in_channels` is their number."""
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.n_features = in_channels
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """The features."""
+        return features
+
+
+class Mlp(nn.Module):  # type: ignore[misc]
+    """One hidden layer on features, of which there are `in_channels`."""
+
+    n_features = 512
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(in_channels, self.n_features)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Features of shape (n, 512), not negative."""
+        return F.relu(self.layer(features))
 
 
 def torchvision_resnet(name: str, in_channels: int = 3) -> nn.Module:

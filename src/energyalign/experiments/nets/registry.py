@@ -25,6 +25,7 @@ class Backbone:
     settings: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the callable
     split: str = ""  # likewise, a function to all but the last block, and that block, if it can be doubled
     doubled: bool = False  # whether the last block exists twice, as in BBN
+    takes_features: bool = False  # instead of images
 
     @property
     def has_random_paths(self) -> bool:
@@ -64,6 +65,8 @@ _SINGLE: dict[str, Backbone] = {
     "small-cnn": Backbone("backbones:SmallCnn", split="backbones:SmallCnn.split"),  # for 8x8 to 32x32 pixels
     "rps-small": Backbone("random_paths:small"),  # paths through modules, for 8x8 to 32x32 pixels, 64 features
     "rps-large": Backbone("random_paths:large"),  # for photographs, 512 features
+    "identity": Backbone("backbones:Identity", takes_features=True),  # the head alone, on features
+    "mlp": Backbone("backbones:Mlp", takes_features=True),  # a hidden layer between features and head, 512 units
 }
 BACKBONES: dict[str, Backbone] = _SINGLE | {
     f"{name}-bbn": Backbone(entry.where, entry.settings, entry.split, doubled=True)  # Zhou et al. 2020

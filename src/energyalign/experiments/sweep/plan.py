@@ -27,7 +27,6 @@ _FOR_ANY_RUNS = {
     "longtail": tuple(LONG_TAIL), "incremental": tuple(INCREMENTAL), "steps": tuple(INCREMENTAL),
     "matrix": (*LONG_TAIL, *INCREMENTAL),
 }  # fmt: skip
-_EVIDENCE = (None, EvidencePlan())
 # A guess by counting passes through the network: a forward pass is 1, a backward pass 2, and plain training is 3.
 # What a training costs beside the plain one of its cell; those that are not named cost as much.
 _LONG_TAIL_LEARNERS = {
@@ -73,7 +72,8 @@ class PlannedRun:
             rows = read_rows(run) if run.read_json("config.json") == self.config else []
         except EnergyAlignError:
             return False
-        measured = {(row.corrector, row.step) for row in rows if row.evidence in _EVIDENCE}
+        default = EvidencePlan.default_for(self.config["dataset"])
+        measured = {(row.corrector, row.step) for row in rows if row.evidence in (None, default)}
         steps = range(1, self.config.get("n_steps", 1) + 1)
         return all((corrector, step) in measured for corrector in self.correctors for step in steps)
 

@@ -6,7 +6,7 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from energyalign.experiments.data.images import ImageSet
 
 DEFAULT_ROOT = Path("data")
+_SPLIT_SEED = 0  # of a split of our own: every run on a set has the same test images
+_Set = TypeVar("_Set", bound="ImageSet")
 
 
 class SourceEntry(NamedTuple):
@@ -36,6 +38,7 @@ SOURCES: dict[str, SourceEntry] = {
     "inaturalist18": SourceEntry(
         "lists:inaturalist18", "photographs of 8,142 species, long-tailed", "Van Horn et al. 2018"
     ),
+    "features:PATH": SourceEntry("features:features", "features of your own encoder: .npz, .safetensors, Parquet", ""),
     "folder:PATH": SourceEntry("folder:Folder", "your own images, a folder for each class", ""),
     "lists:PATH": SourceEntry("lists:any_lists", "images listed in train.txt and test.txt, lines of `path label`", ""),
     "parquet:PATH": SourceEntry(
@@ -117,6 +120,24 @@ def _require_every_class(images: ImageSet) -> None:
             f"{images.name} has no image of {len(empty):,} of its {images.n_classes:,} classes: {some_of(empty)}. "
             "Get the whole set, or leave these classes out."
         )
+
+
+def hold_out(images: _Set, split: str) -> _Set:
+    """A fifth of every class for ``test``, the rest for ``train``; of a set that is not split."""
+    rng = np.random.default_rng(_SPLIT_SEED)
+    chosen, too_small = [], []
+    for k, name in enumerate(images.class_names):
+        members = rng.permutation(np.flatnonzero(images.labels == k))
+        n_test = max(1, round(len(members) / 5))
+        if n_test == len(members):
+            too_small.append(name)
+        chosen.append(members[:n_test] if split == "test" else members[n_test:])
+    if too_small:
+        raise EnergyAlignError(
+            f"{images.name} cannot be made: these classes have a single {images.unit}, and training and testing need "
+            f"one each: {some_of(too_small)}. Add more, or give a test part of your own."
+        )
+    return images.subset(np.sort(np.concatenate(chosen)))
 
 
 def first_with(places: Sequence[Path], wanted: str) -> Path:

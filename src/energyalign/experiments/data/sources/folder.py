@@ -12,11 +12,10 @@ from energyalign.core.errors import EnergyAlignError, count_of, some_of
 from energyalign.experiments.data.file_images import DiskFiles, FileImages, into_memory_if_small
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.preparation import IMAGENET
-from energyalign.experiments.data.sources import Source
+from energyalign.experiments.data.sources import Source, hold_out
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".gif")
 _SPLIT_NAMES = ("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval")
-_SPLIT_SEED = 0  # of the split alone: every run on this folder has the same test images
 
 
 class Folder(Source):
@@ -57,7 +56,7 @@ class Folder(Source):
 
     def _read(self, split: str, class_names: tuple[str, ...] | None = None) -> FileImages:
         images = read_class_folders(self.files(split)[0], f"{self.name} {split}", class_names)
-        return images if self._is_split else _part(images, split)
+        return images if self._is_split else hold_out(images, split)
 
     def _refuse_splits_of_other_names(self) -> None:
         """The images in val/ and test/ are not two classes, though a classifier might well learn to tell them apart."""
@@ -68,24 +67,6 @@ class Folder(Source):
                 "folders in them, so they are not classes. Name the folder of the training images train, and that of "
                 "the test images test."
             )
-
-
-def _part(images: FileImages, split: str) -> FileImages:
-    """A fifth of every class for testing, the rest for training."""
-    rng = np.random.default_rng(_SPLIT_SEED)
-    chosen, too_small = [], []
-    for k, name in enumerate(images.class_names):
-        members = rng.permutation(np.flatnonzero(images.labels == k))
-        n_test = max(1, round(len(members) / 5))
-        if n_test == len(members):
-            too_small.append(name)
-        chosen.append(members[:n_test] if split == "test" else members[n_test:])
-    if too_small:
-        raise EnergyAlignError(
-            f"{images.name} cannot be made: these classes have a single image, and training and testing need "
-            f"one each: {some_of(too_small)}. Add images, or split it yourself into train/ and test/."
-        )
-    return images.subset(np.sort(np.concatenate(chosen)))
 
 
 def read_class_folders(folder: Path, name: str, class_names: tuple[str, ...] | None = None) -> FileImages:

@@ -1,12 +1,13 @@
-"""Image sets as Hugging Face keeps them: Parquet files with encoded images in a column."""
+"""Sets as Hugging Face keeps them: Parquet files with samples in a column, here encoded images."""
 
 from __future__ import annotations
 
 import io
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,16 +29,30 @@ _ROWS = 256
 _MAX_BYTES = 32 * 2**30  # the encoded images of a split are kept in memory
 
 
-class HuggingFaceParquet(Source):
+class Shard(NamedTuple):
+    """What is read of one or more files."""
+
+    column: Any
+    labels: Ints
+    names: tuple[str, ...] | None
+
+
+class ParquetFolder(Source):
     """A folder of ``train-*.parquet`` and ``test-*.parquet`` (or ``validation-*``), or one with these in ``data/``.
 
-    Images are in a column of structs with the field ``bytes``, class numbers in ``label``, ``fine_label`` or
-    ``labels``. The names of the classes are taken from the schema if it has them. The encoded images of a split are
-    kept in memory; images of one size up to 64 x 64 decoded.
+    One column has the samples, `label`, `fine_label` or `labels` has the class numbers. The names of the classes are
+    taken from the schema if it has them.
     """
 
+    kind: ClassVar[str]
+    """What the user writes before the path."""
+    column: ClassVar[str]
+    """What the column of samples holds, in words."""
+    too_large: ClassVar[str]
+    """What to do with a set that does not fit in memory."""
+
     def __init__(self, path: Path) -> None:
-        self.name = f"parquet:{path}"
+        self.name = f"{self.kind}:{path}"
         self.how_to_get = (
             f"Put the Parquet files of the set (on the Hugging Face hub: its folder data) into {path}, named "
             "train-*.parquet and test-*.parquet or validation-*.parquet."
@@ -59,25 +74,72 @@ class HuggingFaceParquet(Source):
     def _find(self, prefixes: tuple[str, ...]) -> list[Path]:
         return sorted(path for prefix in prefixes for path in self._path.glob(f"{prefix}-*.parquet"))
 
+    @abstractmethod
+    def _holds_samples(self, types: Any, kind: Any) -> bool:
+        """Whether a column of this type has the samples; `types` is pyarrow's module."""
+
+    @abstractmethod
+    def _samples(self, arrow: Any, column: Any) -> Any:
+        """The samples, of a column with those of one shard."""
+
+    def _read_split(self, split: str) -> Shard:
+        """All shards of a split as one."""
+        name, paths = f"{self.name} {split}", self.files(split)
+        size = sum(path.stat().st_size for path in paths)
+        if size > _MAX_BYTES:
+            raise EnergyAlignError(f"{name} has {size:,} bytes, too many to keep in memory. {self.too_large}")
+        arrow = import_pyarrow(name)
+        parts = [self._read_shard(arrow, path) for path in paths]
+        labels = np.concatenate([part.labels for part in parts])
+        if len(labels) == 0:
+            raise EnergyAlignError(f"{name} has no rows: {some_of(paths)}. {self.how_to_get}")
+        column = arrow.chunked_array([chunk for part in parts for chunk in part.column.chunks])
+        return Shard(column, labels, parts[0].names)
+
+    def _read_shard(self, arrow: Any, path: Path) -> Shard:
+        with reading(str(path), "a Parquet file"):
+            schema = arrow.parquet.read_schema(path)
+            samples = [field.name for field in schema if self._holds_samples(arrow.types, field.type)]
+            labels = [name for name in LABEL_COLUMNS if name in schema.names]
+            if len(samples) != 1 or not labels:
+                raise EnergyAlignError(
+                    f"{path} needs one column of {self.column} and one of class numbers ({', '.join(LABEL_COLUMNS)}); "
+                    f"its columns: {some_of(schema.names)}."
+                )
+            table = _read_columns(arrow, path, [samples[0], labels[0]])
+            column = table[labels[0]]
+            if column.null_count or not arrow.types.is_integer(column.type):
+                raise EnergyAlignError(f"{path}: the column {labels[0]} must hold a class number in every row.")
+            numbers = column.to_numpy().astype(np.int64)
+            return Shard(self._samples(arrow, table[samples[0]]), numbers, _names_in(schema, labels[0]))
+
+
+class HuggingFaceParquet(ParquetFolder):
+    """Images in a column of structs with the field ``bytes``.
+
+    The encoded images of a split are kept in memory; images of one size up to 64 x 64 decoded.
+    """
+
+    kind = "parquet"
+    column = "images (structs with the field `bytes`)"
+    too_large = "Export it as image files and use folder:PATH."
+
+    def _holds_samples(self, types: Any, kind: Any) -> bool:
+        return bool(types.is_struct(kind) and kind.get_field_index("bytes") >= 0)
+
+    def _samples(self, arrow: Any, column: Any) -> Any:
+        # Shards of one set may differ in the type, and columns must not.
+        return arrow.compute.struct_field(column, "bytes").cast(arrow.large_binary())
+
     def _load(self, split: str) -> ImageSet:
         train = self._read("train")
         return into_memory_if_small(train if split == "train" else self._read(split, train.class_names), train)
 
     def _read(self, split: str, class_names: tuple[str, ...] | None = None) -> FileImages:
-        name, shards = f"{self.name} {split}", self.files(split)
-        size = sum(path.stat().st_size for path in shards)
-        if size > _MAX_BYTES:
-            raise EnergyAlignError(
-                f"{name} has {size:,} bytes, too many to keep in memory: export it as image files and use folder:PATH."
-            )
-        arrow = import_pyarrow(name)
-        parts = [_read_shard(arrow, path) for path in shards]
-        labels = np.concatenate([part.labels for part in parts])
-        if len(labels) == 0:
-            raise EnergyAlignError(f"{name} has no images: there are no rows in {some_of(shards)}. {self.how_to_get}")
-        names = class_names or parts[0].names or tuple(map(str, range(check_no_gap(labels, name))))
-        column = arrow.chunked_array([chunk for part in parts for chunk in part.images.chunks])
-        return FileImages(name, ParquetBytes(name, column), np.arange(len(labels)), labels, names, IMAGENET)
+        name, read = f"{self.name} {split}", self._read_split(split)
+        names = class_names or read.names or tuple(map(str, range(check_no_gap(read.labels, name))))
+        encoded = ParquetBytes(name, read.column)
+        return FileImages(name, encoded, np.arange(len(read.labels)), read.labels, names, IMAGENET)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,33 +165,6 @@ class ParquetBytes:
         """Size and row: rows have no names, and their bytes may be gigabytes."""
         value = self.column[index]
         return f"{value.as_buffer().size if value.is_valid else 'missing'} {index}"
-
-
-class _Shard(NamedTuple):
-    images: Any
-    labels: Ints
-    names: tuple[str, ...] | None
-
-
-def _read_shard(arrow: Any, path: Path) -> _Shard:
-    with reading(str(path), "a Parquet file"):
-        schema = arrow.parquet.read_schema(path)
-        structs = [field for field in schema if arrow.types.is_struct(field.type)]
-        pictures = [field.name for field in structs if field.type.get_field_index("bytes") >= 0]
-        labels = [name for name in LABEL_COLUMNS if name in schema.names]
-        if len(pictures) != 1 or not labels:
-            raise EnergyAlignError(
-                f"{path} needs one column of images (structs with the field `bytes`) and one of class numbers "
-                f"({', '.join(LABEL_COLUMNS)}); its columns: {some_of(schema.names)}."
-            )
-        table = _read_columns(arrow, path, [pictures[0], labels[0]])
-        column = table[labels[0]]
-        if column.null_count or not arrow.types.is_integer(column.type):
-            raise EnergyAlignError(f"{path}: the column {labels[0]} must hold a class number in every row.")
-        encoded = arrow.compute.struct_field(table[pictures[0]], "bytes")
-        if encoded.type != arrow.large_binary():
-            encoded = encoded.cast(arrow.large_binary())  # shards of one set may differ in this, and columns must not
-        return _Shard(encoded, column.to_numpy().astype(np.int64), _names_in(schema, labels[0]))
 
 
 def _read_columns(arrow: Any, path: Path, columns: list[str]) -> Any:

@@ -1,0 +1,58 @@
+"""`energyalign features`: from texts or images to features, by a model of the user's."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+DESCRIPTION = (
+    "Write the features of labelled texts or images by a model that is on this machine, for experiments on\n"
+    "features:FILE. Texts are the mean over their tokens, of length one; images are what the model has before its head."
+)
+EXAMPLES = """\
+examples:
+  energyalign features train.csv --test test.csv --model transformers:my_encoder --out texts.safetensors
+  energyalign features clinc.json --model transformers:my_encoder --out clinc.safetensors
+  energyalign features folder:my_images --model torchvision:resnet50 --weights resnet50.safetensors --out x.safetensors
+  energyalign longtail features:clinc.safetensors --imbalance 100            what they are for
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
+    add = parser.add_argument
+    add("samples", metavar="SAMPLES",
+        help="texts: a .csv or .tsv file with the columns text and label, or a .json file from train, test and val to "
+        "lists of [text, label]; images: a name of `energyalign list datasets`, folder:PATH, ...")  # fmt: skip
+    add("--test", metavar="FILE", help="the test part of a .csv or .tsv file (default: held out by the experiments)")
+    add("--model", required=True, metavar="KIND:NAME",
+        help="transformers:FOLDER for texts; torchvision:NAME or timm:NAME for images")  # fmt: skip
+    add("--weights", metavar="PATH", help="of a model for images: a .safetensors file, or default for the library's")
+    add("--data-root", metavar="DIR", help="where the files of named sets of images are (default: data)")
+    add("--workers", type=int, default=2, metavar="N", help="processes that read image files (default: 2)")
+    add("--out", required=True, metavar="FILE.safetensors", help="the file to write")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, encode, write, and say what was written."""
+    from energyalign.cli.terminal import Progress
+    from energyalign.core._io.atomic import check_outputs
+    from energyalign.core.errors import EnergyAlignError
+    from energyalign.experiments.data.encoders import encode_images, encode_texts, save_features
+
+    out, (kind, _, name) = Path(arguments.out), arguments.model.partition(":")
+    if out.suffix != ".safetensors":
+        raise EnergyAlignError(f"--out must end with .safetensors, got {out}.")
+    with Progress() as progress:
+        if kind == "transformers":
+            check_outputs([out], [arguments.samples, arguments.test])
+            parts = encode_texts(arguments.samples, arguments.test, Path(name), progress=progress.show("texts"))
+        else:
+            parts = encode_images(
+                arguments.samples, arguments.model, arguments.weights, data_root=arguments.data_root,
+                workers=arguments.workers, progress=progress.show("images"),
+            )  # fmt: skip
+    save_features(out, parts)
+    sizes = ", ".join(f"{len(part.labels):,} of {split}" for split, part in parts.items())
+    n_features = parts["train"].features.shape[1]
+    print(f"Wrote {out}: {n_features} features of {sizes}. Next: energyalign longtail features:{out}")

@@ -1,0 +1,177 @@
+"""Features of a user's own encoder: a file of arrays, or Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import safe_open
+
+from energyalign.core._io.strict_json import parse_json
+from energyalign.core.arrays import Ints
+from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.experiments.data.features import FeatureSet
+from energyalign.experiments.data.sources import Source, hold_out
+from energyalign.experiments.data.sources.hf_parquet import ParquetFolder
+from energyalign.experiments.data.verify import check_no_gap
+from energyalign.experiments.train.tensor_file import refuse_long_header
+from energyalign.files.checks import InputFile, require_extension
+from energyalign.files.npz import read_arrays
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def features(path: Path) -> Source:
+    """The source of a path: Parquet files in a folder, or arrays in a file."""
+    return FeatureFolder(path) if path.is_dir() else FeatureFile(path)
+
+
+class FeatureFile(Source):
+    """Arrays ``x_train``, ``y_train``, ``x_test``, ``y_test`` in a .npz or .safetensors file.
+
+    ``x_`` are features (n_samples, n_features), ``y_`` class numbers from 0, or in .npz also class names. ``names`` are
+    the class names: an array in .npz, a JSON list in the metadata of .safetensors. ``x_val`` and ``y_val`` may be there
+    too. Without a test part a fifth of every class, drawn once with a fixed seed, is held out.
+
+    All features are divided by one number, the root mean square of the training features.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.name = f"features:{path}"
+        self.how_to_get = (
+            f"Save {path} with the arrays x_train, y_train, x_test and y_test, for example by `energyalign features`."
+        )
+        self._path = path
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """``val`` only if it is in the file."""
+        return ("train", "val", "test") if self._path.exists() and "x_val" in self._arrays else ("train", "test")
+
+    def files(self, split: str) -> Sequence[Path]:  # noqa: ARG002
+        """The one file."""
+        return [self._path]
+
+    @cached_property
+    def _arrays(self) -> Arrays:
+        if require_extension(self._path, (".npz", ".safetensors")) == ".npz":
+            arrays = read_arrays(self._path)
+        else:
+            arrays = _read_safetensors(self._path)
+        known = {"names"} | {f"{kind}_{split}" for kind in "xy" for split in ("train", "val", "test")}
+        missing = {"x_train", "y_train"} - arrays.keys()
+        alone = [name for name in arrays if name[:2] in ("x_", "y_") and "xy"[name[0] == "x"] + name[1:] not in arrays]
+        if missing or alone or not arrays.keys() <= known:
+            raise EnergyAlignError(
+                f"{self._path} must hold x_train and y_train, and may hold x_test and y_test, x_val and y_val, and "
+                f"names; it holds {some_of(sorted(arrays))}."
+            )
+        return arrays
+
+    def _load(self, split: str) -> FeatureSet:
+        arrays = self._arrays
+        names = _class_names(self.name, arrays["y_train"], arrays.get("names"))
+        part = split if f"x_{split}" in arrays else "train"
+        labels = _class_numbers(f"{self.name} {part}", arrays[f"y_{part}"], names)
+        loaded = make_features(f"{self.name} {split}", arrays[f"x_{part}"], labels, names, train=arrays["x_train"])
+        return loaded if "x_test" in arrays else hold_out(loaded, split)
+
+
+class FeatureFolder(ParquetFolder):
+    """A folder of ``train-*.parquet`` and ``test-*.parquet`` with a column of lists of floats, and class numbers.
+
+    Without test files a fifth of every class is held out; see `FeatureFile`.
+    """
+
+    kind = "features"
+    column = "features (lists of floats)"
+    too_large = "Save it as .safetensors in float32 or float16."
+
+    def _holds_samples(self, types: Any, kind: Any) -> bool:
+        is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+        return bool(is_list and types.is_floating(kind.value_type))
+
+    def _samples(self, arrow: Any, column: Any) -> Any:
+        return column.cast(arrow.large_list(column.type.value_type))
+
+    @property
+    def _has_test(self) -> bool:
+        return bool(self._shards["test"])
+
+    def files(self, split: str) -> Sequence[Path]:
+        """The shards of a split, or of the training part, out of which tests are held out."""
+        return super().files(split if self._has_test else "train")
+
+    def _load(self, split: str) -> FeatureSet:
+        train = self._read_split("train")
+        part = train if split == "train" or not self._has_test else self._read_split(split)
+        names = train.names or tuple(map(str, range(check_no_gap(train.labels, self.name))))
+        vectors = _matrix(part.column, f"{self.name} {split}")
+        reference = vectors if part is train else _matrix(train.column, f"{self.name} train")
+        loaded = make_features(f"{self.name} {split}", vectors, part.labels, names, train=reference)
+        return loaded if self._has_test else hold_out(loaded, split)
+
+
+def make_features(
+    name: str, vectors: NDArray[Any], labels: Ints, class_names: tuple[str, ...], *, train: NDArray[Any]
+) -> FeatureSet:
+    """A set of features, in units of the root mean square of the training features."""
+    if vectors.ndim != 2 or train.ndim != 2 or vectors.dtype.kind != "f" or vectors.shape[1] != train.shape[1]:
+        raise EnergyAlignError(
+            f"{name}: features must be floating point of shape (n_samples, n_features), with as many features as those "
+            f"of training, got {vectors.dtype} of shape {vectors.shape}."
+        )
+    scale = float(np.sqrt(np.mean([np.square(row, dtype=np.float64).mean() for row in train])))
+    if not (np.isfinite(scale) and scale > 0):
+        raise EnergyAlignError(f"{name}: the training features are all zero, or some are NaN or infinite.")
+    scaled = torch.from_numpy((vectors / np.float64(scale)).astype(np.float32))
+    return FeatureSet(name, scaled, labels, class_names)
+
+
+def _read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
+    file = InputFile(path, str(path), "a .safetensors file of NumPy's types")
+    with file.reading():
+        refuse_long_header(path)
+        with safe_open(path, "np") as stream:
+            arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - no mapping
+            names = (stream.metadata() or {}).get("names")
+            if names is not None:
+                arrays["names"] = np.array(parse_json(names), dtype=str)
+    return arrays
+
+
+def _class_names(name: str, labels: NDArray[Any], names: NDArray[Any] | None) -> tuple[str, ...]:
+    if names is not None:
+        return tuple(map(str, names.ravel()))
+    if labels.dtype.kind == "U":
+        return tuple(np.unique(labels).tolist())
+    return tuple(map(str, range(check_no_gap(_class_numbers(name, labels, None), name))))
+
+
+def _class_numbers(name: str, labels: NDArray[Any], names: tuple[str, ...] | None) -> Ints:
+    if labels.dtype.kind == "U" and names is not None:
+        number = {one: k for k, one in enumerate(names)}
+        unknown = sorted(set(labels.tolist()) - number.keys())
+        if unknown:
+            raise EnergyAlignError(f"{name} has labels that are not among the classes: {some_of(unknown)}.")
+        return np.array([number[one] for one in labels.tolist()], dtype=np.int64)
+    if labels.dtype.kind not in "iu" or labels.ndim != 1:
+        raise EnergyAlignError(
+            f"{name}: labels must be one class number for each sample, got {labels.dtype} of shape {labels.shape}."
+        )
+    return labels.astype(np.int64)
+
+
+def _matrix(column: Any, name: str) -> NDArray[Any]:
+    """A column of lists as an array."""
+    vectors = column.combine_chunks()
+    lengths = np.unique(np.diff(vectors.offsets.to_numpy()))
+    if vectors.null_count or len(lengths) != 1:
+        raise EnergyAlignError(f"{name}: every row must have as many features.")
+    matrix: NDArray[Any] = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(vectors), -1)
+    return matrix

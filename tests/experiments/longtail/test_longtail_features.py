@@ -1,0 +1,84 @@
+"""Runs on features: both applications, every kind of corrector, resumed to the byte."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from energyalign.cli.main import main
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.config import EvidencePlan
+from energyalign.experiments.engine.stored import load_rows
+from energyalign.experiments.longtail.config import LongTailRequest
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """Six classes of features around means of their own."""
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(6, 8))
+
+    def part(per_class):
+        labels = np.repeat(np.arange(6), per_class)
+        return (means[labels] + 0.8 * rng.normal(size=(len(labels), 8))).astype(np.float32), labels
+
+    (x_train, y_train), (x_test, y_test) = part(40), part(30)
+    path = tmp_path_factory.mktemp("features") / "x.npz"
+    np.savez(path, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+    return path
+
+
+def rows(folder, *arguments):
+    assert main([*arguments, "--out", str(folder)]) == 0
+    return {(row.learner, row.corrector, row.step): row for row in load_rows(folder)}
+
+
+@pytest.mark.parametrize("backbone", ["identity", "mlp"])
+def test_a_long_tail_of_features_has_the_rows_of_images(file, tmp_path, backbone):
+    correctors = ("raw", "logit-adjustment", "ea", "ea-marginal", "ea-auto", "ncm", "tau-norm", "crt", "lws", "tde")
+    found = rows(
+        tmp_path, "longtail", f"features:{file}", "--imbalance", "20", "--epochs", "5", "--backbone", backbone,
+        "--method", "ce", "mixup", "ldam-drw", "la-loss", "--corrector", *correctors,
+    )  # fmt: skip
+    assert {corrector for _, corrector, _ in found} == set(correctors)
+    assert found["ce", "ea", 1].evidence == EvidencePlan(50, "noise")
+    assert found["ce", "raw", 1].counts == (40, 21, 12, 6, 3, 2)
+    assert found["ce", "logit-adjustment", 1].few > found["ce", "raw", 1].few
+
+
+def test_classes_of_features_come_in_steps(file, tmp_path):
+    found = rows(
+        tmp_path, "incremental", f"features:{file}", "--steps", "3", "--epochs", "5", "--method", "ea", "icarl", "wa",
+    )  # fmt: skip
+    assert {step for _, _, step in found} == {1, 2, 3}
+    assert found["distill", "ea", 3].evidence == EvidencePlan(50, "noise")
+
+
+def test_every_policy_of_features_can_be_asked_for_and_those_of_images_cannot(file):
+    request = LongTailRequest(dataset=f"features:{file}", evidence_policy=("none", "noise", "mixup"))
+    assert [plan.policy for plan in request.evidence_plans] == ["none", "noise", "mixup"]
+    with pytest.raises(EnergyAlignError, match="'one' is not for features"):
+        _ = LongTailRequest(dataset=f"features:{file}", evidence_policy=("one",)).evidence_plans
+    with pytest.raises(EnergyAlignError, match="'noise' is not for images"):
+        _ = LongTailRequest(dataset="digits", evidence_policy=("noise",)).evidence_plans
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "problem"),
+    [
+        (
+            "features:x.npz",
+            {"backbone": "resnet32"},
+            "features:x.npz needs identity or mlp, but ce would train resnet32",
+        ),
+        (
+            "features:x.npz",
+            {"method": ("bbn",)},
+            "features:x.npz needs identity or mlp, but bbn would train identity-bbn",
+        ),
+        ("digits", {"backbone": "mlp"}, "digits needs a backbone for images, but ce would train mlp"),
+    ],
+)
+def test_networks_that_do_not_fit_are_refused_before_anything_is_read(dataset, options, problem):
+    with pytest.raises(EnergyAlignError, match=problem):
+        LongTailRequest(dataset=dataset, **options).plan()
