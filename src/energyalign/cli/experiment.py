@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from energyalign.experiments.engine.request import Planned, RunRequest
-    from energyalign.experiments.engine.row import Row
+    from energyalign.experiments.engine.request import RunRequest
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, seeds: Sequence[int] = (0,), with_source: bool = True) -> None:
@@ -89,69 +87,22 @@ def add_process_options(group: Any) -> None:
 
 def run_request(request: RunRequest, arguments: argparse.Namespace) -> None:
     """Train what is missing, measure, and print the tables."""
-    from energyalign.cli.distributed import ending_together, is_first
-    from energyalign.cli.process import resumable
+    from energyalign.cli.distributed import ending_together, is_first, launch, make_fabric, narrator, process_counts
+    from energyalign.cli.process import command_line, resumable
     from energyalign.cli.terminal import print_for_people
+    from energyalign.experiments.engine.running import Work
     from energyalign.report.tables.own import tables_of
 
     with resumable(arguments), ending_together():
-        rows, where = _rows(request, arguments)
+        counts = process_counts(request.devices, request.nodes)
+        work = Work.of(request)
+        fabric = make_fabric(request.accelerator, work.precision, counts)
+        launch(fabric, counts, arguments.given)
+        rows = work.do(fabric=fabric, reporter_of=partial(narrator, fabric), command=command_line(arguments))
         if is_first():
-            print(where)
+            print(work)
             print_for_people(*tables_of(rows, matrix=bool(request.method and request.corrector)))
             for row in rows:
                 step = f", step {row.step}" if row.in_steps else ""
                 for concern in row.concerns:
                     print(f"warning: {row.learner}, {row.corrector}, seed {row.seed}{step}: {concern}", file=sys.stderr)
-
-
-def _rows(request: RunRequest, arguments: argparse.Namespace) -> tuple[list[Row], str]:
-    """Rows of every training and seed, and a line that says what and where they are."""
-    from energyalign.cli.distributed import launch, make_fabric, narrator, process_counts
-    from energyalign.cli.process import command_line
-
-    counts = process_counts(request.devices, request.nodes)
-    if request.source is None:
-        fabric = make_fabric(request.accelerator, request.precision or "32-true", counts)
-        out, data = request.out_folder, request.load()
-        planned = {
-            out / run.folder / f"seed-{seed}": run._replace(config=replace(run.config, seed=seed))
-            for run in request.plan(data)
-            for seed in request.seeds
-        }
-        where = f"runs in {out}"
-    else:
-        run = request.finished()
-        fabric = make_fabric(request.accelerator, run.config.precision, counts)
-        data, planned = request.load_for(run.config), {Path(run.folder): run}
-        where = f"run in {run.folder}"
-    launch(fabric, counts, arguments.given)
-    experiments = {}
-    for folder, run in planned.items():
-        # Behind a finished run, correctors of a long tail may have a stage to train, and none in steps has.
-        scalars = folder / "tensorboard" if request.source is None or not run.config.in_steps else None
-        experiments[folder] = request.experiment(
-            run.config, data, fabric=fabric, reporter=narrator(fabric, _title(run), scalars=scalars),
-            workers=request.workers, command=command_line(arguments),
-        )  # fmt: skip
-        experiments[folder].check(run.correctors)  # all of them, before hours are spent on the first
-    plans = request.evidence_plans
-    rows = [row for folder, each in experiments.items() for row in each.run(folder, planned[folder].correctors, *plans)]
-    return rows, f"{_cell(list(planned.values()))}; {where}"
-
-
-def _title(run: Planned) -> str:
-    config = run.config
-    training = run.folder if config.in_steps else f"{config.learner.name} ({config.head})"
-    return f"{config.name} {training} seed {config.seed}"
-
-
-def _cell(planned: list[Planned]) -> str:
-    from energyalign.core.errors import count_of
-
-    config = planned[0].config
-    heads = sorted({run.config.head for run in planned})
-    head = f"{heads[0]} head" if len(heads) == 1 else f"heads {', '.join(heads)}"
-    each = " a step" if config.in_steps else ""
-    backbones = ", ".join(sorted({run.config.backbone for run in planned}))
-    return f"{config.name}, {backbones}, {head}, {count_of(config.recipe.epochs, 'epoch')}{each}"

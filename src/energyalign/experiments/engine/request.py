@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -15,6 +15,7 @@ from energyalign.experiments.train.recipe import Adam, Recipe
 from energyalign.experiments.train.run_directory import RunDirectory
 
 if TYPE_CHECKING:
+    from energyalign.experiments.data.sources import Source
     from energyalign.experiments.engine.experiment import Experiment
 
 _WITHOUT_MOMENTUM = {"imagenet-lt": 200}  # epochs in the paper's ablation, which has 90 with momentum
@@ -55,6 +56,8 @@ class RunRequest(ABC):
     source : str or None
         A finished run to measure: nothing is trained.
     data_root, out : str or None
+    own_source : Source or None
+        Where the data come from, if not from a name.
     """
 
     command: ClassVar[str]
@@ -92,6 +95,7 @@ class RunRequest(ABC):
     workers: int = 2
     devices: int | None = None
     nodes: int | None = None
+    own_source: Source | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_arguments(cls, arguments: Any) -> Self:

@@ -158,7 +158,7 @@ class IncrementalRequest(RunRequest):
         """Read the source and arrange its classes."""
         from energyalign.experiments.incremental.stream import load_stream
 
-        return load_stream(config, self.data_root)
+        return load_stream(config, self.data_root, self.own_source)
 
     def experiment(self, config: IncrementalConfig, data: ClassStream, **others: Any) -> IncrementalExperiment:
         """The experiment of one config."""

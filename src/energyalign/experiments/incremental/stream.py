@@ -14,7 +14,7 @@ from energyalign.core.errors import EnergyAlignError, count_of, some_of
 from energyalign.experiments.data.cut import cut_long_tail
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.manifest import Manifest
-from energyalign.experiments.data.sources import open_source
+from energyalign.experiments.data.sources import Source, open_source
 from energyalign.experiments.engine.experiment import refuse_unreadable
 from energyalign.experiments.incremental.memory import Memory, n_held_out, random_lists
 from energyalign.experiments.incremental.orders import class_order, subset_classes
@@ -117,9 +117,11 @@ def make_stream(train: ImageSet, test: ImageSet, *, subset: str, order: str, n_s
     return stream
 
 
-def load_stream(config: IncrementalConfig, data_root: str | Path | None = None) -> ClassStream:
-    """Read the source and arrange its classes as the config says."""
-    source = open_source(config.dataset, data_root)
+def load_stream(
+    config: IncrementalConfig, data_root: str | Path | None = None, source: Source | None = None
+) -> ClassStream:
+    """Read the source, by default that of the config's name, and arrange its classes as the config says."""
+    source = source or open_source(config.dataset, data_root)
     train, test = source.load("train"), source.load("test")
     return make_stream(train, test, subset=config.subset, order=config.order, n_steps=config.n_steps)
 

@@ -106,7 +106,7 @@ class LongTailRequest(RunRequest):
         """Read the source and cut it."""
         from energyalign.experiments.longtail.experiment import load_data
 
-        return load_data(config, self.data_root)
+        return load_data(config, self.data_root, self.own_source)
 
     def experiment(self, config: LongTailConfig, data: LongTailData, **others: Any) -> LongTailExperiment:
         """The experiment of one config."""

@@ -17,7 +17,7 @@ from energyalign.experiments.data.cut import cut_long_tail
 from energyalign.experiments.data.file_images import FileImages
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.manifest import Manifest
-from energyalign.experiments.data.sources import open_source
+from energyalign.experiments.data.sources import Source, open_source
 from energyalign.experiments.engine.experiment import Experiment, RunFacts, refuse_unreadable
 from energyalign.experiments.engine.trained import Ground, Trained
 from energyalign.experiments.longtail.config import LongTailConfig
@@ -48,9 +48,11 @@ class LongTailData(NamedTuple):
         return np.asarray(self.manifest.counts)
 
 
-def load_data(config: LongTailConfig, data_root: str | Path | None = None) -> LongTailData:
-    """Read the source and cut it as the config says."""
-    source = open_source(config.dataset, data_root)
+def load_data(
+    config: LongTailConfig, data_root: str | Path | None = None, source: Source | None = None
+) -> LongTailData:
+    """Read the source, by default that of the config's name, and cut it as the config says."""
+    source = source or open_source(config.dataset, data_root)
     train, test = source.load("train"), source.load("test")
     manifest = cut_long_tail(
         train, dataset=config.dataset, profile=config.profile,

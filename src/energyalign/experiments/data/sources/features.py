@@ -75,9 +75,9 @@ class FeatureFile(Source):
 
     def _load(self, split: str) -> FeatureSet:
         arrays = self._arrays
-        names = _class_names(self.name, arrays["y_train"], arrays.get("names"))
+        names = class_names(self.name, arrays["y_train"], arrays.get("names"))
         part = split if f"x_{split}" in arrays else "train"
-        labels = _class_numbers(f"{self.name} {part}", arrays[f"y_{part}"], names)
+        labels = class_numbers(f"{self.name} {part}", arrays[f"y_{part}"], names)
         loaded = make_features(f"{self.name} {split}", arrays[f"x_{part}"], labels, names, train=arrays["x_train"])
         return loaded if "x_test" in arrays else hold_out(loaded, split)
 
@@ -145,15 +145,17 @@ def _read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _class_names(name: str, labels: NDArray[Any], names: NDArray[Any] | None) -> tuple[str, ...]:
+def class_names(name: str, labels: NDArray[Any], names: NDArray[Any] | None) -> tuple[str, ...]:
+    """Those given, or the labels if they are names, or their numbers."""
     if names is not None:
         return tuple(map(str, names.ravel()))
     if labels.dtype.kind == "U":
         return tuple(np.unique(labels).tolist())
-    return tuple(map(str, range(check_no_gap(_class_numbers(name, labels, None), name))))
+    return tuple(map(str, range(check_no_gap(class_numbers(name, labels, None), name))))
 
 
-def _class_numbers(name: str, labels: NDArray[Any], names: tuple[str, ...] | None) -> Ints:
+def class_numbers(name: str, labels: NDArray[Any], names: tuple[str, ...] | None) -> Ints:
+    """Labels, which may be names, as numbers from 0."""
     if labels.dtype.kind == "U" and names is not None:
         number = {one: k for k, one in enumerate(names)}
         unknown = sorted(set(labels.tolist()) - number.keys())

@@ -1,0 +1,106 @@
+"""The laboratory from Python: what runs give back, and how they are asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.request import RunRequest
+from energyalign.experiments.engine.stored import ResultRows, StoredRun, measured_runs
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped]
+    from matplotlib.figure import Figure
+
+    from energyalign.experiments.data.sources import Source
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Results:
+    """What came out of runs.
+
+    Attributes
+    ----------
+    rows : ResultRows
+        One for each corrector, seed, step and kind of evidence.
+    folders : tuple of Path
+        The run directories, for ``energyalign report`` and all other commands.
+    """
+
+    rows: ResultRows
+    folders: tuple[Path, ...]
+
+    @property
+    def frame(self) -> pandas.DataFrame:
+        """The rows as a data frame."""
+        return self.rows.to_frame()
+
+    @property
+    def runs(self) -> list[StoredRun]:
+        """The runs as they are on disk, with logits and predictions."""
+        return measured_runs(self.folders)
+
+    def figure(self, name: str) -> Figure:
+        """A figure of ``energyalign list figures``, such as ``groups`` or ``energies``."""
+        from energyalign.experiments.engine.config import look_up
+        from energyalign.report.figures import FIGURES
+
+        return look_up(FIGURES, name, "figure").draw(self.runs)
+
+    def __repr__(self) -> str:
+        from energyalign.report.tables.formats.terminal import to_terminal
+        from energyalign.report.tables.own import tables_of
+
+        return "\n".join(map(to_terminal, tables_of(self.rows)))
+
+
+def run(
+    kind: type[RunRequest], dataset: str | Source, *, methods: Iterable[str], correctors: Iterable[str],
+    seeds: Iterable[int], out: str | Path | None, progress: bool, options: Mapping[str, Any],
+) -> Results:  # fmt: skip
+    """Train what is missing and measure; the parameters are those of `energyalign.experiments.longtail`."""
+    from lightning_fabric import Fabric
+
+    from energyalign.experiments.engine.running import Work
+    from energyalign.experiments.train.reporter import Narrator, Reporter
+
+    lists = {"method": methods, "corrector": correctors, "seed": seeds}
+    request = _request(kind, dataset, lists, out, options)
+    work = Work.of(request)
+    fabric = Fabric(accelerator=request.accelerator, devices=1, precision=work.precision)
+    rows = work.do(fabric=fabric, reporter_of=Narrator if progress else lambda _title, _curves: Reporter())
+    for row in rows:
+        for concern in row.concerns if progress else ():
+            print(f"warning: {row.learner}, {row.corrector}, seed {row.seed}: {concern}", file=sys.stderr)
+    return Results(ResultRows(rows), tuple(work.runs))
+
+
+def _request(
+    kind: type[RunRequest], dataset: str | Source, lists: Mapping[str, Iterable[Any]], out: str | Path | None,
+    options: Mapping[str, Any],
+) -> RunRequest:  # fmt: skip
+    named = (*lists, "dataset", "out", "own_source", "devices", "nodes")  # several processes: the command line
+    known = [item.name for item in fields(kind) if item.name not in named]
+    unknown = sorted(options.keys() - known)
+    if unknown:
+        raise EnergyAlignError(f"unknown option {unknown[0]!r}: choose one of {', '.join(known)}.")
+    for name, value in lists.items():
+        if isinstance(value, str):
+            raise EnergyAlignError(f"{name}s must be a list, got {value!r}: write [{value!r}].")
+    source = None if isinstance(dataset, str) else dataset
+    given: dict[str, Any] = {name: _settled(value) for name, value in options.items()}
+    return kind(
+        dataset=dataset if source is None else source.name, own_source=source, out=None if out is None else str(out),
+        **{name: tuple(value) for name, value in lists.items()}, **given,
+    )  # fmt: skip
+
+
+def _settled(value: Any) -> Any:
+    """Lists as tuples, paths as text: a request can be compared and stored."""
+    if isinstance(value, Path):
+        return str(value)
+    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

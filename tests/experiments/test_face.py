@@ -1,0 +1,83 @@
+"""The laboratory from Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import energyalign.experiments as ea
+from energyalign.cli.main import main
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.stored import load_rows
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return ea.longtail(
+        "digits", correctors=["raw", "ea"], seeds=range(2), epochs=2, out=tmp_path_factory.mktemp("runs"), progress=False
+    )
+
+
+def test_rows_are_those_of_the_command_line(results, tmp_path):
+    assert main(["longtail", "digits", "--corrector", "raw", "ea", "--epochs", "2", "--out", str(tmp_path)]) == 0
+    of_command = {row.corrector: row for row in load_rows(tmp_path)}
+    for row in results.rows:
+        if row.seed == 0:
+            assert row.per_class == of_command[row.corrector].per_class
+            assert row.network_sha256 == of_command[row.corrector].network_sha256
+
+
+def test_results_as_a_frame_a_table_and_a_figure(results):
+    assert results.frame[["corrector", "seed"]].values.tolist() == [["raw", 0], ["ea", 0], ["raw", 1], ["ea", 1]]
+    assert "logit" not in repr(results)
+    assert "ea" in repr(results)
+    assert len(results.figure("groups").axes) > 0
+    assert [run.path for run in results.runs] == list(results.folders)
+
+
+def test_own_arrays_of_images_and_of_features(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.array(["cat", "dog", "owl"])[np.repeat([0, 1, 2], [20, 10, 5])]
+    shade = {"cat": 20, "dog": 120, "owl": 220}
+    images = np.clip(np.array([shade[label] for label in labels])[:, None, None] + rng.normal(0, 9, (35, 8, 8)), 0, 255)
+    data = ea.arrays(images.astype(np.uint8), labels, name="shades")
+    of_images = ea.longtail(
+        data, correctors=["raw", "ea"], epochs=2, backbone="small-cnn", out=tmp_path / "images", progress=False
+    )
+    assert {row.cell for row in of_images.rows} == {"images-shades"}
+    assert of_images.runs[0].class_names == ("cat", "dog", "owl")
+    vectors = images.reshape(35, -1).astype(np.float32)
+    of_features = ea.incremental(
+        ea.arrays(vectors, labels), steps=2, epochs=2, out=tmp_path / "features", progress=False
+    )
+    assert {row.step for row in of_features.rows} == {1, 2}
+
+
+def test_what_is_in_the_folder_is_not_run_again(results, monkeypatch):
+    from energyalign.experiments.train.loop import TrainingLoop
+
+    monkeypatch.setattr(TrainingLoop, "_epoch", lambda *_: pytest.fail("trained again"))
+    again = ea.longtail(
+        "digits", correctors=["raw", "ea"], seeds=range(2), epochs=2, out=results.folders[0].parents[1], progress=False
+    )
+    assert again.rows == results.rows
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"imbalanc": 10}, "unknown option 'imbalanc'"),
+        ({"correctors": "raw"}, r"correctors must be a list, got 'raw': write \['raw'\]"),
+        ({"devices": 2}, "unknown option 'devices'"),
+    ],
+)
+def test_wrong_settings_are_named(settings, problem):
+    with pytest.raises(EnergyAlignError, match=problem):
+        ea.longtail("digits", **settings)
+
+
+@pytest.mark.parametrize("shape", [(4, 8), (4, 5, 8, 8)])
+def test_arrays_that_are_neither_images_nor_features_are_refused(shape):
+    source = ea.arrays(np.zeros(shape, dtype=np.uint8), np.array([0, 0, 1, 1]))
+    with pytest.raises(EnergyAlignError, match=r"got uint8 of shape"):
+        source.load("train")
