@@ -111,6 +111,14 @@ def test_options_reach_the_config(tmp_path: Path) -> None:
     assert stored["name"] == "digits-lt-10"
 
 
+def test_rate_and_weight_decay_reach_the_recipe_and_the_folder() -> None:
+    words = ["longtail", "digits", "--lr", "0.01", "--weight-decay", "0"]
+    request = LongTailRequest.from_arguments(build_parser().parse_args(words))
+    optimizer = request.plan()[0].config.recipe.optimizer
+    assert (optimizer.lr, optimizer.weight_decay) == (0.01, 0.0)
+    assert request.out_folder.name == "digits-lt-50-lr-0.01-weight-decay-0.0"
+
+
 @pytest.mark.parametrize(
     ("words", "epochs"),
     [

@@ -32,12 +32,34 @@ def test_rows_that_differ_only_after_training_share_a_run() -> None:
     runs = {run.name: run for run in plan(*DIGITS[1:], "--method", "ce", "ea", "crt", "lws", "--seed", "3")}
     assert {name: run.correctors for name, run in runs.items()} == {
         "digits-lt-50/ce/seed-3": ("raw", "ea"),
-        "digits-lt-50/ce-linear/seed-3": ("crt", "lws"),
+        "digits-lt-50/ce-linear/seed-3": ("crt", "raw", "lws"),
     }
     assert runs["digits-lt-50/ce/seed-3"].command_line == (
-        "energyalign longtail digits-lt-50 --method ce ea --seed 3 --out out/digits-lt-50 --accelerator auto "
-        "--workers 2"
+        "energyalign longtail digits-lt-50 --method ce ea --corrector raw --seed 3 --out out/digits-lt-50 "
+        "--accelerator auto --workers 2"
     )
+
+
+def test_correctors_stand_behind_every_training_beside_the_raw_network() -> None:
+    runs = plan(*DIGITS[1:], "--method", "ce", "mixup", "--corrector", "ea-auto", "--seed", "0")
+    assert [run.correctors for run in runs] == [("raw", "ea-auto"), ("raw", "ea-auto")]
+
+
+@pytest.mark.parametrize(
+    ("table", "cell", "name"),
+    [
+        ("longtail", "features:some/texts.npz", "features-texts-npz/ce/seed-0"),
+        ("incremental", "features:some/texts.npz", "features-texts-npz/distill-random-1-ea/seed-0"),
+        ("matrix", "folder:my images", "folder-my-images/ce/seed-0"),
+    ],
+)
+def test_cells_may_be_a_users_own_data(table: str, cell: str, name: str) -> None:
+    (run,) = plan(table, "--cell", cell, "--seed", "0")
+    assert run.name == name
+    assert run.command[1] == cell
+    assert "raw" in run.correctors
+    assert "ea" in run.correctors
+    assert run.hours is None
 
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.cells])
@@ -101,6 +123,8 @@ def test_a_sweep_that_is_done_prints_its_table_and_starts_nothing(
     [
         (["nonsense"], "unknown table 'nonsense'"),
         (["longtail"], "is for any cells: choose some with --cell"),
+        (["cifar-lt", "--cell", "folder:x"], "has no cell 'folder:x'"),
+        (["longtail", "--cell", "foldr:x"], "unknown data set 'foldr:x'"),
         (["cifar-lt", "--cell", "digits-lt-50"], "has no cell 'digits-lt-50'"),
         (["longtail", "--cell", "digits-il-5"], "the table longtail has no cell 'digits-il-5'"),
         ([*DIGITS[1:], "--devices", "0"], "--devices is 0; it must be at least 1"),

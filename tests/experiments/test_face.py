@@ -14,8 +14,13 @@ from energyalign.experiments.engine.stored import load_rows
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     return ea.longtail(
-        "digits", correctors=["raw", "ea"], seeds=range(2), epochs=2, out=tmp_path_factory.mktemp("runs"), progress=False
-    )
+        "digits",
+        correctors=["raw", "ea"],
+        seeds=range(2),
+        epochs=2,
+        out=tmp_path_factory.mktemp("runs"),
+        progress=False,
+    )  # fmt: skip
 
 
 def test_rows_are_those_of_the_command_line(results, tmp_path):

@@ -39,6 +39,8 @@ def add_training_options(parser: argparse.ArgumentParser, heads: Sequence[str]) 
     add("--scale", type=float, metavar="S", help="multiplies the cosines of a cosine head (default: 16)")
     add("--learned-scale", action="store_true", help="train the scale of the cosine head too")
     add("--optimizer", choices=["sgd", "sgd-plain", "adam"], help="sgd-plain is without momentum (default: sgd)")
+    add("--lr", type=float, metavar="X", help="learning rate at the start of the schedule (default: the preset's)")
+    add("--weight-decay", type=float, metavar="X", help="default: the preset's; some methods keep their own")
     add("--batch-size", type=int, metavar="N", help="images of a batch (default: the preset's)")
     return group
 

@@ -29,6 +29,7 @@ examples:
   energyalign sweep cifar-lt --dry-run                                 what Table 10 of the paper would take
   energyalign sweep cifar-lt --data-root ~/data --jobs 8 --gpus 1      on a machine with eight GPUs
   energyalign sweep cifar100-il-10 --method ea wa bic --seed 0 1 2 --data-root ~/data
+  energyalign sweep longtail --cell features:texts.safetensors --method ce la-loss --corrector ea ea-auto
   energyalign sweep imagenet-lt --engine ray --address auto --gpus 4 --devices 4 --data-root /shared/imagenet
 """
 
@@ -37,7 +38,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
     add = parser.add_argument
     add("table", metavar="TABLE", help="of `energyalign list tables`")
-    add("--cell", nargs="+", metavar="NAME", help="presets of `energyalign list presets` (default: all of the table)")
+    add("--cell", nargs="+", metavar="NAME", help="presets of `energyalign list presets` (default: all of the table), "
+        "or your own data: folder:PATH, features:PATH, ...")  # fmt: skip
+    add("--corrector", nargs="+", default=[], metavar="NAME", help="put these behind every training, beside raw")
     add("--dry-run", action="store_true", help="print the plan and run nothing")
     add_run_options(parser, seeds=[0, 1, 2], with_source=False)
     engine = parser.add_argument_group("engine")
@@ -93,7 +96,10 @@ def planned_runs(arguments: argparse.Namespace, table: TableEntry) -> tuple[list
     shared = {name: getattr(arguments, name) for name in SHARED}
     name = LongTailRequest(dataset=cells[0], **shared).folder_name(f"sweep-{table.name}", "head")
     out = Path(arguments.out or f"runs/{name}")
-    runs = plan_sweep(table.name, cells, methods=arguments.method, seeds=arguments.seed, out=out, shared=shared)
+    runs = plan_sweep(
+        table.name, cells, methods=arguments.method, correctors=arguments.corrector, seeds=arguments.seed, out=out,
+        shared=shared,
+    )  # fmt: skip
     return runs, out
 
 

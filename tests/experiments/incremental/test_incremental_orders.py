@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from energyalign.experiments.incremental.orders import (
     SEED1993_CIFAR100,
     class_order,
     order_hash,
+    read_order,
 )
 
 
@@ -74,9 +76,33 @@ def test_a_seed_beyond_the_generators_range_is_refused() -> None:
         class_order(f"seed:{2**32}", 100)
 
 
-@pytest.mark.parametrize("name", [name.replace("N", "3") for name in ORDERS])
+@pytest.mark.parametrize("name", [name.replace("N", "3") for name in ORDERS if name != "FILE.json"])
 def test_every_listed_name_can_be_asked_for(name: str) -> None:
     assert len(class_order(name, 100)) == 100
+
+
+def test_a_file_lists_classes_by_name_or_number(tmp_path: Path) -> None:
+    path = tmp_path / "order.json"
+    path.write_text('["owl", 0, "dog"]')
+    assert class_order(read_order(str(path)), 3, ["cat", "dog", "owl"]) == (2, 0, 1)
+    assert read_order("natural") == "natural"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ('["owl", 0]', "each of the 3 classes once: it has 2 entries"),
+        ('["owl", 0, "cat"]', "each of the 3 classes once: it has 3 entries"),
+        ('["owl", 0, "cow"]', "it has cow, which is none"),
+        ('{"owl": 0}', "must hold a JSON list"),
+        ("[", "cannot read the class order of"),
+    ],
+)
+def test_a_file_that_is_no_order_is_refused(content: str, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "order.json"
+    path.write_text(content)
+    with pytest.raises(EnergyAlignError, match=problem):
+        class_order(read_order(str(path)), 3, ["cat", "dog", "owl"])
 
 
 def test_the_hash_is_of_the_numbers_joined_by_commas() -> None:

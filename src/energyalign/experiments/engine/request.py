@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -64,7 +65,8 @@ class RunRequest(ABC):
     """The subcommand of `energyalign`."""
     config_class: ClassVar[Any]
     training_options: ClassVar[tuple[str, ...]] = (
-        "quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "batch_size", "precision", "compile",
+        "quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "lr", "weight_decay", "batch_size",
+        "precision", "compile",
     )  # fmt: skip
     """Options that make another training. The head has a folder of its own, since methods bring theirs."""
     config_options: ClassVar[tuple[str, ...]] = ("scale", "learned_scale", "precision", "compile")
@@ -83,6 +85,8 @@ class RunRequest(ABC):
     scale: float | None = None
     learned_scale: bool = False
     optimizer: str | None = None
+    lr: float | None = None
+    weight_decay: float | None = None
     batch_size: int | None = None
     precision: str | None = None
     compile: bool = False
@@ -228,7 +232,11 @@ class RunRequest(ABC):
             recipe = replace(recipe, optimizer=replace(optimizer, momentum=0.0))
             if self.epochs is None and not self.quick:
                 recipe = recipe.lasting(_WITHOUT_MOMENTUM.get(preset.dataset, recipe.epochs))
-        return recipe if self.batch_size is None else replace(recipe, batch_size=self.batch_size)
+        for name, value in self.given("lr", "weight_decay").items():
+            if not (math.isfinite(value) and value >= 0):
+                raise EnergyAlignError(f"--{name.replace('_', '-')} must be >= 0, got {value:g}.")
+        optimizer = replace(recipe.optimizer, **self.given("lr", "weight_decay"))
+        return replace(recipe, optimizer=optimizer, batch_size=self.batch_size or recipe.batch_size)
 
     def given(self, *names: str) -> dict[str, Any]:
         """Those of these options that were given."""

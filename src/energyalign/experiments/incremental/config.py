@@ -14,6 +14,7 @@ from energyalign.experiments.engine.request import Planned, RunRequest
 from energyalign.experiments.incremental.learners import LEARNERS, FineTuning, find_learner
 from energyalign.experiments.incremental.memory import MemoryPlan
 from energyalign.experiments.incremental.methods import METHODS, find_method
+from energyalign.experiments.incremental.orders import read_order
 from energyalign.experiments.incremental.presets import IncrementalPreset, preset_for, selection_of
 from energyalign.experiments.train.recipe import Recipe
 
@@ -152,7 +153,7 @@ class IncrementalRequest(RunRequest):
         preset = self.change(preset_for(self.dataset, self.steps))
         if self.subset not in (None, preset.subset):  # other classes are another cell, and none of the paper's
             preset = replace(preset, name=f"{preset.name}-{self.subset.replace(':', '-')}", subset=self.subset)
-        return replace(preset, order=self.order or preset.order)
+        return replace(preset, order=preset.order if self.order is None else read_order(self.order))
 
     def load_for(self, config: IncrementalConfig) -> ClassStream:
         """Read the source and arrange its classes."""

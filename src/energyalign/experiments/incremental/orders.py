@@ -7,18 +7,21 @@ compare with results under the other. They are written out here, so that no vers
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Sequence
 
 import numpy as np
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core._io.strict_json import read_json_file
+from energyalign.core.errors import EnergyAlignError, some_of
 
 ORDERS: dict[str, str] = {
     "natural": "classes by their number",
     "seed1993": "NumPy's permutation from seed 1993, as in LUCIR, FACIL and PyCIL",
     "icarl": "what iCaRL's own script draws from seed 1993, as in PODNet and DER; 100 classes only",
     "seed:N": "NumPy's permutation from a seed of your choice",
+    "FILE.json": "a list of class names or numbers",
 }
 SUBSETS: dict[str, str] = {
     "all": "every class",
@@ -55,6 +58,7 @@ IMAGENET100_SEED1993: tuple[int, ...] = (
 
 _FIRST = re.compile(r"first:(-?[0-9]{1,9})")
 _SEED = re.compile(r"seed:([0-9]{1,10})")
+_LISTED = "list:"
 _SEEDS = 2**32  # as many as RandomState takes
 
 
@@ -99,20 +103,37 @@ def subset_classes(name: str, n_classes: int) -> tuple[int, ...]:
     return tuple(range(n_first))
 
 
-def class_order(name: str, n_classes: int) -> tuple[int, ...]:
+def read_order(name: str) -> str:
+    """An order as runs keep it: its name, or the content of a file."""
+    if not name.endswith(".json"):
+        return name
+    try:
+        entries = read_json_file(name)
+    except (OSError, ValueError) as error:
+        raise EnergyAlignError(f"cannot read the class order of {name}: {error}.") from error
+    if not (isinstance(entries, list) and all(isinstance(entry, (str, int)) for entry in entries)):
+        raise EnergyAlignError(f"{name} must hold a JSON list of class names or numbers.")
+    return _LISTED + json.dumps(entries)
+
+
+def class_order(name: str, n_classes: int, class_names: Sequence[str] = ()) -> tuple[int, ...]:
     """The classes in the order in which they arrive: the first number belongs to the class that comes first.
 
     Parameters
     ----------
     name : str
-        One of `ORDERS`.
+        One of `ORDERS`, or what `read_order` made of a file.
     n_classes : int
+    class_names : sequence of str, default ()
+        For an order that names them.
 
     Examples
     --------
     >>> class_order("seed1993", 100)[:3], class_order("icarl", 100)[:3]
     ((68, 56, 78), (87, 0, 52))
     """
+    if name.startswith(_LISTED):
+        return _listed_order(json.loads(name.removeprefix(_LISTED)), n_classes, class_names)
     if name == "natural":
         return tuple(range(n_classes))
     if name == "seed1993":
@@ -135,6 +156,16 @@ def class_order(name: str, n_classes: int) -> tuple[int, ...]:
 def order_hash(order: Sequence[int]) -> str:
     """SHA-256 of the numbers joined by commas: two results compare if theirs are equal."""
     return hashlib.sha256(",".join(map(str, order)).encode()).hexdigest()
+
+
+def _listed_order(entries: Sequence[str | int], n_classes: int, class_names: Sequence[str]) -> tuple[int, ...]:
+    number: dict[str | int, int] = {name: k for k, name in enumerate(class_names)} | {k: k for k in range(n_classes)}
+    unknown = [entry for entry in entries if entry not in number]
+    order = tuple(number[entry] for entry in entries if entry in number)
+    if unknown or sorted(order) != list(range(n_classes)):
+        wrong = f"it has {some_of(unknown)}, which is none" if unknown else f"it has {len(order)} entries"
+        raise EnergyAlignError(f"the class order must name each of the {n_classes} classes once: {wrong}.")
+    return order
 
 
 def _permutation(seed: int, n_classes: int) -> tuple[int, ...]:

@@ -104,7 +104,7 @@ def make_stream(train: ImageSet, test: ImageSet, *, subset: str, order: str, n_s
     n_steps : int
     """
     classes = np.array(subset_classes(subset, train.n_classes))
-    arrival = classes[list(class_order(order, len(classes)))]
+    arrival = classes[list(class_order(order, len(classes), [train.class_names[k] for k in classes]))]
     sizes = step_sizes(len(classes), n_steps)
     stream = ClassStream(_arranged(train, arrival), _arranged(test, arrival), tuple(arrival.tolist()), sizes)
     untested = np.flatnonzero(np.bincount(stream.test.labels, minlength=len(arrival)) == 0)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.config import EvidencePlan, RunConfig
+from energyalign.experiments.data.sources import check_source
+from energyalign.experiments.engine.config import EvidencePlan, RunConfig, short_name
 from energyalign.experiments.engine.request import Planned, RunRequest
 from energyalign.experiments.engine.stored import read_rows
 from energyalign.experiments.incremental.config import IncrementalRequest
@@ -27,6 +28,7 @@ _FOR_ANY_RUNS = {
     "longtail": tuple(LONG_TAIL), "incremental": tuple(INCREMENTAL), "steps": tuple(INCREMENTAL),
     "matrix": (*LONG_TAIL, *INCREMENTAL),
 }  # fmt: skip
+_IN_STEPS = ("incremental", "steps")  # what these tables are of, if the cell is a user's own data
 # A guess by counting passes through the network: a forward pass is 1, a backward pass 2, and plain training is 3.
 # What a training costs beside the plain one of its cell; those that are not named cost as much.
 _LONG_TAIL_LEARNERS = {
@@ -79,29 +81,36 @@ class PlannedRun:
 
 
 def plan_sweep(
-    table: str, cells: Sequence[str], *, methods: Sequence[str], seeds: Sequence[int], out: Path,
-    shared: Mapping[str, Any],
+    table: str, cells: Sequence[str], *, methods: Sequence[str], correctors: Sequence[str] = (), seeds: Sequence[int],
+    out: Path, shared: Mapping[str, Any],
 ) -> list[PlannedRun]:  # fmt: skip
     """All runs of a table, cell by cell, with the first seed first: half a sweep is then a table of fewer seeds.
 
-    Without `methods` each cell has the paper's. Run directories go below `out`; the options of every run are `shared`.
+    Without `methods` each cell has the paper's. `correctors` are put behind every training, and the raw network is
+    measured too. Run directories go below `out`; the options of every run are `shared`.
     """
-    for cell in cells:
-        if cell not in LONG_TAIL and cell not in INCREMENTAL:
-            raise EnergyAlignError(f"the table {table} has no cell {cell!r}.")
+    options = {**shared, "corrector": tuple(dict.fromkeys(("raw", *correctors)))}
     return [
         run
         for seed in dict.fromkeys(seeds)
         for cell in cells
-        for run in _runs_of_cell(cell, _methods(methods, cell), seed, out, shared)
+        for kind in [_kind(table, cell)]
+        for run in _runs_of_cell(kind, cell, _methods(methods, kind, cell), seed=seed, out=out, options=options)
     ]
+
+
+def _kind(table: str, cell: str) -> type[RunRequest]:
+    in_steps = cell in INCREMENTAL or (cell not in LONG_TAIL and table in _IN_STEPS)
+    return IncrementalRequest if in_steps else LongTailRequest
 
 
 def cells_of(table: str, own: Sequence[str], asked: Sequence[str] | None) -> list[str]:
     """The cells that are asked for, if the table has them; all of a table of the paper by default."""
     known = own or _FOR_ANY_RUNS[table]
     for name in asked or ():
-        if name not in known:
+        if ":" in name and not own:
+            check_source(name)  # a user's own data
+        elif name not in known:
             raise EnergyAlignError(f"the table {table} has no cell {name!r}: choose among {', '.join(known)}.")
     if not (asked or own):
         raise EnergyAlignError(f"the table {table} is for any cells: choose some with --cell: {', '.join(known)}.")
@@ -109,41 +118,49 @@ def cells_of(table: str, own: Sequence[str], asked: Sequence[str] | None) -> lis
 
 
 def _runs_of_cell(
-    cell: str, methods: Sequence[str], seed: int, out: Path, shared: Mapping[str, Any]
+    kind: type[RunRequest], cell: str, methods: Sequence[str], *, seed: int, out: Path, options: Mapping[str, Any]
 ) -> list[PlannedRun]:
-    kind: type[RunRequest] = LongTailRequest if cell in LONG_TAIL else IncrementalRequest
+    place = short_name(cell) if ":" in cell else cell
     of_folder: dict[str, list[str]] = {}
     planned: dict[str, Planned] = {}
     for method in methods:
-        (run,) = kind(dataset=cell, method=(method,), seed=(seed,), **shared).plan()
+        (run,) = kind(dataset=cell, method=(method,), seed=(seed,), **options).plan()
         check_network(run.config.backbone, run.config.head)
         before = planned.get(run.folder, run).correctors
         planned[run.folder] = run._replace(correctors=tuple(dict.fromkeys([*before, *run.correctors])))
         of_folder.setdefault(run.folder, []).append(method)
     runs = []
     for folder, run in planned.items():
-        request = kind(dataset=cell, method=tuple(of_folder[folder]), seed=(seed,), out=str(out / cell), **shared)
-        words = request.words(("method", "seed", "out", *SHARED))
+        request = kind(dataset=cell, method=tuple(of_folder[folder]), seed=(seed,), out=str(out / place), **options)
+        words = request.words(("method", "corrector", "seed", "out", *SHARED))
         runs.append(
             PlannedRun(
-                f"{cell}/{folder}/seed-{seed}", out / cell / folder / f"seed-{seed}", (kind.command, cell, *words),
+                f"{place}/{folder}/seed-{seed}", out / place / folder / f"seed-{seed}", (kind.command, cell, *words),
                 run.config.to_json(), run.correctors, _hours(run.config, run.correctors, cell),
             )
         )  # fmt: skip
     return runs
 
 
-def _methods(asked: Sequence[str], cell: str) -> list[str]:
-    """Those asked for; by default those that the paper has in this cell, or all where it has none."""
-    known = LONG_TAIL_METHODS if cell in LONG_TAIL else INCREMENTAL_METHODS
+def _methods(asked: Sequence[str], kind: type[RunRequest], cell: str) -> list[str]:
+    """Those asked for; by default those that the paper has in this cell, or all where it has none.
+
+    On a user's own data by default those of the plainest training.
+    """
+    in_steps = kind is IncrementalRequest
+    known = INCREMENTAL_METHODS if in_steps else LONG_TAIL_METHODS
     if "all" in asked:
         return list(known)
-    printed = LONG_TAIL[cell].paper if cell in LONG_TAIL else INCREMENTAL[cell].paper
+    if ":" in cell:
+        return list(dict.fromkeys(asked or (["ea"] if in_steps else ["ce", "la-post-hoc", "ea"])))
+    printed = INCREMENTAL[cell].paper if in_steps else LONG_TAIL[cell].paper
     return list(dict.fromkeys(asked or printed or known))
 
 
 def _hours(config: RunConfig, correctors: Sequence[str], cell: str) -> float | None:
-    """Of one V100, if the network is that of the cell; fewer epochs are so much cheaper."""
+    """Of one V100, if data and network are those of a cell; fewer epochs are so much cheaper."""
+    if ":" in cell:
+        return None
     preset = LONG_TAIL[cell] if cell in LONG_TAIL else INCREMENTAL[cell]
     if config.backbone != config.learner.backbone(preset.backbone):
         return None
