@@ -36,7 +36,7 @@ def test_rows_that_differ_only_after_training_share_a_run() -> None:
     }
     assert runs["digits-lt-50/ce/seed-3"].command_line == (
         "energyalign longtail digits-lt-50 --method ce ea --corrector raw --seed 3 --out out/digits-lt-50 "
-        "--accelerator auto --workers 2"
+        "--accelerator auto --workers 2 --log tensorboard"
     )
 
 

@@ -164,9 +164,9 @@ def _meet_on_loopback() -> dist.Store:
     return store
 
 
-def narrator(fabric: Fabric, title: str, scalars: Path | None = None) -> Reporter:
+def narrator(fabric: Fabric, log: str, title: str, scalars: Path | None = None) -> Reporter:
     """Of the processes, the first alone speaks. To be asked once they are launched."""
-    return Narrator(title, scalars=scalars) if fabric.is_global_zero else Reporter()
+    return Narrator(title, scalars, log=log) if fabric.is_global_zero else Reporter()
 
 
 def remember_started(processes: list[subprocess.Popen[bytes]], stores: list[dist.Store]) -> None:

@@ -73,6 +73,8 @@ def add_machine_options(parser: argparse.ArgumentParser) -> Any:
     add("--compile", action="store_true",
         help="compile the network (torch.compile); measure first, on two CPU cores it is no faster")  # fmt: skip
     add("--workers", type=int, default=2, metavar="N", help="processes that read image files (default: 2)")
+    add("--log", choices=["tensorboard", "wandb", "mlflow"], default="tensorboard",
+        help="write curves for this tracker, offline, into the run directory (default: tensorboard)")  # fmt: skip
     return group
 
 
@@ -100,7 +102,9 @@ def run_request(request: RunRequest, arguments: argparse.Namespace) -> None:
         work = Work.of(request)
         fabric = make_fabric(request.accelerator, work.precision, counts)
         launch(fabric, counts, arguments.given)
-        rows = work.do(fabric=fabric, reporter_of=partial(narrator, fabric), command=command_line(arguments))
+        rows = work.do(
+            fabric=fabric, reporter_of=partial(narrator, fabric, request.log), command=command_line(arguments)
+        )
         if is_first():
             print(work)
             print_for_people(*tables_of(rows, matrix=bool(request.method and request.corrector)))

@@ -21,7 +21,7 @@ BAD_INPUT = 2  # also what argparse exits with
 _EXTRAS = {
     "torch": "experiments", "torchvision": "experiments", "lightning_fabric": "experiments",
     "safetensors": "experiments", "PIL": "experiments", "tensorboard": "experiments", "matplotlib": "report",
-    "pyarrow": "parquet", "ray": "sweep", "filelock": "experiments",
+    "pyarrow": "parquet", "ray": "sweep", "filelock": "experiments", "wandb": "wandb", "mlflow": "mlflow",
 }  # fmt: skip
 
 _ON_MEMORY = "Existing files are as they were: end other programs, or take a machine or a job with more memory."

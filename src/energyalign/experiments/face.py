@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.request import RunRequest
 from energyalign.experiments.engine.stored import ResultRows, StoredRun, measured_runs
+from energyalign.experiments.train.reporter import Narrator, Reporter
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
@@ -66,17 +68,20 @@ def run(
     from lightning_fabric import Fabric
 
     from energyalign.experiments.engine.running import Work
-    from energyalign.experiments.train.reporter import Narrator, Reporter
 
     lists = {"method": methods, "corrector": correctors, "seed": seeds}
     request = _request(kind, dataset, lists, out, options)
     work = Work.of(request)
     fabric = Fabric(accelerator=request.accelerator, devices=1, precision=work.precision)
-    rows = work.do(fabric=fabric, reporter_of=Narrator if progress else lambda _title, _curves: Reporter())
+    rows = work.do(fabric=fabric, reporter_of=partial(Narrator, log=request.log) if progress else _silent)
     for row in rows:
         for concern in row.concerns if progress else ():
             print(f"warning: {row.learner}, {row.corrector}, seed {row.seed}: {concern}", file=sys.stderr)
     return Results(ResultRows(rows), tuple(work.runs))
+
+
+def _silent(_title: str, _curves: Path | None) -> Reporter:
+    return Reporter()
 
 
 def _request(

@@ -9,20 +9,49 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from toy_training import RECIPE, bytes_of, train_toy
 
-from energyalign.experiments.train.reporter import Curves, Narrator
+from energyalign.experiments.train.curves import CURVES, TensorBoard
+from energyalign.experiments.train.reporter import Narrator
 
 
 def test_files_of_several_processes_are_one_curve_whatever_the_clock_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for step, now in ((1, 2_000.0), (2, 1_000.0)):
-        monkeypatch.setattr("energyalign.experiments.train.reporter.time.time", lambda now=now: now)
-        curves = Curves(tmp_path)
+        monkeypatch.setattr("energyalign.experiments.train.curves.time.time", lambda now=now: now)
+        curves = TensorBoard(tmp_path, "toy")
         curves.add(step, {"loss": 0.5 / step, "lr": 0.1})
         curves.close()
     events = EventAccumulator(str(tmp_path)).Reload()
     assert [(event.step, event.value) for event in events.Scalars("loss")] == [(1, 0.5), (2, 0.25)]
     assert [event.step for event in events.Scalars("lr")] == [1, 2]
+
+
+def test_curves_for_mlflow_hold_the_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow.tracking import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # mlflow-skinny has no other store without a server
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tmp_path.as_uri())
+    for title in ("first", "second"):
+        curves = CURVES["mlflow"](tmp_path, title)
+        for step in (1, 2):
+            curves.add(step, {"loss": 0.5 / step})
+        curves.close()
+    client = MlflowClient(tmp_path.as_uri())
+    runs = client.search_runs([client.get_experiment_by_name("energyalign").experiment_id])
+    assert {run.info.run_name for run in runs} == {"first", "second"}
+    for run in runs:
+        points = client.get_metric_history(run.info.run_id, "loss")
+        assert sorted((point.step, point.value) for point in points) == [(1, 0.5), (2, 0.25)]
+
+
+def test_curves_for_weights_and_biases_are_written_offline(tmp_path: Path) -> None:
+    curves = CURVES["wandb"](tmp_path, "toy")
+    curves.add(1, {"loss": 0.0625})
+    curves.close()
+    (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+    content = file.read_bytes()  # wandb has no public reader of its files
+    assert b"loss" in content
+    assert b"0.0625" in content
 
 
 def test_where_curves_cannot_be_written_training_goes_on_and_says_so_once(whole: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.config import EvidencePlan, Preset, RunConfig
+from energyalign.experiments.train.curves import DEFAULT_CURVES
 from energyalign.experiments.train.recipe import Adam, Recipe
 from energyalign.experiments.train.run_directory import RunDirectory
 
@@ -97,6 +98,7 @@ class RunRequest(ABC):
     out: str | None = None
     accelerator: str = "auto"
     workers: int = 2
+    log: str = DEFAULT_CURVES
     devices: int | None = None
     nodes: int | None = None
     own_source: Source | None = field(default=None, repr=False, compare=False)

@@ -54,7 +54,7 @@ class Work:
             has_curves = self.request.source is None or not run.config.in_steps
             experiments[folder] = self.request.experiment(
                 run.config, self.data, fabric=fabric, workers=self.request.workers, command=command,
-                reporter=reporter_of(_title(run), folder / "tensorboard" if has_curves else None),
+                reporter=reporter_of(_title(run), folder / self.request.log if has_curves else None),
             )  # fmt: skip
             experiments[folder].check(run.correctors)
         plans = self.request.evidence_plans

@@ -22,7 +22,7 @@ from energyalign.experiments.longtail.presets import PRESETS as LONG_TAIL
 from energyalign.experiments.nets.registry import check_network
 from energyalign.experiments.train.run_directory import RunDirectory
 
-SHARED = (*RunRequest.training_options, "head", "data_root", "accelerator", "workers", "devices")
+SHARED = (*RunRequest.training_options, "head", "data_root", "accelerator", "workers", "log", "devices")
 """Options that every run of a sweep gets."""
 _FOR_ANY_RUNS = {
     "longtail": tuple(LONG_TAIL), "incremental": tuple(INCREMENTAL), "steps": tuple(INCREMENTAL),

@@ -1,16 +1,17 @@
-"""What a person sees of a training: a live line in a terminal, plain lines elsewhere, scalars for TensorBoard."""
+"""What a person sees of a training: a live line in a terminal, plain lines elsewhere, curves for a tracker."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from energyalign.core._io.terminal import clean_console
+from energyalign.experiments.train.curves import CURVES, DEFAULT_CURVES, Curves
 
 if TYPE_CHECKING:
     from energyalign.experiments.train.checkpoint import Position
@@ -20,7 +21,7 @@ _TICK = 1e-6  # seconds; a clock may show the same time twice
 
 
 class Reporter:
-    """Tells of a training on stderr, and in TensorBoard files if a folder is given; this one is silent."""
+    """Tells of a training on stderr, and in files of curves if a folder is given; this one is silent."""
 
     def note(self, message: str) -> None:
         """Something worth a line."""
@@ -44,11 +45,14 @@ class Reporter:
 class Narrator(Reporter):
     """Speaks to a person: a bar that moves if someone watches, a line for each epoch if not.
 
-    `scalars` is a folder for TensorBoard files; the bar appears only if `stream` is a terminal.
+    `scalars` is a folder for curves, written as `log` says, a name of `CURVES`; the bar appears only if `stream` is a
+    terminal.
     """
 
-    def __init__(self, title: str, scalars: Path | None = None, stream: TextIO | None = None) -> None:
-        self._title, self._scalars = title, scalars
+    def __init__(
+        self, title: str, scalars: Path | None = None, stream: TextIO | None = None, *, log: str = DEFAULT_CURVES
+    ) -> None:
+        self._title, self._scalars, self._log = title, scalars, log
         self._stream = sys.stderr if stream is None else stream
         self._bar: Any = None
         self._task: Any = None
@@ -65,7 +69,7 @@ class Narrator(Reporter):
     def stage(self, name: str) -> Narrator:
         """With curves of its own."""
         scalars = None if self._scalars is None else self._scalars / name
-        return Narrator(f"{self._title} {name}", scalars, self._stream)
+        return Narrator(f"{self._title} {name}", scalars, self._stream, log=self._log)
 
     @contextlib.contextmanager
     def training(self, recipe: Recipe, n_batches: int, start: Position) -> Iterator[None]:
@@ -105,7 +109,7 @@ class Narrator(Reporter):
         values = {"loss": position.mean_loss, "lr": lr} | ({} if speed is None else {"images per second": speed})
         try:
             if self._curves is None:  # not sooner: a finished run that is started again has nothing to write
-                self._curves = Curves(scalars)
+                self._curves = CURVES[self._log](scalars, self._title)
             self._curves.add(position.epoch, values)
         except OSError as error:
             # Curves are a comfort. What the run cannot do without is written elsewhere, and fails there if it must.
@@ -152,41 +156,6 @@ class Pace:
         if done == 0:
             return None
         return (time.monotonic() - self._began) / done * (self.n_epochs * self._n_batches - self.batches_done)
-
-
-class Curves:
-    """A new file of TensorBoard events in a folder, after those of earlier processes; may raise `OSError`.
-
-    `torch.utils.tensorboard` writes from a thread of its own: a full disk then ends in a traceback that nobody catches.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        folder.mkdir(parents=True, exist_ok=True)
-        # TensorBoard reads the files in the order of their names: numbered, they do not depend on the clock.
-        numbers = [path.name.split(".")[3] for path in folder.glob("events.out.tfevents.*")]
-        number = 1 + max((int(name) for name in numbers if name.isdecimal()), default=0)
-        self._stream = (folder / f"events.out.tfevents.{number:010d}").open("xb")
-        self._writer = RecordWriter(self._stream)
-        self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
-
-    def add(self, step: int, values: Mapping[str, float]) -> None:
-        """One point of each of these curves."""
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
-        points = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
-        self._write(Event(wall_time=time.time(), step=step, summary=Summary(value=points)))
-
-    def close(self) -> None:
-        """No more points."""
-        self._stream.close()
-
-    def _write(self, event: Any) -> None:
-        self._writer.write(event.SerializeToString())
-        self._stream.flush()
 
 
 def _bar(stream: TextIO) -> Any:
