@@ -44,7 +44,8 @@ def test_curves_for_mlflow_hold_the_points(tmp_path: Path, monkeypatch: pytest.M
         assert sorted((point.step, point.value) for point in points) == [(1, 0.5), (2, 0.25)]
 
 
-def test_curves_for_weights_and_biases_are_written_offline(tmp_path: Path) -> None:
+def test_curves_for_weights_and_biases_are_written_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB__SERVICE_WAIT", "300")  # its service takes long to start on a busy machine
     curves = CURVES["wandb"](tmp_path, "toy")
     curves.add(1, {"loss": 0.0625})
     curves.close()
