@@ -68,7 +68,8 @@ class TrainingLoop:
         What the optimiser gets, parameters or groups of them; all of the network unless given. A group that learns
         slower or faster than the recipe says has an ``lr_factor``.
     loss : callable
-        ``loss(model, batch, epoch)``, the mean over the samples of the batch; epochs count from 1.
+        ``loss(network, batch, epoch)``, the mean over the samples of the batch; epochs count from 1. It may call any
+        part of the network: features, backbone, head.
     compile : bool
         Let `torch.compile` make code for the network, for which every training begins later; docs/performance.md has
         what it saves.
@@ -79,11 +80,11 @@ class TrainingLoop:
         batches: EpochBatches, loss: Loss, recipe: Recipe, run: RunDirectory, seed: int, reporter: Reporter,
         compile: bool = False,
     ) -> None:  # fmt: skip
-        self._fabric, self._network, self._batches, self._loss = fabric, network, batches, loss
+        self._fabric, self._network, self._batches = fabric, network, batches
         self._recipe, self._run, self._seed, self._reporter = recipe, run, seed, reporter
         self._compile = compile
         chosen = network.parameters() if parameters is None else parameters
-        self._model, self._optimizer = fabric.setup(network, recipe.optimizer.make(chosen))
+        self._model, self._optimizer = fabric.setup(_WithLoss(network, loss), recipe.optimizer.make(chosen))
         self._position = self._resume()
 
     def finish(self) -> None:
@@ -134,7 +135,7 @@ class TrainingLoop:
         at = self._position
         seed_torch(self._seed, "batch", at.epoch, at.batch, self._fabric.global_rank)
         moved = self._fabric.to_device(batch)
-        loss = self._loss(self._model, moved, at.epoch)
+        loss = self._model(moved, at.epoch)
         n_samples = len(moved[-1])
         if self._fabric.world_size > 1:
             own = loss.detach().float()  # in half precision 257 samples would be 256
@@ -211,6 +212,19 @@ class TrainingLoop:
         if self._fabric.world_size == 1:
             return number
         return int(self._fabric.all_reduce(torch.tensor(number), reduce_op="max"))
+
+
+class _WithLoss(torch.nn.Module):  # type: ignore[misc]
+    """From a batch to the loss. Processes average the gradients of what passes through the forward method of the module
+    that Fabric wraps, and of nothing else: so all of the loss does."""
+
+    def __init__(self, network: torch.nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.network, self._loss = network, loss
+
+    def forward(self, batch: Any, epoch: int) -> torch.Tensor:
+        """The loss of the network, as `TrainingLoop` has it."""
+        return self._loss(self.network, batch, epoch)
 
 
 def other_number(folder: Path, before: int, now: int) -> str:
