@@ -13,7 +13,7 @@ from lightning_fabric import Fabric
 
 from energyalign.core._io.signals import Interrupted, Interruption
 from energyalign.core.errors import CannotGoOn, EnergyAlignError, some_of
-from energyalign.experiments.nets.network import Network
+from energyalign.experiments.nets.network import FrozenBackbone, Network
 from energyalign.experiments.nets.registry import PATHS_ARE_NOT_COMPILED
 from energyalign.experiments.train.checkpoint import (
     Checkpoint,
@@ -275,6 +275,7 @@ def _parts(network: torch.nn.Module) -> list[torch.nn.Module]:
     from energyalign.experiments.nets.random_paths import RandomPaths
 
     backbone = network.backbone if isinstance(network, Network) else network
+    backbone = backbone.backbone if isinstance(backbone, FrozenBackbone) else backbone
     if isinstance(backbone, RandomPaths):
         raise EnergyAlignError(PATHS_ARE_NOT_COMPILED)
     return list(backbone.children()) if isinstance(backbone, TwoBranches) else [backbone]
