@@ -30,7 +30,16 @@ def add_training_options(parser: argparse.ArgumentParser, heads: Sequence[str]) 
     """Network and recipe; returns the group, for what else belongs there."""
     group = parser.add_argument_group("network and training")
     add = group.add_argument
-    add("--backbone", metavar="NAME", help="network below the head (default: the preset's)")
+    add(
+        "--backbone", metavar="NAME",
+        help="network below the head (default: the preset's); timm:NAME or torchvision:NAME for any of a library",
+    )  # fmt: skip
+    add(
+        "--weights", metavar="PATH",
+        help="start the backbone from this .safetensors file, or from `default`, the weights that its library "
+        "downloads",
+    )  # fmt: skip
+    add("--freeze", action="store_true", help="train the head alone; the backbone stays as --weights has it")
     add(
         "--head",
         choices=heads,

@@ -30,6 +30,7 @@ examples:
   energyalign incremental digits --corrector il2m scail --from runs/digits-il-5/fine-tune-linear-random-40/seed-0
   energyalign incremental imagenet100 --order seed:7 --data-root /data/imagenet
   energyalign incremental folder:my_images --steps 4 --epochs 30      your own images
+  energyalign incremental folder:my_images --backbone torchvision:resnet50 --weights default --freeze     a new head
 """
 
 

@@ -29,6 +29,7 @@ examples:
   energyalign longtail digits --clusters 1 2 4 8                      influence of the number of clusters
   energyalign longtail digits --evidence-size 5 20 50 --evidence-policy one none training    and of the evidence
   energyalign longtail folder:my_images --epochs 30                   your own images, as imbalanced as they are
+  energyalign longtail folder:my_images --backbone timm:resnet50 --weights resnet50.safetensors --freeze     a new head
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def test_crt_trains_a_new_head_of_the_same_kind_and_nothing_else(tmp_path: Path,
     backbone = trained.network.backbone.state_dict()
     assert any("running_mean" in name for name in backbone)
     for name, value in backbone.items():
-        assert torch.equal(tensors.pop(f"backbone.{name}"), value), name
+        assert torch.equal(tensors.pop(f"backbone.backbone.{name}"), value), name
     seed_torch(0, "crt", "head")
     drawn = make_head(head, 64, 10).state_dict()
     assert tensors.keys() == {f"head.{name}" for name in drawn}
@@ -58,7 +59,7 @@ def test_lws_learns_one_number_per_class(tmp_path: Path) -> None:
     tensors = stored(tmp_path / "lws-frozen")
     scales = tensors.pop("head.scales").numpy()
     for name, value in trained.network.state_dict().items():
-        assert torch.equal(tensors.pop(name.replace("head.", "head.head.")), value), name
+        assert torch.equal(tensors.pop(re.sub(r"^(head|backbone)\.", r"\1.\1.", name)), value), name
     assert not tensors
     assert np.all(scales != 1.0)
     np.testing.assert_allclose(corrected.details["scales"], scales)
@@ -80,7 +81,7 @@ def test_batch_statistics_move_with_the_new_sampling_as_in_the_original(
     corrector.correct(trained, EvidencePlan())
     (folder,) = (entry for entry in tmp_path.iterdir() if entry.is_dir())
     after = stored(folder)
-    moved = {name for name, value in before.items() if not torch.equal(after[f"backbone.{name}"], value)}
+    moved = {name for name, value in before.items() if not torch.equal(after[f"backbone.backbone.{name}"], value)}
     statistics = {name for name in before if name.endswith(("running_mean", "running_var", "num_batches_tracked"))}
     assert moved == statistics
     assert all(torch.equal(trained.network.backbone.state_dict()[name], value) for name, value in before.items())

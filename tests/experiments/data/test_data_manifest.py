@@ -118,20 +118,26 @@ def photos(tmp_path, write_image):
 
 
 def manifest_of(folder):
-    return cut_long_tail(open_source(f"folder:{folder}").load("train"), dataset="photos", profile="natural")
+    name = f"folder:{folder}"
+    return cut_long_tail(open_source(name).load("train"), dataset=name, profile="natural")
 
 
 def test_files_count_by_name_and_size_wherever_they_lie(photos, tmp_path, write_image):
     before = manifest_of(photos)
     moved = photos.rename(tmp_path / "elsewhere")
-    assert manifest_of(moved).sha256 == before.sha256
+    after = manifest_of(moved)
+    assert after.sha256 == before.sha256
+    assert after.dataset == f"folder:{moved}"
+    assert dataclasses.replace(before, dataset=f"lists:{photos}").sha256 != before.sha256
+    before.keep(tmp_path / "manifest.json")
+    after.keep(tmp_path / "manifest.json")
     (moved / "train" / "dog" / "4.png").rename(moved / "train" / "dog" / "5.png")
     assert manifest_of(moved).sha256 != before.sha256
     (moved / "train" / "dog" / "5.png").rename(moved / "train" / "dog" / "4.png")
     for i in range(5):
         write_image(moved / "train" / "dog" / f"{i}.png", seed=i, size=(90, 70))
     assert manifest_of(moved).sha256 != before.sha256
-    with pytest.raises(EnergyAlignError, match="was made from other images of photos"):
+    with pytest.raises(EnergyAlignError, match="was made from other images of folder:"):
         before.select(open_source(f"folder:{moved}").load("train"))
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.data.file_images import BadFilesError
+from energyalign.experiments.data.file_images import BadFilesError, FileImages
+from energyalign.experiments.data.images import MemoryImages
 from energyalign.experiments.data.sources import open_source
 from energyalign.experiments.data.sources.lists import read_list
 from energyalign.experiments.data.verify import verify_images
@@ -85,6 +87,21 @@ def test_lists_of_ones_own(imagenet):
     assert np.bincount(source.load("train").labels).tolist() == [4, 2, 1]
     (imagenet / "ImageNet_LT_val.txt").rename(imagenet / "val.txt")
     assert open_source(f"lists:{imagenet}").splits == ("train", "val", "test")
+
+
+def test_small_images_of_ones_own_lists_are_kept_in_memory(imagenet):
+    """As those of folders are; the published lists keep the recipe for photographs whatever they list."""
+    assert isinstance(open_source("imagenet-lt", imagenet).load("test"), FileImages)
+    for split in ("train", "val", "test"):
+        (imagenet / f"ImageNet_LT_{split}.txt").rename(imagenet / f"{split}.txt")
+    source = open_source(f"lists:{imagenet}")
+    for split in source.splits:
+        images = source.load(split)
+        assert isinstance(images, MemoryImages)
+        assert images.images.shape[1:] == (3, 30, 40)
+    first = imagenet / (imagenet / "train.txt").read_text().split()[0]
+    Image.new("RGB", (41, 30)).save(first)
+    assert isinstance(source.load("test"), FileImages)
 
 
 def test_all_of_imagenet_lt_by_its_list(tmp_path):

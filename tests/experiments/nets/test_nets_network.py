@@ -111,7 +111,7 @@ def test_options_reach_the_head() -> None:
 def test_unknown_names_list_the_known_ones() -> None:
     known = (
         "resnet32, resnet8, resnet18, resnet50, resnext50, small-cnn, or one of these with -bbn after it, for two last "
-        r"blocks, or rps-small, rps-large\.$"
+        r"blocks, or rps-small, rps-large, or any network of a library: timm:NAME, torchvision:NAME\.$"
     )
     with pytest.raises(EnergyAlignError, match=f"unknown backbone 'resnet-32': choose {known}"):
         make_network("resnet-32", N_CLASSES)
@@ -124,7 +124,7 @@ def test_a_step_of_training_leaves_the_backbone_alone() -> None:
     images = torch.randn(4, 3, 8, 8)
     plain(images)  # moves the batch statistics
     expected = plain.eval()(images)
-    network = FrozenBackbone(plain.backbone, plain.head).train()
+    network = Network(FrozenBackbone(plain.backbone), plain.head).train()
     assert network.head.training
     assert not any(part.training for part in network.backbone.modules())
     before = {name: value.clone() for name, value in network.backbone.state_dict().items()}

@@ -143,3 +143,44 @@ def test_a_weighted_mean_is_that_of_the_whole_batch(tmp_path: Path) -> None:
     for rank in range(2):
         shared = load_file(tmp_path / f"gradient{rank}.safetensors")["gradient"]
         torch.testing.assert_close(shared, alone, rtol=0, atol=1e-6)
+
+
+PARTS = """
+from safetensors.torch import save_file
+from torch.nn import functional as F
+from toy_training import ToyBatches
+from energyalign.experiments.nets.network import Network
+from energyalign.experiments.train.loop import TrainingLoop
+from energyalign.experiments.train.recipe import SGD, Constant, Recipe
+from energyalign.experiments.train.reporter import Reporter
+from energyalign.experiments.train.run_directory import open_run
+
+def by_forward(model, batch, epoch):
+    return F.cross_entropy(model(batch[0]), batch[1]) + model.features(batch[0]).square().mean()
+
+def by_parts(model, batch, epoch):
+    features = model.backbone(batch[0])
+    return F.cross_entropy(model.head(features), batch[1]) + features.square().mean()
+
+def work(fabric, folder):
+    for name, loss in {"forward": by_forward, "parts": by_parts}.items():
+        torch.manual_seed(0)
+        network = Network(torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.ReLU()), torch.nn.Linear(8, 3))
+        with open_run(folder / name, {"what": name}, fabric) as run:
+            TrainingLoop(
+                fabric, network, batches=ToyBatches(), loss=loss, recipe=Recipe(2, 10, SGD(0.1), Constant()), run=run,
+                seed=3, reporter=Reporter(),
+            ).finish()
+        save_file(network.state_dict(), folder / f"{name}{fabric.global_rank}.safetensors")
+"""
+
+
+def test_a_loss_may_call_any_part_of_the_network(tmp_path: Path) -> None:
+    """Two processes end where one does: their gradients were averaged, however the loss came by its features."""
+    in_processes(PARTS, tmp_path / "one", 1)
+    in_processes(PARTS, tmp_path / "two", 2)
+    alone = load_file(tmp_path / "one" / "forward0.safetensors")
+    for name in ("forward0", "forward1", "parts0", "parts1"):
+        shared = load_file(tmp_path / "two" / f"{name}.safetensors")
+        for key, value in alone.items():
+            torch.testing.assert_close(shared[key], value, rtol=0, atol=1e-5)

@@ -6,6 +6,7 @@ import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_steps
 from energyalign.experiments.correctors.ncm import class_means
 from energyalign.experiments.correctors.second_stage import epochs_of_cell, train_second_stage
@@ -66,8 +67,14 @@ class Oltr(Corrector):
         from energyalign.experiments.nets.oltr import add_modulated_attention
 
         refuse_steps(setting, "oltr")
+        config = setting.config
+        if config.freeze or config.backbone not in BACKBONES:
+            why = "--freeze keeps it" if config.freeze else f"{config.backbone} gives features alone"
+            raise EnergyAlignError(
+                f"oltr puts attention behind the last maps of the backbone and trains it, and {why}: leave out oltr."
+            )
         image = _image(setting.train, "cpu")
-        add_modulated_attention(BACKBONES[setting.config.backbone].make(image.shape[1]), image)
+        add_modulated_attention(BACKBONES[config.backbone].make(image.shape[1]), image)
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """The new network, trained."""

@@ -86,11 +86,10 @@ class HeadStage(Corrector):
     def trained(self, trained: Trained, head: nn.Module, parameters: Iterable[Any]) -> Corrected:
         """The network with this head, once these of its parameters are trained."""
         from energyalign.experiments.losses.cross_entropy import cross_entropy
-        from energyalign.experiments.nets.network import FrozenBackbone
+        from energyalign.experiments.nets.network import FrozenBackbone, Network
 
-        network = FrozenBackbone(
-            copy.deepcopy(trained.network.backbone), head, moving_statistics=not self.frozen_statistics
-        )
+        backbone = copy.deepcopy(trained.network.backbone)
+        network = Network(FrozenBackbone(backbone, moving_statistics=not self.frozen_statistics), head)
         recipe = self.recipe(trained.config)
         train_second_stage(
             trained, network, self, name=f"{self.name}-frozen" if self.frozen_statistics else self.name, recipe=recipe,

@@ -43,8 +43,8 @@ class Manifest:
 
     @property
     def sha256(self) -> str:
-        """Of everything above, whatever the layout of the file."""
-        text = json.dumps(self._content(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """Of everything above, whatever the layout of the file and wherever the images are."""
+        text = json.dumps(self._identity(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
@@ -84,7 +84,7 @@ class Manifest:
             return
         before = type(self).load(path)
         if before.sha256 != self.sha256:
-            there, here = before._content(), self._content()
+            there, here = before._identity(), self._identity()
             differing = ", ".join(name for name in here if here[name] != there[name])
             raise EnergyAlignError(
                 f"the data of {self.dataset} have changed since the run in {Path(path).parent} began: its manifest is "
@@ -121,6 +121,11 @@ class Manifest:
                 "Get the original back, or make a new one."
             )
         return manifest
+
+    def _identity(self) -> dict[str, Any]:
+        """What the hash is of: the same images in another folder are the same images."""
+        kind, colon, _place = self.dataset.partition(":")
+        return self._content() | {"dataset": kind + colon}
 
     def _content(self) -> dict[str, Any]:
         lists = {"indices": self.indices.tolist(), "counts": list(self.counts), "class_names": list(self.class_names)}

@@ -179,6 +179,9 @@ class Learner:
     part_of_cell: ClassVar[float] = 1.0
     """How much of the cell's epochs it takes; a second stage has the rest."""
 
+    has_own_backbone: ClassVar[bool] = False
+    """Whether it builds its backbone its own way, so that weights of another do not fit and none can be frozen."""
+
     def backbone(self, name: str) -> str:
         """The backbone it trains where the cell has this one."""
         return name
@@ -198,6 +201,10 @@ class RunConfig:
         Of the cell.
     seed : int
         Of initialisation, order, augmentation and evidence.
+    weights : str or None
+        A file that the backbone starts from, or ``default`` for those of its library.
+    freeze : bool
+        Whether the head alone is trained.
     """
 
     in_steps: ClassVar[bool] = False
@@ -214,6 +221,8 @@ class RunConfig:
     seed: int
     precision: str = "32-true"
     compile: bool = left_out_at(False)
+    weights: str | None = left_out_at(None)
+    freeze: bool = left_out_at(False)
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -229,6 +238,15 @@ class RunConfig:
             )
         if self.compile and BACKBONES.get(self.backbone, BACKBONES["resnet32"]).has_random_paths:
             raise EnergyAlignError(PATHS_ARE_NOT_COMPILED)
+        if self.freeze and self.weights is None:
+            raise EnergyAlignError(
+                "--freeze keeps the backbone as it is, and without weights it is random: give --weights too."
+            )
+        if self.weights is not None and self.learner.has_own_backbone:
+            raise EnergyAlignError(
+                f"{self.learner.name} has a backbone of its own kind: leave out --weights and --freeze, or "
+                f"{self.learner.name}."
+            )
 
     @property
     def default_evidence(self) -> EvidencePlan:

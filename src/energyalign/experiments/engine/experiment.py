@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ import torchvision
 from lightning_fabric import Fabric
 
 import energyalign
+from energyalign.core._io.regular import open_regular
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.metrics import ClassScores
 from energyalign.core.shifts import Shifts
@@ -28,6 +30,7 @@ from energyalign.experiments.engine.outputs import Floats32, for_inference
 from energyalign.experiments.engine.row import Numbers, Row, Settings
 from energyalign.experiments.engine.stored import logits_file, predictions_file, read_rows, step_folder, store_row
 from energyalign.experiments.engine.trained import Trained
+from energyalign.experiments.nets.registry import DEFAULT_WEIGHTS
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import RunDirectory, open_run
 from energyalign.experiments.train.tensor_file import load_arrays, save_arrays
@@ -127,6 +130,7 @@ class Experiment(ABC, Generic[Config]):
         with open_run(folder, self.config.to_json(), self.fabric) as run:
             run.note_command(self.command)
             self._note_environment(run)
+            self._keep_weights(run)
             self.begin(run)
             for trained in self.steps(run):
                 rows += self._measure(trained, chosen, plans or (self.config.default_evidence,))
@@ -138,6 +142,22 @@ class Experiment(ABC, Generic[Config]):
             self.reporter.note(
                 f"{run.path} goes on in another environment: {'; '.join(changes)}. What is computed from here on can "
                 "differ in its last digits from a run in one environment; rows name both."
+            )
+
+    def _keep_weights(self, run: RunDirectory) -> None:
+        """Refuse to go on with a file of weights that is not the one that the run began with."""
+        path = self.config.weights
+        if path is None or path == DEFAULT_WEIGHTS:
+            return
+        with open_regular(path) as stream:
+            here = {"sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+        before = run.read_json("weights.json")
+        if before is None:
+            run.write_json("weights.json", here)
+        elif before != here:
+            raise EnergyAlignError(
+                f"the weights in {path} have changed since the run in {run.path} began: get those of then back, or "
+                "give another --out."
             )
 
     def _measure(

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.config import EvidencePlan, Preset, RunConfig
+from energyalign.experiments.engine.config import EvidencePlan, Preset, RunConfig, has_features
 from energyalign.experiments.train.curves import DEFAULT_CURVES
 from energyalign.experiments.train.recipe import Adam, Recipe
 from energyalign.experiments.train.run_directory import RunDirectory
 
 if TYPE_CHECKING:
+    from energyalign.experiments.data.images import ImageSet
     from energyalign.experiments.data.sources import Source
     from energyalign.experiments.engine.experiment import Experiment
 
@@ -67,10 +68,10 @@ class RunRequest(ABC):
     config_class: ClassVar[Any]
     training_options: ClassVar[tuple[str, ...]] = (
         "quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "lr", "weight_decay", "batch_size",
-        "precision", "compile",
+        "precision", "compile", "weights", "freeze",
     )  # fmt: skip
     """Options that make another training. The head has a folder of its own, since methods bring theirs."""
-    config_options: ClassVar[tuple[str, ...]] = ("scale", "learned_scale", "precision", "compile")
+    config_options: ClassVar[tuple[str, ...]] = ("scale", "learned_scale", "precision", "compile", "weights", "freeze")
     """Options that are fields of the config, under the same name; the config has their defaults."""
     refused_with_source: ClassVar[tuple[str, ...]] = ()
     """Options that --from refuses besides those that make another training."""
@@ -91,6 +92,8 @@ class RunRequest(ABC):
     batch_size: int | None = None
     precision: str | None = None
     compile: bool = False
+    weights: str | None = None
+    freeze: bool = False
     evidence_size: tuple[int, ...] = (50,)
     evidence_policy: tuple[str, ...] = ()
     source: str | None = None
@@ -206,7 +209,8 @@ class RunRequest(ABC):
         for name in (*self.training_options, *others):
             value = getattr(self, name)
             if value is not None and value is not False:
-                words.append(name if value is True else f"{name}-{value}")
+                shown = Path(value).name if name == "weights" else value  # two of one name are refused by the config
+                words.append(name if value is True else f"{name}-{shown}")
         return re.sub(r"[^\w.-]+|_", "-", "-".join(words))
 
     @property
@@ -224,6 +228,20 @@ class RunRequest(ABC):
         """A preset as the options change it that both applications have."""
         preset = preset.quick() if self.quick else preset
         return replace(preset, recipe=self._recipe(preset), backbone=self.backbone or preset.backbone)
+
+    def for_images(self, preset: _Preset, train: ImageSet | None) -> _Preset:
+        """With --quick, small images of one's own get a small network: whether they are small is seen in the data."""
+        if (
+            train is None
+            or not self.quick
+            or self.backbone
+            or ":" not in preset.dataset
+            or has_features(preset.dataset)
+        ):
+            return preset
+        from energyalign.experiments.data.images import MemoryImages
+
+        return replace(preset, backbone="resnet8") if isinstance(train, MemoryImages) else preset
 
     def _recipe(self, preset: Preset) -> Recipe:
         recipe = preset.recipe if self.epochs is None else preset.recipe.lasting(self.epochs)

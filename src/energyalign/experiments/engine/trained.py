@@ -44,11 +44,6 @@ class Ground(ABC):
     workers: int
     device: torch.device
 
-    @property
-    def in_channels(self) -> int:
-        """Of the images."""
-        return int(self.train.read(0).shape[0])
-
     @abstractmethod
     def seed(self, *what: str | int) -> int:
         """A seed for this purpose, derived from the seed of the run."""

@@ -170,11 +170,12 @@ class IncrementalRequest(RunRequest):
     def plan(self, data: ClassStream | None = None) -> list[Planned]:
         """A training for each learner, head, memory and what is fed back."""
         n_train, n_classes = (0, 1) if data is None else (len(data.train), data.train.n_classes)
-        default_memory = self.preset.memory_for(n_train, n_classes)
+        preset = self.for_images(self.preset, None if data is None else data.train)
+        default_memory = preset.memory_for(n_train, n_classes)
         groups: dict[IncrementalConfig, list[str]] = {}
         for method in self._methods():
             config = config_of(
-                method._replace(head=self.head or method.head), self.preset, seed=self.seed[0],
+                method._replace(head=self.head or method.head), preset, seed=self.seed[0],
                 memory=self._memory(method, default_memory), fed_back=self.fed_back, evidence=self.evidence_plans[0],
                 **self.given(*self.config_options),
             )  # fmt: skip

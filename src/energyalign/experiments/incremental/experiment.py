@@ -16,6 +16,7 @@ from energyalign.experiments.correctors.base import RunSetting
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.engine.experiment import Experiment, RunFacts
+from energyalign.experiments.engine.network import network_for, refuse_negative_features
 from energyalign.experiments.engine.outputs import for_inference
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.incremental.config import IncrementalConfig
@@ -33,7 +34,6 @@ from energyalign.experiments.incremental.step import (
 )
 from energyalign.experiments.incremental.stream import ClassStream, images_of_step, load_stream
 from energyalign.experiments.nets.network import Network
-from energyalign.experiments.nets.registry import check_network
 from energyalign.experiments.train.loop import other_number
 from energyalign.experiments.train.run_directory import RunDirectory
 
@@ -79,8 +79,12 @@ class IncrementalExperiment(Experiment[IncrementalConfig]):
         n_classes = len(self.stream.order)
         self.config.memory.check(n_classes)  # after the last step it has exemplars of all of them
         n_held_out(self.config.memory, n_classes, self.config.held_out)
-        self.config.learner.check(self.config)
-        check_network(self.config.backbone, self.config.head)
+        learner = self.config.learner
+        learner.check(self.config)
+        network = network_for(self.config, self.train, n_classes)
+        if learner.needs_no_negative_features:
+            why = f"{learner.name} cuts weights off at 0, which takes features that are not negative"
+            refuse_negative_features(network, self.train, why)
         find_corrector(self.config.fed_back).check(RunSetting(self.config, self.train))
 
     def begin(self, run: RunDirectory) -> None:

@@ -114,15 +114,16 @@ class LongTailRequest(RunRequest):
 
         return LongTailExperiment(config, data=data, **others)
 
-    def plan(self, data: Any = None) -> list[Planned]:  # noqa: ARG002 - nothing depends on the size of the data
+    def plan(self, data: LongTailData | None = None) -> list[Planned]:
         """A training for each learner and head."""
+        preset = self.for_images(self.preset, None if data is None else data.train)
         given = self.given(*self.config_options)
         if self.profile is not None:
             given["profile"] = _read_profile(self.profile)
         planned = []
-        for (learner, head), correctors in self._groups(self.preset.head, CrossEntropy()).items():
-            config = LongTailConfig.from_preset(self.preset.with_head(head), learner, seed=self.seed[0], **given)
-            own = learner.head is not None or head == self.preset.head
+        for (learner, head), correctors in self._groups(preset.head, CrossEntropy()).items():
+            config = LongTailConfig.from_preset(preset.with_head(head), learner, seed=self.seed[0], **given)
+            own = learner.head is not None or head == preset.head
             planned.append(Planned(config, correctors, learner.name if own else f"{learner.name}-{head}"))
         return planned
 

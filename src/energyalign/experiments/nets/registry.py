@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from energyalign.core.errors import EnergyAlignError
@@ -14,6 +15,8 @@ PATHS_ARE_NOT_COMPILED = (
     "a network of random paths (rps) asks at every level which modules take part, which cannot be compiled: leave out "
     "--compile."
 )
+DEFAULT_WEIGHTS = "default"  # those of the library, in the place of a file
+_LIBRARIES = ("timm", "torchvision")
 _HERE = "energyalign.experiments.nets"
 
 
@@ -81,15 +84,34 @@ HEADS: dict[str, Head] = {
 }
 
 
-def check_network(backbone: str, head: str) -> None:
-    """Refuse unknown names; cheaper than to make the network."""
+def is_of_library(backbone: str) -> bool:
+    """Whether it names a network of timm or torchvision."""
+    return backbone.partition(":")[0] in _LIBRARIES
+
+
+def check_network(backbone: str, head: str, weights: str | None = None) -> None:
+    """Refuse unknown names, and weights that are not there; cheaper than to make the network."""
     check_head(head)
+    if weights not in (None, DEFAULT_WEIGHTS) and not Path(weights).is_file():
+        raise EnergyAlignError(f"--weights {weights} is no file: give a safetensors file, or {DEFAULT_WEIGHTS}.")
+    if is_of_library(backbone):
+        if backbone.endswith("-bbn"):
+            raise EnergyAlignError(
+                f"there is no {backbone}: bbn has two last blocks, and which part of {backbone.removesuffix('-bbn')} "
+                "is its last block is not known. Leave out bbn, or choose a backbone without a colon."
+            )
+        return
+    if weights == DEFAULT_WEIGHTS:
+        raise EnergyAlignError(
+            f"--weights {DEFAULT_WEIGHTS} is for networks of a library, and {backbone} is none: give --backbone "
+            "torchvision:NAME or timm:NAME, or --weights PATH."
+        )
     if backbone not in BACKBONES:
         single = ", ".join(name for name, entry in _SINGLE.items() if entry.split)
         others = ", ".join(name for name, entry in _SINGLE.items() if not entry.split)
         raise EnergyAlignError(
             f"unknown backbone {backbone!r}: choose {single}, or one of these with -bbn after it, for two last blocks, "
-            f"or {others}."
+            f"or {others}, or any network of a library: timm:NAME, torchvision:NAME."
         )
 
 

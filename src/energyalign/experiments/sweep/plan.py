@@ -125,7 +125,7 @@ def _runs_of_cell(
     planned: dict[str, Planned] = {}
     for method in methods:
         (run,) = kind(dataset=cell, method=(method,), seed=(seed,), **options).plan()
-        check_network(run.config.backbone, run.config.head)
+        check_network(run.config.backbone, run.config.head, run.config.weights)
         before = planned.get(run.folder, run).correctors
         planned[run.folder] = run._replace(correctors=tuple(dict.fromkeys([*before, *run.correctors])))
         of_folder.setdefault(run.folder, []).append(method)

@@ -13,7 +13,7 @@ from lightning_fabric import Fabric
 
 from energyalign.core._io.signals import Interrupted, Interruption
 from energyalign.core.errors import CannotGoOn, EnergyAlignError, some_of
-from energyalign.experiments.nets.network import Network
+from energyalign.experiments.nets.network import FrozenBackbone, Network
 from energyalign.experiments.nets.registry import PATHS_ARE_NOT_COMPILED
 from energyalign.experiments.train.checkpoint import (
     Checkpoint,
@@ -68,7 +68,8 @@ class TrainingLoop:
         What the optimiser gets, parameters or groups of them; all of the network unless given. A group that learns
         slower or faster than the recipe says has an ``lr_factor``.
     loss : callable
-        ``loss(model, batch, epoch)``, the mean over the samples of the batch; epochs count from 1.
+        ``loss(network, batch, epoch)``, the mean over the samples of the batch; epochs count from 1. It may call any
+        part of the network: features, backbone, head.
     compile : bool
         Let `torch.compile` make code for the network, for which every training begins later; docs/performance.md has
         what it saves.
@@ -79,11 +80,11 @@ class TrainingLoop:
         batches: EpochBatches, loss: Loss, recipe: Recipe, run: RunDirectory, seed: int, reporter: Reporter,
         compile: bool = False,
     ) -> None:  # fmt: skip
-        self._fabric, self._network, self._batches, self._loss = fabric, network, batches, loss
+        self._fabric, self._network, self._batches = fabric, network, batches
         self._recipe, self._run, self._seed, self._reporter = recipe, run, seed, reporter
         self._compile = compile
         chosen = network.parameters() if parameters is None else parameters
-        self._model, self._optimizer = fabric.setup(network, recipe.optimizer.make(chosen))
+        self._model, self._optimizer = fabric.setup(_WithLoss(network, loss), recipe.optimizer.make(chosen))
         self._position = self._resume()
 
     def finish(self) -> None:
@@ -134,7 +135,7 @@ class TrainingLoop:
         at = self._position
         seed_torch(self._seed, "batch", at.epoch, at.batch, self._fabric.global_rank)
         moved = self._fabric.to_device(batch)
-        loss = self._loss(self._model, moved, at.epoch)
+        loss = self._model(moved, at.epoch)
         n_samples = len(moved[-1])
         if self._fabric.world_size > 1:
             own = loss.detach().float()  # in half precision 257 samples would be 256
@@ -213,6 +214,19 @@ class TrainingLoop:
         return int(self._fabric.all_reduce(torch.tensor(number), reduce_op="max"))
 
 
+class _WithLoss(torch.nn.Module):  # type: ignore[misc]
+    """From a batch to the loss. Processes average the gradients of what passes through the forward method of the module
+    that Fabric wraps, and of nothing else: so all of the loss does."""
+
+    def __init__(self, network: torch.nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.network, self._loss = network, loss
+
+    def forward(self, batch: Any, epoch: int) -> torch.Tensor:
+        """The loss of the network, as `TrainingLoop` has it."""
+        return self._loss(self.network, batch, epoch)
+
+
 def other_number(folder: Path, before: int, now: int) -> str:
     """Why a run that began with so many processes does not go on with another number of them."""
     return (
@@ -261,6 +275,7 @@ def _parts(network: torch.nn.Module) -> list[torch.nn.Module]:
     from energyalign.experiments.nets.random_paths import RandomPaths
 
     backbone = network.backbone if isinstance(network, Network) else network
+    backbone = backbone.backbone if isinstance(backbone, FrozenBackbone) else backbone
     if isinstance(backbone, RandomPaths):
         raise EnergyAlignError(PATHS_ARE_NOT_COMPILED)
     return list(backbone.children()) if isinstance(backbone, TwoBranches) else [backbone]

@@ -9,7 +9,7 @@ import numpy as np
 
 from energyalign.core._io.strict_json import read_text
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.data.file_images import DiskFiles, FileImages
+from energyalign.experiments.data.file_images import DiskFiles, FileImages, into_memory_if_small
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.preparation import IMAGENET, LargePreparation, Normalisation
 from energyalign.experiments.data.sources import Source, first_with
@@ -43,6 +43,9 @@ class ListFiles(Source):
         return [self._root / self._lists[split]]
 
     def _load(self, split: str) -> ImageSet:
+        return self._read(split)
+
+    def _read(self, split: str) -> FileImages:
         train_list, this_list = self.files("train")[0], self.files(split)[0]
         if not train_list.exists():
             raise EnergyAlignError(f"{self.name} needs {train_list}, which is not there. {self.how_to_get}")
@@ -60,6 +63,14 @@ class ListFiles(Source):
         names = tuple(map(str, range(n_classes)))
         files, positions = DiskFiles(self._root, paths), np.arange(len(paths))
         return FileImages(f"{self.name} {split}", files, positions, labels, names, self._preparation)
+
+
+class OwnLists(ListFiles):
+    """Lists of a user's own: images of one size up to 64 x 64 are kept in memory, as those of a folder are."""
+
+    def _load(self, split: str) -> ImageSet:
+        train = self._read("train")
+        return into_memory_if_small(train if split == "train" else self._read(split), train)
 
 
 def read_list(path: Path) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.int64]]]:
@@ -127,7 +138,7 @@ def inaturalist18(data_root: Path) -> Source:
 def any_lists(path: Path) -> Source:
     """A folder with ``train.txt``, ``test.txt`` and perhaps ``val.txt``."""
     splits = ("train", "val", "test") if (path / "val.txt").exists() else ("train", "test")
-    return ListFiles(
+    return OwnLists(
         f"lists:{path}",
         path,
         {split: f"{split}.txt" for split in splits},

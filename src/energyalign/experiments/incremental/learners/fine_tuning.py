@@ -26,6 +26,8 @@ class FineTuning(Learner):
     """Whether it learns from the network of the step before, corrected as the method says."""
     starts_anew: ClassVar[bool] = False
     """Whether each step begins with a new network."""
+    needs_no_negative_features: ClassVar[bool] = False
+    """Whether it works only on features that are never negative, as a ReLU gives them."""
     constant_weight_decay: ClassVar[bool] = False
     """Whether every step has the weight decay of the recipe. In the paper it falls from step to step, because the same
     network is trained again and again."""
@@ -35,20 +37,16 @@ class FineTuning(Learner):
 
     def start(self, step: Step, before: Network | None) -> Network:
         """The network with which a step begins: a new one, or that of the step before with a larger head."""
+        from energyalign.experiments.engine.network import network_for
         from energyalign.experiments.nets.heads import grown
-        from energyalign.experiments.nets.network import make_network
 
         if before is not None and not self.starts_anew:
             network = copy.deepcopy(before)
             step.seed_torch("head")
             network.head = grown(network.head, step.n_seen)
             return network
-        config = step.config
         step.seed_torch("network")
-        network = make_network(
-            config.backbone, step.n_seen, head=config.head, scale=config.scale, learned_scale=config.learned_scale,
-            in_channels=step.in_channels,
-        )  # fmt: skip
+        network = network_for(step.config, step.train, step.n_seen)
         network.to(step.fabric.device)
         return network
 

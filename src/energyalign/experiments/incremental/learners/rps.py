@@ -13,6 +13,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.metrics import ClassScores
 from energyalign.experiments.incremental.learners.fine_tuning import FineTuning
 from energyalign.experiments.incremental.memory import random_lists
+from energyalign.experiments.nets.registry import is_of_library
 from energyalign.experiments.train.recipe import Adam, Recipe, Steps
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class RandomPathSelection(FineTuning):
 
     name: ClassVar[str] = "rps"
     has_teacher: ClassVar[bool] = True
+    has_own_backbone: ClassVar[bool] = True
 
     candidates: int = 8
     candidate_part: float = 0.1
@@ -82,6 +84,8 @@ class RandomPathSelection(FineTuning):
 
     def backbone(self, name: str) -> str:
         """Paths through as large a network as the cell's."""
+        if is_of_library(name):
+            raise EnergyAlignError(f"rps trains paths through a network of its own, not {name}: leave out --backbone.")
         return "rps-large" if name.startswith(_PHOTOGRAPHS) else "rps-small"
 
     def recipe(self, preset: Preset) -> Recipe:

@@ -32,6 +32,7 @@ class WA(Distill):
 
     name: ClassVar[str] = "wa"
     head: ClassVar[str | None] = "linear"
+    needs_no_negative_features: ClassVar[bool] = True
 
     def weight(self, step: Step) -> float:
         """Lambda: the part of the classes that are old."""

@@ -44,6 +44,7 @@ class Bbn(CrossEntropy):
 
     name: ClassVar[str] = "bbn"
     head: ClassVar[str | None] = "linear"
+    has_own_backbone: ClassVar[bool] = True
 
     def backbone(self, name: str) -> str:
         """That with two last blocks."""

@@ -24,13 +24,9 @@ class CrossEntropy(Learner):
 
     def network(self, setting: Setting) -> Network:
         """The untrained network. `setting.config` says which, after `backbone`, `head` and `scale` had their say."""
-        from energyalign.experiments.nets.network import make_network
+        from energyalign.experiments.engine.network import network_for
 
-        config = setting.config
-        return make_network(
-            config.backbone, setting.train.n_classes, head=config.head, scale=config.scale,
-            learned_scale=config.learned_scale, in_channels=setting.in_channels,
-        )  # fmt: skip
+        return network_for(setting.config, setting.train, setting.train.n_classes)
 
     def parameters(self, network: Network) -> Iterable[Any]:
         """What the optimiser gets: parameters, or groups of them."""

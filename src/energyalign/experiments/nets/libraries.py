@@ -1,0 +1,192 @@
+"""Any network of timm or torchvision as a backbone: its classifier taken off, and images made to fit it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from energyalign.core.errors import EnergyAlignError, reason_of, some_of
+from energyalign.experiments.nets.registry import DEFAULT_WEIGHTS
+
+Size: TypeAlias = tuple[int, int]
+"""Height and width."""
+
+
+class LibraryBackbone(nn.Module):  # type: ignore[misc]
+    """A network without its classifier, behind what makes images of a data set such as it expects.
+
+    ``scale`` and ``offset`` go from the normalisation of the data set to that of the library; grey images go to all
+    three channels with it. Images are resized to ``size``, or stay as they are if it is None.
+    """
+
+    scale: torch.Tensor | None
+    offset: torch.Tensor | None
+
+    def __init__(
+        self, net: nn.Module, n_features: int, scale: torch.Tensor | None, offset: torch.Tensor | None,
+        size: Size | None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.net, self.n_features, self.size = net, n_features, size
+        self.register_buffer("scale", scale, persistent=False)
+        self.register_buffer("offset", offset, persistent=False)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Features of shape (n, n_features); they may be negative."""
+        if self.scale is not None:
+            images = images * self.scale + self.offset
+        if self.size is not None:
+            images = F.interpolate(images, self.size, mode="bilinear", antialias=True)
+        return self.net(images)
+
+
+class _Made(NamedTuple):
+    """A network without its classifier, what parts of it the classifier was, and the images that it expects."""
+
+    net: nn.Module
+    classifier: tuple[str, ...]
+    mean: Sequence[float]
+    std: Sequence[float]
+    size: Size
+
+
+def make_library_backbone(
+    name: str, *, in_channels: int, size: Size, mean: Sequence[float], std: Sequence[float], weights: str | None
+) -> LibraryBackbone:
+    """The network of a name such as ``timm:resnet18``, for images of this size and normalisation.
+
+    Its weights are drawn from torch's global generator, or those of a file, or the library's own (``default``). With
+    weights, images are resized to the size that the library states for the network; without, only if it cannot take
+    them as they are.
+    """
+    library, _, model = name.partition(":")
+    make = _from_timm if library == "timm" else _from_torchvision
+    made = make(name, model, pretrained=weights == DEFAULT_WEIGHTS)
+    if weights not in (None, DEFAULT_WEIGHTS):
+        load_weights(made.net, weights, made.classifier)
+    seen, n_features = _first_that_fits(name, made.net, [made.size] if weights else [size, made.size])
+    its_mean, its_std, own_mean, own_std = (
+        torch.tensor(values, dtype=torch.float32).view(-1, 1, 1) for values in (mean, std, made.mean, made.std)
+    )
+    scale, offset = its_std / own_std, (its_mean - own_mean) / own_std
+    if in_channels == 3 and bool((scale == 1).all() and (offset == 0).all()):
+        scale = offset = None
+    return LibraryBackbone(made.net, n_features, scale, offset, None if seen == size else seen)
+
+
+def load_weights(net: nn.Module, path: str, classifier: Iterable[str] = ()) -> None:
+    """Load a file into a network: all tensors of the network, and no others but those of a `classifier` it lacks.
+
+    A safetensors file: to read it runs no code.
+    """
+    stored = _read_weights(path)
+    wanted = net.state_dict()
+    # Files from before batch normalisation counted its batches have no number of them; nothing depends on it.
+    missing = [name for name in wanted if name not in stored and not name.endswith("num_batches_tracked")]
+    dropped = tuple(f"{part}." for part in classifier)
+    extra = [name for name in stored if name not in wanted and not name.startswith(dropped)]
+    other = [name for name in wanted if name in stored and stored[name].shape != wanted[name].shape]
+    problems = {"lacks": missing, "also has": extra, "has in another shape": other}
+    if any(problems.values()):
+        said = "; ".join(f"it {verb} {some_of(names)}" for verb, names in problems.items() if names)
+        raise EnergyAlignError(
+            f"--weights {path} are not those of this backbone: {said}. Give the --backbone that they belong to, and "
+            "its state dict as it is."
+        )
+    net.load_state_dict({name: value for name, value in stored.items() if name in wanted}, strict=False)
+
+
+def _read_weights(path: str) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    if Path(path).suffix != ".safetensors":
+        raise EnergyAlignError(
+            f"--weights {path} must be a .safetensors file, since other formats can run code when they are read: "
+            "write one with safetensors.torch.save_file(state_dict, path)."
+        )
+    try:
+        stored: dict[str, torch.Tensor] = load_file(path)
+    except Exception as error:  # of as many kinds as there are ways to damage a file
+        raise EnergyAlignError(f"cannot read --weights {path} ({reason_of(error)}): get or write it again.") from error
+    return stored
+
+
+def _from_timm(name: str, model: str, *, pretrained: bool) -> _Made:
+    try:
+        import timm
+    except ImportError as error:
+        raise EnergyAlignError(f"{name} needs timm: pip install 'energyalign[timm]'.") from error
+    if not timm.is_model(model):
+        raise _unknown(name, model, timm.list_models())
+    net = _get(name, lambda: timm.create_model(model, pretrained=pretrained, num_classes=0), pretrained)
+    expected = net.pretrained_cfg
+    classifier = expected.get("classifier") or ()
+    parts = (classifier,) if isinstance(classifier, str) else tuple(classifier)
+    return _Made(net, parts, expected["mean"], expected["std"], tuple(expected["input_size"][1:]))
+
+
+def _from_torchvision(name: str, model: str, *, pretrained: bool) -> _Made:
+    from torchvision import models
+
+    known = models.list_models(module=models)
+    if model not in known:
+        raise _unknown(name, model, known)
+    net = _get(name, lambda: models.get_model(model, weights="DEFAULT" if pretrained else None), pretrained)
+    linear = [part for part, module in net.named_modules() if isinstance(module, nn.Linear)]
+    if not linear or hasattr(net, "aux_logits"):
+        raise EnergyAlignError(
+            f"{name} does not end in one linear classifier that could be taken off: choose another backbone."
+        )
+    net.set_submodule(linear[-1], nn.Identity())
+    expected = models.get_model_weights(model).DEFAULT.transforms()
+    return _Made(net, (linear[-1],), expected.mean, expected.std, (expected.crop_size[0],) * 2)
+
+
+def _get(name: str, make: Callable[[], nn.Module], pretrained: bool) -> nn.Module:
+    try:
+        return make()
+    except Exception as error:  # of the many kinds that libraries and downloads have
+        if not pretrained:
+            raise EnergyAlignError(f"{name} cannot be made ({reason_of(error)}): choose another backbone.") from error
+        raise EnergyAlignError(
+            f"cannot get the default weights of {name} ({reason_of(error)}). They are downloaded: check the network, "
+            "or give a file that you have, --weights PATH."
+        ) from error
+
+
+def _unknown(name: str, model: str, known: Sequence[str]) -> EnergyAlignError:
+    library = name.partition(":")[0]
+    near = difflib.get_close_matches(model, known) or known[:3]
+    return EnergyAlignError(
+        f"unknown backbone {name!r}: {library} has {len(known):,} networks, such as {', '.join(near)}; "
+        f"{library}.list_models() lists them."
+    )
+
+
+def _first_that_fits(name: str, net: nn.Module, sizes: Sequence[Size]) -> tuple[Size, int]:
+    """The first size of images that the network takes, and how many features it gives."""
+    net.eval()
+    for height, width in sizes:
+        try:
+            with torch.no_grad():
+                shape = net(torch.zeros(1, 3, height, width)).shape
+            break
+        except Exception as error:  # whatever it says of images that do not fit
+            if (height, width) == sizes[-1]:
+                raise EnergyAlignError(
+                    f"{name} cannot take images of {height} x {width} pixels ({reason_of(error)}): choose another "
+                    "backbone."
+                ) from error
+    net.train()
+    if len(shape) != 2:
+        raise EnergyAlignError(
+            f"{name} gives an array of shape {tuple(shape[1:])} for an image, and a head needs a vector: choose "
+            "another backbone."
+        )
+    return (height, width), int(shape[1])

@@ -1,0 +1,37 @@
+"""What a request makes of the images that it is for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from energyalign.experiments.incremental.config import IncrementalRequest
+from energyalign.experiments.longtail.config import LongTailRequest
+
+
+def write_classes(folder: Path, side: int) -> None:
+    rng = np.random.default_rng(0)
+    for name in "abc":
+        (folder / name).mkdir(parents=True)
+        for i in range(5):
+            Image.fromarray(rng.integers(0, 256, (side, side, 3), dtype=np.uint8)).save(folder / name / f"{i}.png")
+
+
+@pytest.mark.parametrize("kind", [LongTailRequest, IncrementalRequest])
+@pytest.mark.parametrize(
+    ("side", "options", "backbone"),
+    [
+        (20, {"quick": True}, "resnet8"),
+        (20, {"quick": True, "backbone": "small-cnn"}, "small-cnn"),
+        (20, {}, "resnet18"),
+        (70, {"quick": True}, "resnet18"),
+    ],
+)
+def test_quick_runs_on_small_images_of_ones_own_have_a_small_network(kind, side, options, backbone, tmp_path):
+    write_classes(tmp_path, side)
+    steps = {"steps": 2} if kind is IncrementalRequest else {}
+    request = kind(dataset=f"folder:{tmp_path}", **steps, **options)
+    assert {run.config.backbone for run in request.plan(request.load())} == {backbone}
