@@ -108,7 +108,22 @@ def test_labels_of_another_shape(folder, run):
     np.save("masks.npy", labels[:, :2])
     code, _, err = run("fit", "maps.npy", "--labels", "masks.npy")
     assert code == 2
-    assert "masks.npy has shape (15, 2, 5), but one label is expected for each of 300 rows of logits" in err
+    assert "masks.npy has shape (15, 2, 5), but one label, or one-hot row, is expected for each of 300 rows" in err
+
+
+def test_one_hot_labels(folder, run):
+    logits, labels = maps()
+    rows, known = np.moveaxis(logits, 1, -1).reshape(-1, 3), labels.reshape(-1) != 255
+    flat = labels.reshape(-1)[known]
+    np.save("logits.npy", rows[known])
+    given = {"numbers": flat, "hot": np.eye(3)[flat], "several": np.eye(3)[flat] + np.eye(3)[0] > 0}
+    options, found = ("--evidence", "held-out", "--estimator", "marginal", "--quiet"), {}
+    for name, array in given.items():
+        np.save(f"{name}.npy", array)
+        found[name] = run("fit", "logits.npy", "--labels", f"{name}.npy", *options, "--out", f"{name}.json")
+    assert [code for code, _, _ in found.values()] == [0, 0, 2]
+    assert (folder / "hot.json").read_bytes() == (folder / "numbers.json").read_bytes()
+    assert "For several labels of a sample, give --multilabel." in found["several"][2]
 
 
 def test_independent_labels(folder, run):

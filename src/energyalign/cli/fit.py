@@ -63,7 +63,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="unlabelled logits of the target data, from which its label distribution is estimated (EM)")  # fmt: skip
     add("--scoring", default="balanced_accuracy", metavar="NAME",
         help="what the predictions should be best at: balanced_accuracy (default), accuracy, f1 (of the second of "
-        "two classes), f1_macro, f1_weighted, matthews_corrcoef, geometric_mean, or a scikit-learn scorer")  # fmt: skip
+        "two classes), f1_macro, f1_weighted, jaccard_macro (mean IoU), matthews_corrcoef, geometric_mean, or a "
+        "scikit-learn scorer")  # fmt: skip
     add("--costs", metavar="FILE",
         help="instead of --scoring: a JSON list of lists, for each true class what each prediction costs")  # fmt: skip
     add("--minimum-recall", nargs="+", metavar="CLASS=NUMBER", help="recalls that must be reached, such as fraud=0.8")

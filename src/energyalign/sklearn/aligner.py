@@ -50,8 +50,9 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         of a data frame name themselves; with `classes` too, they are put into its order.
     scoring : str or callable, default="balanced_accuracy"
         What the predictions should be best at: ``balanced_accuracy``, ``accuracy``, ``f1`` (of the second of two
-        classes), ``f1_macro``, ``f1_weighted``, ``matthews_corrcoef``, ``geometric_mean``, any scikit-learn scorer of
-        labels, or a function ``(y_true, y_pred[, sample_weight])``. Needs labels, and out-of-fold or held-out evidence.
+        classes), ``f1_macro``, ``f1_weighted``, ``jaccard_macro``, ``matthews_corrcoef``, ``geometric_mean``, any
+        scikit-learn scorer of labels, or a function ``(y_true, y_pred[, sample_weight])``. Needs labels, and
+        out-of-fold or held-out evidence.
     costs : array of shape (n_classes, n_classes) or pandas DataFrame, optional
         ``costs[k, j]`` is what it costs to predict class j for a sample of class k; replaces `scoring`. A data frame is
         matched by the names of its rows and columns.
