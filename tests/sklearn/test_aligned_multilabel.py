@@ -88,6 +88,9 @@ def test_names_and_a_frozen_classifier() -> None:
     assert model.classes_.tolist() == NAMES
     assert model.shifts_.class_names == tuple(NAMES)
     assert model.predict(X[200:])[y[200:, 1] == 1, 1].mean() >= 0.7
+    without_fog = X[200:][y[200:, 1] == 0], y[200:][y[200:, 1] == 0]
+    aligned = EnergyAlignedClassifier(base).fit(*without_fog)
+    assert any("label 1: there is no labelled evidence" in concern for concern in aligned.shifts_.concerns)
 
 
 def test_one_label_each_is_one_hot_unless_it_is_said() -> None:

@@ -153,7 +153,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        _refuse_unusable(labels, weights)
+        _refuse_unusable(labels, weights, frozen=frozen)
         passed = self._passed_on(base, weights, groups, params)
         self.estimator_ = base.fit(X, labels) if frozen else _fit_on(base, X, labels, passed)
         if not hasattr(self.estimator_, "classes_"):
@@ -325,13 +325,13 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         return tags
 
 
-def _refuse_unusable(labels: npt.NDArray[Any], weights: Floats | None) -> None:
+def _refuse_unusable(labels: npt.NDArray[Any], weights: Floats | None, *, frozen: bool) -> None:
     if weights is not None and np.any(weights < 0):
         raise EnergyAlignError("sample_weight must not be negative.")
     if labels.ndim == 2:
         seen = labels if weights is None else labels[weights > 0]
         alike = np.flatnonzero(seen.min(axis=0, initial=1) == seen.max(axis=0, initial=0)).tolist()
-        if alike:
+        if alike and not frozen:  # a classifier that is fitted knows the label, and the aligner says what it lacks
             raise EnergyAlignError(f"every sample has the same y in column {some_of(alike)}: leave it out.")
         return
     classes = np.unique(labels)
