@@ -1,5 +1,7 @@
 """`energyalign fit` and `apply` on files of other heads."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -106,7 +108,22 @@ def test_labels_of_another_shape(folder, run):
     np.save("masks.npy", labels[:, :2])
     code, _, err = run("fit", "maps.npy", "--labels", "masks.npy")
     assert code == 2
-    assert "masks.npy has shape (15, 2, 5), but one label is expected for each of 300 rows of logits" in err
+    assert "masks.npy has shape (15, 2, 5), but one label, or one-hot row, is expected for each of 300 rows" in err
+
+
+def test_one_hot_labels(folder, run):
+    logits, labels = maps()
+    rows, known = np.moveaxis(logits, 1, -1).reshape(-1, 3), labels.reshape(-1) != 255
+    flat = labels.reshape(-1)[known]
+    np.save("logits.npy", rows[known])
+    given = {"numbers": flat, "hot": np.eye(3)[flat], "several": np.eye(3)[flat] + np.eye(3)[0] > 0}
+    options, found = ("--evidence", "held-out", "--estimator", "marginal", "--quiet"), {}
+    for name, array in given.items():
+        np.save(f"{name}.npy", array)
+        found[name] = run("fit", "logits.npy", "--labels", f"{name}.npy", *options, "--out", f"{name}.json")
+    assert [code for code, _, _ in found.values()] == [0, 0, 2]
+    assert (folder / "hot.json").read_bytes() == (folder / "numbers.json").read_bytes()
+    assert "For several labels of a sample, give --multilabel." in found["several"][2]
 
 
 def test_independent_labels(folder, run):
@@ -122,6 +139,7 @@ def test_independent_labels(folder, run):
     code, out, _ = run("fit", *given, *options, "--out", "shifts.json")
     assert code == 0
     assert "fog" in out
+    assert "raw balanced accuracy" in out
     shifts = MultilabelShifts.load("shifts.json")
     aligner = EnergyAligner(estimator="shrunk", evidence="held-out", multilabel=True, ignore_index=-1)
     aligner.fit(logits, labels, counts=counts)
@@ -135,10 +153,48 @@ def test_independent_labels(folder, run):
     assert run("apply", "logits.npy", "--shifts", "shifts.json", "--out", "out.csv")[0] == 0
     assert (folder / "out.csv").read_text().startswith("rain,fog,wind\n")
 
-    code, _, err = run("fit", *given, "--report", "fit.html")
+    code, _, err = run("fit", *given, "--target-logits", "logits.npy")
     assert code == 2
-    assert "--report and --target-logits are for classes" in err
+    assert "--target-logits is for classes" in err
     assert "fit the column of one label without it" in err
     code, _, err = run("fit", "logits.npy", "--labels", "labels_.npy", "--multilabel", "--counts", "logits.npy")
     assert code == 2
     assert "must have shape (3, 2)" in err
+
+
+def test_the_page_of_independent_labels(folder, run):
+    """By hand: rain is found in 1 of 2 samples, and in both once its logit is shifted; fog is never missed."""
+    logits = np.array([[1.0, 2.0], [-1.0, -1.0], [-3.0, -2.0], [-4.0, -3.0]])
+    marks = np.array([[1, 1], [1, 0], [0, 0], [0, 0]])
+    np.save("logits.npy", np.tile(logits, (20, 1)))
+    np.save("marks.npy", np.tile(marks, (20, 1)))
+    np.save("counts.npy", [[88, 12], [50, 50]])  # log odds of about 2, and 0
+    given = ("logits.npy", "--labels", "marks.npy", "--multilabel", "--classes", "rain,<i>fog</i>")
+    options = ("--counts", "counts.npy", "--estimator", "prior", "--evidence", "held-out")
+    assert run("fit", *given, *options, "--report", "fit.html")[0] == 0
+    text = (folder / "fit.html").read_text()
+    cells = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in re.findall("<tr>.*?</tr>", text)]
+    assert cells[1:] == [
+        ["rain", "80", "50.0", "+1.992 ± 0.000", "50.0 → 100.0", "100.0 → 100.0", "66.7 → 100.0"],
+        ["&lt;i&gt;fog&lt;/i&gt;", "80", "25.0", "+0.000 ± 0.000", *["100.0 → 100.0"] * 3],
+    ]
+    assert "recall 75.0 to 100.0 %; F1 83.3 to 100.0 %" in text
+    assert "data:image/svg+xml;base64," in text
+    assert "Cross-fitted" not in text  # prior was asked for: nothing was compared
+
+
+def test_the_page_begins_with_the_score_that_was_asked_for(folder, run):
+    rng = np.random.default_rng(0)
+    labels = (rng.random((300, 2)) < [0.1, 0.3]).astype(np.int8)
+    np.save("logits.npy", 2.0 * labels - 1.5 + rng.normal(size=(300, 2)))
+    np.save("marks.npy", labels)
+    given = ("logits.npy", "--labels", "marks.npy", "--multilabel", "--evidence", "held-out", "--scoring", "f1")
+    code, out, _ = run("fit", *given, "--report", "fit.html", "--out", "shifts.json")
+    assert code == 0
+    (told,) = MultilabelShifts.load("shifts.json").describe_score()
+    assert "raw f1" in out
+    assert told in out
+    assert told in (folder / "fit.html").read_text()
+    code, _, err = run("fit", "logits.npy", "--multilabel", "--report", "fit.html")
+    assert code == 2
+    assert "--report shows which predictions are right: give --labels" in err

@@ -216,3 +216,44 @@ def test_the_aims_of_each_label() -> None:
     np.testing.assert_allclose(
         fitted(logits, labels, "marginal").scaled(0.5).values * 2, fitted(logits, labels, "marginal").values
     )
+
+
+def test_the_summary_has_the_mean_score_the_shifts_and_the_concerns() -> None:
+    logits, labels = problem()
+    evidence = MultilabelEvidence.from_arrays(logits, labels, kind="held-out", class_names=NAMES)
+    shifts = fit_multilabel(evidence, scoring="f1")
+    assert repr(shifts) == (
+        "MultilabelShifts(3 labels, estimator='shrunk', scoring='f1', evidence='held-out', "
+        f"concerns={len(shifts.concerns)})"
+    )
+    found = [own.selection for own in shifts.labels]
+    raw = np.mean([next(one.score for one in own.candidates if one.estimator == "none") for own in found])
+    chosen = np.mean([own.candidates[own.chosen].score for own in found])
+    assert shifts.mean_score == pytest.approx((raw, chosen, np.mean([own.gain_error for own in found]), 3))
+    lines = shifts.summary().splitlines()
+    assert lines[0] == "Shifts of 3 independent labels by shrunk for f1, from 500 held-out samples."
+    assert lines[1].startswith(
+        f"Cross-fitted f1, mean over the labels: raw {100 * raw:.1f} %, aligned {100 * chosen:.1f}"
+    )
+    assert lines[2] == f"  {shifts.values[1]:+8.3f} +- {shifts.standard_errors[1]:.3f}  fog"
+    assert [line for line in lines if line.startswith("Concern: ")] == [f"Concern: {one}" for one in shifts.concerns]
+    blind = fit_multilabel(evidence, estimator="prior")
+    assert blind.mean_score is None
+    assert "Cross-fitted" not in blind.summary()
+
+
+DOORS = {
+    "fit_multilabel": lambda logits, labels: fit_multilabel(
+        MultilabelEvidence.from_arrays(logits, labels), scoring="f1"
+    ),
+    "aligner": lambda logits, labels: EnergyAligner(multilabel=True, scoring="f1").fit(logits, labels),
+    "fit_shifts": lambda logits, labels: fit_shifts(Evidence.from_arrays(logits[:, 2], labels[:, 2]), scoring="f1"),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_warnings_point_to_the_line_of_the_user(door: str) -> None:
+    logits, labels = problem(60)
+    with pytest.warns(UntrustedEstimateWarning) as caught:
+        DOORS[door](logits, labels)
+    assert {warning.filename for warning in caught} == {__file__}

@@ -25,6 +25,27 @@ def test_rounded_ones_too(dtype: str, digits: int) -> None:
     assert are_probabilities(PROBABILITIES.round(digits).astype(dtype))
 
 
+@pytest.mark.parametrize("digits", [0, 1, 2, 12])
+def test_percentages_are_probabilities(digits: int) -> None:
+    per_cent = (100 * PROBABILITIES).round(digits)
+    assert are_probabilities(per_cent)
+    assert are_probabilities(per_cent.astype("f4"))
+    np.testing.assert_allclose(log_probabilities(per_cent), log_probabilities(per_cent / 100), atol=1e-12)
+
+
+def test_shifts_of_percentages_are_those_of_probabilities() -> None:
+    found = []
+    for scores in (PROBABILITIES, 100 * PROBABILITIES):
+        with pytest.warns(UntrustedEstimateWarning, match="logarithms"):
+            found.append(fit_shifts(Evidence.from_arrays(scores, LABELS, kind="held-out"), estimator="marginal"))
+    of_shares, of_per_cent = found
+    np.testing.assert_allclose(of_per_cent.values, of_shares.values, atol=1e-9)
+    for scores in (100 * PROBABILITIES, PROBABILITIES, np.log(PROBABILITIES), 100 * PROBABILITIES[:1].round(2)):
+        np.testing.assert_array_equal(of_per_cent.predict(scores), of_shares.predict(PROBABILITIES)[: len(scores)])
+    with pytest.raises(EnergyAlignError, match="0 to 100 %"):
+        of_per_cent.predict(np.array([[90.0, 0.0, -1.0, 3.0, 3.0]]))
+
+
 @pytest.mark.parametrize("n_classes", [2, 10, 300])
 def test_of_many_classes(n_classes: int) -> None:
     probabilities = softmax(3 * RNG.normal(size=(100, n_classes)), axis=1)
@@ -37,6 +58,7 @@ def test_of_many_classes(n_classes: int) -> None:
     [
         LOGITS,
         np.abs(LOGITS),
+        20 + RNG.normal(size=(50, 5)),
         log_softmax(LOGITS, axis=1),
         np.zeros((50, 300)),
         RNG.uniform(size=(50, 2)),
@@ -50,6 +72,7 @@ def test_of_many_classes(n_classes: int) -> None:
     ids=[
         "logits",
         "positive",
+        "sums near 100",
         "logarithms",
         "zeros",
         "uniform",

@@ -290,3 +290,5 @@ def test_the_summary_has_the_shifts_and_the_concerns(plain_shifts: Make) -> None
     assert len(many) == 1 + 20 + 1
     assert many[11] == "  ... 30 more"
     assert repr(shifts).startswith("Shifts(3 classes, estimator=")
+    two = plain_shifts([0.0, 1.0], scoring="f1", class_names=("ham", "spam"))
+    assert two.summary().startswith("Shifts of 2 classes by lse (per-class) for f1 of class spam, from ")

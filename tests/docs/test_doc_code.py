@@ -81,7 +81,7 @@ def test_heads(monkeypatch, capsys):
     run_page("heads.md", monkeypatch)
     text = (DOCS / "heads.md").read_text(encoding="utf-8")
     said = capsys.readouterr().out.splitlines()
-    assert len(said) == 4
+    assert len(said) == 5
     assert all(f"\n    {line}\n" in text for line in said)
 
 

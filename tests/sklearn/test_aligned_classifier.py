@@ -249,11 +249,15 @@ def test_what_is_no_classifier_is_refused(long_tail: Problem) -> None:
     [
         (np.linspace(0, 1, 500), "Unknown label type: continuous"),
         (np.arange(1500).reshape(500, 3), "1d array"),
-        (np.eye(2, 3, dtype=int)[np.arange(500) % 2] + [0, 0, 1], r"each of 3 independent labels.* EnergyAligner\("),
+        (
+            np.eye(3, dtype=int)[np.arange(500) % 3] + np.eye(3, dtype=int)[np.arange(500) % 5 % 3] > 0,
+            r"LogisticRegression takes one label per sample, and y has 3 independent labels: give sklearn\.multiclass",
+        ),
+        (np.eye(2, 3, dtype=int)[np.arange(500) % 2] + [0, 0, 1], "the same y in column 2: leave it out"),
         (np.where(np.arange(500) % 2, np.nan, 1.0), "contains NaN"),
         (np.arange(499) % 2, "inconsistent numbers of samples"),
     ],
-    ids=["continuous", "matrix", "multilabel", "nan", "too short"],
+    ids=["continuous", "matrix", "multilabel", "always there", "nan", "too short"],
 )
 def test_bad_labels(y: np.ndarray, message: str, long_tail: Problem) -> None:
     with pytest.raises(ValueError, match=message):

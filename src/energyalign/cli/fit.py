@@ -30,6 +30,7 @@ examples:
   energyalign fit logits.npy --labels marks.npy --multilabel --out shifts.json
   export_logits | energyalign fit - --estimator marginal --out - > shifts.json
 """
+_REPORT_NEEDS_LABELS = "--report shows which predictions are right: give --labels, or leave it out."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +63,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="unlabelled logits of the target data, from which its label distribution is estimated (EM)")  # fmt: skip
     add("--scoring", default="balanced_accuracy", metavar="NAME",
         help="what the predictions should be best at: balanced_accuracy (default), accuracy, f1 (of the second of "
-        "two classes), f1_macro, f1_weighted, matthews_corrcoef, geometric_mean, or a scikit-learn scorer")  # fmt: skip
+        "two classes), f1_macro, f1_weighted, jaccard_macro (mean IoU), matthews_corrcoef, geometric_mean, or a "
+        "scikit-learn scorer")  # fmt: skip
     add("--costs", metavar="FILE",
         help="instead of --scoring: a JSON list of lists, for each true class what each prediction costs")  # fmt: skip
     add("--minimum-recall", nargs="+", metavar="CLASS=NUMBER", help="recalls that must be reached, such as fraud=0.8")
@@ -86,9 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.cli.process import share_one_heap
     from energyalign.cli.terminal import Progress
     from energyalign.core._io.atomic import check_outputs
-    from energyalign.core.before_after import scores_with
     from energyalign.core.errors import UntrustedEstimateWarning
-    from energyalign.core.evidence import Evidence
     from energyalign.core.multilabel import fit_head
     from energyalign.core.shifts import Shifts
     from energyalign.files.engines import open_engine
@@ -125,12 +125,10 @@ def run(arguments: argparse.Namespace) -> None:
             )
         if arguments.target_logits and isinstance(shifts, Shifts):
             shifts = _aim_at(arguments, shifts, progress.engine("target prior", engine))
-        scores = None
-        if isinstance(evidence, Evidence) and evidence.labels is not None:
-            scores = scores_with(evidence.with_engine(progress.engine("scoring", engine)), shifts.values)
+        scores = _scores(evidence.with_engine(progress.engine("scoring", engine)), shifts)
     # The file first: a reader of the tables that goes away (| head) must not cost the result.
     _write(arguments, shifts)
-    if arguments.report and isinstance(evidence, Evidence) and isinstance(shifts, Shifts):
+    if arguments.report:
         _write_page(arguments, evidence=evidence, shifts=shifts, scores=scores)
     _report(arguments, evidence, shifts, scores)
 
@@ -160,13 +158,15 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
         raise EnergyAlignError(
             "--target-logits is for balanced accuracy: leave out --scoring and --costs, or give --target-prior instead."
         )
-    if arguments.multilabel and (arguments.report or arguments.target_logits):
+    if arguments.multilabel and arguments.target_logits:
         raise EnergyAlignError(
-            "--report and --target-logits are for classes: leave them out with --multilabel, or fit the column of one "
-            "label without it, as one logit of two classes."
+            "--target-logits is for classes: leave it out with --multilabel, or fit the column of one label without "
+            "it, as one logit of two classes."
         )
     if arguments.report == "-":
         raise EnergyAlignError("--report writes a page to a file: give it a name.")
+    if arguments.report and arguments.multilabel and not arguments.labels:
+        raise EnergyAlignError(_REPORT_NEEDS_LABELS)
     if arguments.engine == "ray" and "-" in (*arguments.logits, *(arguments.target_logits or ())):
         raise EnergyAlignError(
             "standard input cannot be read by a Ray cluster: save it to a file that all its machines see."
@@ -205,7 +205,7 @@ def _open_evidence(arguments: argparse.Namespace) -> tuple[Evidence | Multilabel
         return every_label, shards, None
     labels = read_labels(arguments.labels, shards.class_names, shards.n_rows) if arguments.labels else shards.labels
     if arguments.report and labels is None:
-        raise EnergyAlignError("--report shows which predictions are right: give --labels, or leave it out.")
+        raise EnergyAlignError(_REPORT_NEEDS_LABELS)
     samples = shards.samples
     parts: Sequence[LogitPart] = shards.parts()
     rows = None if labels is None else known_rows(labels, arguments.ignore_index)
@@ -278,14 +278,36 @@ def _aim_at(arguments: argparse.Namespace, shifts: Shifts, engine: Engine) -> Sh
     return shifts.with_target(estimate_target_prior(target, shifts))
 
 
-def _write_page(arguments: argparse.Namespace, *, evidence: Evidence, shifts: Shifts, scores: Any) -> None:
+def _scores(evidence: Evidence | MultilabelEvidence, shifts: Any) -> Any:
+    """Before and after, of classes or of each label; None without labels."""
+    from energyalign.core.before_after import scores_with
+    from energyalign.core.evidence import Evidence
+
+    if isinstance(evidence, Evidence):
+        return None if evidence.labels is None else scores_with(evidence, shifts.values)
+    if evidence.labels[0].labels is None:
+        return None
+    return [scores_with(own, found.values) for own, found in zip(evidence.labels, shifts.labels, strict=True)]
+
+
+def _write_page(
+    arguments: argparse.Namespace, *, evidence: Evidence | MultilabelEvidence, shifts: Any, scores: Any
+) -> None:
     from energyalign.cli.process import command_line
-    from energyalign.report.page.fit_page import write_fit_page
+    from energyalign.core.evidence import Evidence
 
     name = arguments.logits[0] + (f" and {len(arguments.logits) - 1} more" if len(arguments.logits) > 1 else "")
+    command = command_line(arguments)
+    if not isinstance(evidence, Evidence):
+        from energyalign.report.page.labels_page import write_labels_page
+
+        write_labels_page(arguments.report, name=name, command=command, shifts=shifts, scores=scores)
+        return
+    from energyalign.report.page.fit_page import write_fit_page
+
     assert evidence.labels is not None  # or the report would have been refused
     write_fit_page(
-        arguments.report, name=name, command=command_line(arguments), blocks=_blocks(evidence, shifts),
+        arguments.report, name=name, command=command, blocks=_blocks(evidence, shifts),
         labels=evidence.labels, evidence=evidence, shifts=shifts, scores=scores,
     )  # fmt: skip
 

@@ -10,13 +10,15 @@ from rich.console import Console
 from rich.text import Text
 
 from energyalign.cli.terminal import print_table
-from energyalign.core.before_after import scores_with
 from energyalign.core.evidence import Evidence
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts
 from energyalign.core.objectives import show_score
 from energyalign.core.shifts import Shifts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from energyalign.core.before_after import BeforeAfter
     from energyalign.core.metrics import ClassScores
     from energyalign.core.selection.record import Selection
 
@@ -27,8 +29,8 @@ def print_fit(
     console: Console, evidence: Evidence | MultilabelEvidence, shifts: Shifts | MultilabelShifts, scores: Any
 ) -> None:
     """All that is said of a fit."""
-    if isinstance(evidence, MultilabelEvidence) and isinstance(shifts, MultilabelShifts):
-        _print_labels(console, evidence, shifts)
+    if isinstance(shifts, MultilabelShifts):
+        _print_labels(console, shifts, scores)
         return
     assert isinstance(evidence, Evidence)
     assert isinstance(shifts, Shifts)
@@ -40,18 +42,27 @@ def print_fit(
         print_selection(console, shifts.selection, shifts.scoring)
 
 
-def _print_labels(console: Console, evidence: MultilabelEvidence, shifts: MultilabelShifts) -> None:
-    """A row per independent label; the last two are balanced accuracies on these samples."""
-    rows = []
-    for own, found in zip(evidence.labels, shifts.labels, strict=True):
-        (value,) = found.columns_for((1,))
-        row = [own.names_of([1])[0], f"{own.n_samples:,}", _number(found.counts, 0, ",.0f"),
-               _number(found.counts, 1, ",.0f"), found.estimator, f"{value:+.3f}",
-               _number([found.standard_errors.max()], 0)]  # fmt: skip
-        scores = (None, None) if own.labels is None else scores_with(own, found.values)
-        rows.append(row + ["" if score is None else _percent(score.balanced_accuracy) for score in scores])
-    columns = ["label", "samples", "without", "with", "estimator", "shift", "± std. error", "raw %", "corrected %"]
+def _print_labels(console: Console, shifts: MultilabelShifts, scores: Sequence[BeforeAfter] | None) -> None:
+    """A row per independent label, with cross-fitted scores, or else balanced accuracies on these samples."""
+    columns = ["label", "samples", "without", "with", "estimator", "shift", "± std. error"]
+    rows = [
+        [shifts.class_names[k], f"{own.n_samples:,.0f}", _number(own.counts, 0, ",.0f"),
+         _number(own.counts, 1, ",.0f"), own.estimator, f"{shifts.values[k]:+.3f}", _number(shifts.standard_errors, k)]
+        for k, own in enumerate(shifts.labels)
+    ]  # fmt: skip
+    told = shifts.describe_score()
+    if told or scores is not None:
+        metric = shifts.scoring if told else "balanced_accuracy"
+        columns += [f"{model} {metric.replace('_', ' ')}" for model in ("raw", "corrected")]
+    for k, own in enumerate(shifts.labels):
+        if told:
+            pair = None if own.selection is None else own.selection.raw_and_chosen
+            rows[k] += [show_score(shifts.scoring, score) for score in pair or (None, None)]
+        elif scores is not None:
+            rows[k] += [f"{_percent(score.balanced_accuracy)} %" for score in scores[k]]
     print_table(console, columns, rows)
+    for line in told or ([] if scores is None else [_on_these_samples(shifts.labels[0])]):
+        console.print(Text(line))
 
 
 def print_summary(console: Console, evidence: Evidence, shifts: Shifts) -> None:
@@ -61,7 +72,7 @@ def print_summary(console: Console, evidence: Evidence, shifts: Shifts) -> None:
     console.print(
         Text(
             f"{evidence.n_samples:,} {labelled} {evidence.kind} samples, {evidence.n_classes:,} classes. "
-            f"Estimator {shifts.estimator}, sharing {shifts.clusters.name} ({chosen})."
+            f"Estimator {shifts.estimator}, sharing {shifts.clusters.name} ({chosen}), for {shifts.aim}."
         )
     )
     if evidence.counts_from_labels:
@@ -133,12 +144,13 @@ def print_scores(console: Console, before: ClassScores, after: ClassScores, shif
     if shifts.counts is not None:
         columns += ["many", "medium", "few"]
     print_table(console, columns, rows)
+    console.print(_on_these_samples(shifts))
+
+
+def _on_these_samples(shifts: Shifts) -> str:
     if shifts.evidence_kind == "training":
-        console.print(
-            "These samples are taken to be training data, where both rows flatter; --evidence held-out if they are not."
-        )
-    else:
-        console.print("The shifts were fitted on these samples; measure on other data before you quote the numbers.")
+        return "These samples are taken to be training data, where scores flatter; --evidence held-out if they are not."
+    return "The shifts were fitted on these samples; measure on other data before you quote the numbers."
 
 
 def print_selection(console: Console, selection: Selection, scoring: str) -> None:

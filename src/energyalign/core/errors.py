@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import ClassVar
 
 MAX_NAMES_SHOWN = 8
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 class EnergyAlignError(ValueError):
@@ -35,6 +39,14 @@ class TryAgain(CannotGoOn):
 
 class UntrustedEstimateWarning(UserWarning):
     """An estimate was made that its own diagnostics do not support. The message says why and what to do."""
+
+
+def warn_untrusted(concern: str) -> None:
+    """Warn at the user's line that asked for the estimate, however many of ours are in between."""
+    frame, level = sys._getframe().f_back, 1
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(concern, UntrustedEstimateWarning, stacklevel=level + 1)
 
 
 def some_of(names: Sequence[object]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy.typing as npt
 
 from energyalign.core._engine.threads import linear_algebra_in_one_thread
 from energyalign.core.checks import check_target_prior
-from energyalign.core.errors import BadValueError, UntrustedEstimateWarning
+from energyalign.core.errors import BadValueError, warn_untrusted
 from energyalign.core.evidence import Evidence
 from energyalign.core.names import table_by_class
 from energyalign.core.objectives import Constraints, Costs, Objective, make_objective
@@ -89,7 +88,7 @@ def fit_shifts(
         result, selection = select(evidence, estimator, clusters, tau, aim)
     doubts = tuple(concerns(evidence, result, selection, aim))
     for doubt in doubts:
-        warnings.warn(doubt, UntrustedEstimateWarning, stacklevel=2)
+        warn_untrusted(doubt)
     return Shifts(
         values=result.shifts + (np.log(target * evidence.n_classes) if balanced else 0.0),
         standard_errors=result.standard_errors,

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from energyalign.core._engine.parts import IN_TURN, Engine, LogitPart, Rows, kee
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core._io.shifts_json import MULTILABEL_SCHEMA, VERSION, dump_labels, from_document, parse_document
 from energyalign.core.arrays import Array, Floats, Ints, namespace, to_numpy, working_precision
-from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning, classes_of
+from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning, classes_of, warn_untrusted
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.heads import (
@@ -28,8 +28,9 @@ from energyalign.core.heads import (
     refuse_other_columns,
 )
 from energyalign.core.names import Counts, counts_by_class, table_by_class
+from energyalign.core.objectives import show_score
 from energyalign.core.objectives.constraints import minima_by_class
-from energyalign.core.shifts import Shifts, load_text
+from energyalign.core.shifts import Shifts, list_shifts, load_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +188,7 @@ def fit_multilabel(
 
     fitted = MultilabelShifts(tuple(map(fit, range(len(names)))))
     for concern in fitted.concerns:
-        warnings.warn(concern, UntrustedEstimateWarning, stacklevel=2)
+        warn_untrusted(concern)
     return fitted
 
 
@@ -198,7 +199,24 @@ def fit_head(evidence: Evidence | MultilabelEvidence, **options: Any) -> Shifts 
     return fit_shifts(evidence, **options)
 
 
-@dataclass(frozen=True, eq=False)
+class MeanScore(NamedTuple):
+    """Cross-fitted scores, averaged over the labels that have one.
+
+    Attributes
+    ----------
+    raw, chosen : float
+    error : float
+        Bound of the standard error of their difference: the mean of those of the labels, which share their samples.
+    n_labels : int
+    """
+
+    raw: float
+    chosen: float
+    error: float
+    n_labels: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class MultilabelShifts:
     """One shift per independent label, and where it came from. Made by a fit, or loaded from JSON.
 
@@ -209,6 +227,43 @@ class MultilabelShifts:
     """
 
     labels: tuple[Shifts, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"MultilabelShifts({self.n_classes} labels, estimator={self.estimator!r}, scoring={self.scoring!r}, "
+            f"evidence={self.labels[0].evidence_kind!r}, concerns={len(self.concerns)})"
+        )
+
+    def summary(self) -> str:
+        """What was fitted, the mean score, the largest and smallest shifts, and what speaks against it."""
+        head = (
+            f"Shifts of {self.n_classes} independent labels by {self.estimator} for {self.scoring}, from "
+            f"{max(own.n_samples for own in self.labels):,.0f} {self.labels[0].evidence_kind} samples."
+        )
+        rows = list_shifts(self.values, self.standard_errors, self.class_names)
+        return "\n".join([head, *self.describe_score(), *rows, *(f"Concern: {concern}" for concern in self.concerns)])
+
+    @property
+    def mean_score(self) -> MeanScore | None:
+        """What was aimed at, raw and as chosen; None if no label could be scored."""
+        selections = [own.selection for own in self.labels if own.selection is not None]
+        scored = [(*found.raw_and_chosen, found.gain_error or 0.0) for found in selections if found.raw_and_chosen]
+        if not scored:
+            return None
+        raw, chosen, error = np.mean(scored, axis=0).tolist()
+        return MeanScore(raw, chosen, error, len(scored))
+
+    def describe_score(self) -> list[str]:
+        """The mean score in a sentence; nothing if there is none."""
+        found = self.mean_score
+        if found is None:
+            return []
+        raw, chosen, error = (show_score(self.scoring, value) for value in (found.raw, found.chosen, found.error))
+        which = "the labels" if found.n_labels == self.n_classes else f"{found.n_labels} of {self.n_classes} labels"
+        return [
+            f"Cross-fitted {self.scoring}, mean over {which}: raw {raw}, aligned {chosen} (standard error of the "
+            f"difference at most {error})."
+        ]
 
     @property
     def values(self) -> Floats:
@@ -234,6 +289,11 @@ class MultilabelShifts:
     def estimator(self) -> str:
         """Name of the estimator, or of those that the labels have."""
         return ", ".join(dict.fromkeys(own.estimator for own in self.labels))
+
+    @property
+    def scoring(self) -> str:
+        """What the shifts were chosen for."""
+        return self.labels[0].scoring
 
     @property
     def concerns(self) -> tuple[str, ...]:

@@ -20,18 +20,24 @@ _MIN_ROWS = 4
 _SLACK = 2e-3  # of a sum in half precision
 _LITTLE_SLACK = 1e-5
 TAKEN_AS_LOGITS = (
-    "these scores are probabilities (every row sums to one): their logarithms were taken as logits. Give logits, or "
-    "the logarithm yourself."
+    "these scores are probabilities (every row sums to one, or to 100 %): their logarithms were taken as logits. Give "
+    "logits, or the logarithm yourself."
 )
 
 
 def are_probabilities(scores: Array) -> bool:
-    """Tell whether the first rows are distributions: none below 0, and of sum 1 up to rounding to 2 digits or more."""
+    """Tell whether the first rows are distributions: none below 0, and of sum 1 up to rounding to 2 digits or more.
+
+    Percentages, of sum 100, are such too.
+    """
     rows = _first_rows(scores)
     if rows.shape[0] == 0 or rows.shape[1] < 2:
         return False
     xp = namespace(rows)
-    if not bool(xp.all((rows >= 0.0) & (rows <= 1.0 + _SLACK))):  # false for NaN too, and nearly always for logits
+    if not bool(xp.all((rows >= 0.0) & (rows <= 150.0))):  # false for NaN too, and nearly always for logits
+        return False
+    rows = rows / _whole(rows, axis=1)
+    if not bool(xp.all(rows <= 1.0 + _SLACK)):
         return False
     off = float(np.max(np.abs(to_numpy(xp.sum(rows, axis=1)) - 1.0)))
     if rows.shape[0] < _MIN_ROWS:
@@ -42,22 +48,31 @@ def are_probabilities(scores: Array) -> bool:
 def log_probabilities(probabilities: Array) -> Array:
     """Take logarithms that are finite, of probabilities that are made to sum to one."""
     ready = working_precision(probabilities)
-    xp = namespace(ready)
-    clipped = xp.where(ready > MIN_PROBABILITY, ready, xp.full_like(ready, MIN_PROBABILITY))
-    return xp.log(clipped / xp.sum(clipped, axis=class_axis(clipped.ndim), keepdims=True))
+    xp, axis = namespace(ready), class_axis(ready.ndim)
+    smallest = MIN_PROBABILITY * _whole(ready, axis)
+    clipped = xp.where(ready > smallest, ready, smallest)
+    return xp.log(clipped / xp.sum(clipped, axis=axis, keepdims=True))
 
 
 def are_logarithms(scores: Array) -> bool:
     """Whether what is to be corrected by shifts of probabilities is their logarithms; other scores are refused."""
-    xp = namespace(scores)
-    if bool(xp.all((scores >= 0.0) & (scores <= 1.0 + _SLACK))):
+    xp, ready = namespace(scores), working_precision(scores)
+    if bool(xp.all(ready >= 0.0)) and bool(xp.all(ready <= (1.0 + _SLACK) * _whole(ready, class_axis(ready.ndim)))):
         return False
-    if bool(xp.all(scores <= 0.0)):
+    if bool(xp.all(ready <= 0.0)):
         return True
     raise EnergyAlignError(
-        "these shifts were fitted on probabilities, and the scores to correct are neither probabilities (0 to 1) nor "
-        "their logarithms (0 at most): give either, or fit the shifts on logits."
+        "these shifts were fitted on probabilities, and the scores to correct are neither probabilities (0 to 1, or "
+        "0 to 100 %) nor their logarithms (0 at most): give either, or fit the shifts on logits."
     )
+
+
+def _whole(scores: Array, axis: int) -> Array:
+    """What each row would sum to: 100 if it is of percentages, and 1 for all other scores."""
+    xp = namespace(scores)
+    total = xp.sum(scores, axis=axis, keepdims=True)
+    per_cent = xp.abs(total - 100.0) <= 50.0  # as far as rounding may take it
+    return xp.where(per_cent, xp.full_like(total, 100.0), xp.ones_like(total))
 
 
 def _first_rows(scores: Array) -> Array:

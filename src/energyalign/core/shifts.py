@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
@@ -23,7 +22,7 @@ from energyalign.core.arrays import (
 )
 from energyalign.core.checks import check_target_prior
 from energyalign.core.clusters import Clusters
-from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
+from energyalign.core.errors import EnergyAlignError, warn_untrusted
 from energyalign.core.heads import (
     add_shifts,
     as_two_classes,
@@ -136,17 +135,18 @@ class Shifts:
 
     def summary(self) -> str:
         """What was fitted, how it was chosen, the largest and smallest shifts, and what speaks against it."""
-        order = np.argsort(-self.values, kind="stable").tolist()
-        half, left_out = _MAX_SHOWN // 2, max(0, self.n_classes - _MAX_SHOWN)
-        rows = [f"  {self.values[k]:+8.3f} +- {self.standard_errors[k]:.3f}  {self.names_of([k])[0]}" for k in order]
-        if left_out:
-            rows[half:-half] = [f"  ... {left_out} more"]
+        rows = list_shifts(self.values, self.standard_errors, self.names_of(range(self.n_classes)))
         head = (
-            f"Shifts of {self.n_classes} classes by {self.estimator} ({self.clusters.name}) for {self.scoring}, from "
+            f"Shifts of {self.n_classes} classes by {self.estimator} ({self.clusters.name}) for {self.aim}, from "
             f"{self.n_samples:,.0f} {self.evidence_kind} samples."
         )
         chosen = [] if self.selection is None else [f"Chosen: {self.selection.reason}"]
         return "\n".join([head, *chosen, *rows, *(f"Concern: {concern}" for concern in self.concerns)])
+
+    @property
+    def aim(self) -> str:
+        """What the shifts were chosen for, with the class that it is about."""
+        return f"f1 of class {self.names_of([1])[0]}" if self.scoring == "f1" else self.scoring
 
     @property
     def aligned_energies(self) -> Floats | None:
@@ -288,10 +288,20 @@ class Shifts:
             if are_logarithms(scores):
                 return scores
         elif are_probabilities(scores):
-            warnings.warn(TAKEN_AS_LOGITS, UntrustedEstimateWarning, stacklevel=3)
+            warn_untrusted(TAKEN_AS_LOGITS)
         else:
             return scores
         return namespace(scores).astype(log_probabilities(scores), scores.dtype)
+
+
+def list_shifts(values: Floats, errors: Floats, names: Sequence[str]) -> list[str]:
+    """A line for each shift, the largest first; of many those in the middle are left out."""
+    order = np.argsort(-values, kind="stable").tolist()
+    rows = [f"  {values[k]:+8.3f} +- {errors[k]:.3f}  {names[k]}" for k in order]
+    half, left_out = _MAX_SHOWN // 2, len(rows) - _MAX_SHOWN
+    if left_out > 0:
+        rows[half:-half] = [f"  ... {left_out} more"]
+    return rows
 
 
 def load_text(path: str | os.PathLike[str], parse: Callable[[str], Loaded]) -> Loaded:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from energyalign.core._io.strict_json import read_json_file
+from energyalign.core.checks import flat_labels
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.core.names import names_of
 from energyalign.files.checks import (
@@ -35,8 +36,9 @@ def read_labels(
     Parameters
     ----------
     path : str or Path
-        A .npy array in the shape of the samples, tokens or pixels, a .json list, or a .csv file of one column with
-        or without a header. Names of classes are looked up in `class_names`; other whole numbers are class indices.
+        A .npy array in the shape of the samples, tokens or pixels, or of one-hot rows, a .json list, or a .csv file of
+        one column with or without a header. Names of classes are looked up in `class_names`; other whole numbers are
+        class indices.
     class_names : sequence of str, optional
         Names of the classes in the order of the logits' columns.
     n_rows : int, optional
@@ -52,9 +54,7 @@ def read_labels(
         case ".npy":
             values = read_array_file(path)
             if values.ndim != 1 and values.size != n_rows:
-                raise EnergyAlignError(
-                    f"{path} has shape {values.shape}, but one label is expected for each of {n_rows} rows of logits."
-                )
+                values = _from_one_hot(values, path, n_rows)
             values = values.reshape(-1)
         case ".json":
             values = _text_or_numbers(_read_list(path, "class indices or of class names"))
@@ -63,6 +63,17 @@ def read_labels(
             header = label_column(cells[:1].tolist(), str(path)) or len(cells) - 1 == n_rows
             values = cells[1:] if header else cells
     return label_indices(values, class_names, str(path))
+
+
+def _from_one_hot(values: NDArray[Any], path: Path, n_rows: int | None) -> NDArray[Any]:
+    labels = flat_labels(values)
+    if labels.shape == (n_rows,):
+        return labels
+    remedy = " For several labels of a sample, give --multilabel." if values.shape[:1] == (n_rows,) else ""
+    raise EnergyAlignError(
+        f"{path} has shape {values.shape}, but one label, or one-hot row, is expected for each of {n_rows} rows of "
+        f"logits.{remedy}"
+    )
 
 
 def read_matrix(path: str | Path, what: str) -> NDArray[Any]:

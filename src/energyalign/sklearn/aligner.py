@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -12,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from energyalign.core.arrays import Array, array_of, as_array, as_logits, to_numpy
-from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
+from energyalign.core.errors import EnergyAlignError, warn_untrusted
 from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.free_energy import FreeEnergy
@@ -51,8 +50,9 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         of a data frame name themselves; with `classes` too, they are put into its order.
     scoring : str or callable, default="balanced_accuracy"
         What the predictions should be best at: ``balanced_accuracy``, ``accuracy``, ``f1`` (of the second of two
-        classes), ``f1_macro``, ``f1_weighted``, ``matthews_corrcoef``, ``geometric_mean``, any scikit-learn scorer of
-        labels, or a function ``(y_true, y_pred[, sample_weight])``. Needs labels, and out-of-fold or held-out evidence.
+        classes), ``f1_macro``, ``f1_weighted``, ``jaccard_macro``, ``matthews_corrcoef``, ``geometric_mean``, any
+        scikit-learn scorer of labels, or a function ``(y_true, y_pred[, sample_weight])``. Needs labels, and
+        out-of-fold or held-out evidence.
     costs : array of shape (n_classes, n_classes) or pandas DataFrame, optional
         ``costs[k, j]`` is what it costs to predict class j for a sample of class k; replaces `scoring`. A data frame is
         matched by the names of its rows and columns.
@@ -193,7 +193,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.energy_ = FreeEnergy(logits.shape[1])
             self.n_features_in_ = logits.shape[1]
         if are_probabilities(logits):
-            warnings.warn(TAKEN_AS_LOGITS, UntrustedEstimateWarning, stacklevel=2)
+            warn_untrusted(TAKEN_AS_LOGITS)
             logits = log_probabilities(logits)
         self.energy_.update(logits, repeats=sample_weight)
         self._counts = self._counts if counts is None else counts

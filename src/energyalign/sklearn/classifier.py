@@ -29,12 +29,13 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight,
 from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import EnergyAlignError, classes_of, reason_of, some_of
 from energyalign.core.evidence import EvidenceKind
-from energyalign.core.names import Counts
+from energyalign.core.multilabel import MultilabelShifts
+from energyalign.core.names import Counts, columns_of
 from energyalign.core.objectives import Aims
 from energyalign.core.shifts import Shifts
 from energyalign.sklearn.aligner import EnergyAligner
 from energyalign.sklearn.columns import labels_of
-from energyalign.sklearn.scores import class_logits
+from energyalign.sklearn.scores import class_logits, label_logits
 
 
 class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -66,8 +67,9 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     estimator_ : classifier
         Fitted on all data.
     aligner_ : EnergyAligner
-    shifts_ : Shifts
+    shifts_ : Shifts, or MultilabelShifts for independent labels
     classes_ : array of shape (n_classes,)
+        Of independent labels the names or numbers of the columns of y.
 
     Examples
     --------
@@ -118,6 +120,8 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         Parameters
         ----------
         X, y : training data, or for a frozen classifier data to align it on
+            A matrix y of 0 and 1 is of independent labels, each with a shift of its own, unless every row has a single
+            1: that is one-hot, and of independent labels only with ``aligner=EnergyAligner(multilabel=True)``.
         sample_weight : array of shape (n_samples,), optional
             How often each sample was observed; passed on to the classifier. With metadata routing, as the classifier
             requests it.
@@ -139,23 +143,26 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
                 stacklevel=2,
             )
         X, y, groups = indexable(X, y, groups)
-        one_hot = labels_of(y)
-        if np.ndim(one_hot) == 2 and type_of_target(one_hot) == "multilabel-indicator":
-            raise EnergyAlignError(
-                f"y has a column for each of {one_hot.shape[1]} independent labels, but one label per sample is taken: "
-                "fit EnergyAligner(multilabel=True, evidence='out-of-fold') on logits of the labels, such as "
-                "sklearn.model_selection.cross_val_predict(estimator, X, y, method='decision_function'), and y."
-            )
-        labels = column_or_1d(one_hot if one_hot.ndim < np.ndim(y) else y, warn=True)
+        asked = self.aligner is not None and self.aligner.multilabel
+        flat = np.asarray(y) if asked else labels_of(y)
+        multilabel = np.ndim(flat) == 2 and type_of_target(flat) == "multilabel-indicator"
+        if multilabel:
+            labels, names = flat.astype(np.int64), columns_of(y)
+        else:
+            labels = column_or_1d(flat if flat.ndim < np.ndim(y) else y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        _refuse_unusable(labels, weights)
+        _refuse_unusable(labels, weights, frozen=frozen)
         passed = self._passed_on(base, weights, groups, params)
         self.estimator_ = base.fit(X, labels) if frozen else _fit_on(base, X, labels, passed)
         if not hasattr(self.estimator_, "classes_"):
             raise EnergyAlignError(f"{type(base).__name__} is no classifier: it has no classes_ after fit.")
-        self.classes_ = np.asarray(self.estimator_.classes_)
+        if multilabel:
+            self.classes_ = np.arange(labels.shape[1]) if names is None else np.array(names)
+        else:
+            self.classes_ = np.asarray(self.estimator_.classes_)
+        self._multilabel = multilabel
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)  # of an earlier fit
             if hasattr(self.estimator_, name):
@@ -164,16 +171,16 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             logits, groups = self._out_of_fold(base, X, labels, weights=weights, groups=groups, passed=passed)
             scored = groups >= 0
         else:
-            logits = class_logits(self.estimator_, X, self.classes_)
+            logits = self._logits(self.estimator_, X)
             scored = np.ones(len(labels), dtype=bool)
         self.aligner_ = EnergyAligner() if self.aligner is None else clone(self.aligner)
         aims = {name: getattr(self, name) for name in Aims.__annotations__}
         given = {name: value for name, value in aims.items() if value is not None}
-        self.aligner_.set_params(evidence=kind, classes=self.classes_, **given)
+        self.aligner_.set_params(evidence=kind, classes=self.classes_, multilabel=multilabel, **given)
         self.aligner_.fit(
             logits[scored],
             labels[scored],
-            counts=_class_counts(labels, weights, self.classes_) if counts is None and not frozen else counts,
+            counts=_count(labels, weights, self.classes_) if counts is None and not frozen else counts,
             sample_weight=None if weights is None else weights[scored],
             groups=None if groups is None else np.asarray(groups)[scored],
         )
@@ -241,14 +248,14 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         folds = np.full(len(labels), -1)
         observed = np.ones(len(labels), dtype=bool) if weights is None else weights > 0
         for fold, (train, test) in enumerate(_splits(self.cv, X, labels, groups)):
-            namable = np.isin(labels[test], labels[train[observed[train]]])
+            namable = _namable(labels[test], labels[train[observed[train]]])
             seen, scored = np.concatenate([train, test[~namable]]), test[namable]
             if len(scored) == 0 or len(np.unique(labels[seen[observed[seen]]])) < 2:
                 continue
             part = _check_method_params(X, passed, indices=seen)
             fitted = _fit_on(base, _safe_split(base, X, None, seen)[0], labels[seen], part)
             rows, _ = _safe_split(base, X, None, scored, seen)
-            logits[scored] = class_logits(fitted, rows, self.classes_)
+            logits[scored] = self._logits(fitted, rows)
             folds[scored] = fold
         if not np.any(folds >= 0):
             raise EnergyAlignError(
@@ -258,34 +265,38 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         return logits, folds
 
     @property
-    def shifts_(self) -> Shifts:
-        """One shift per class, with diagnostics."""
-        shifts = self.aligner_.shifts_
-        assert isinstance(shifts, Shifts)  # y is one label per sample here
-        return shifts
+    def shifts_(self) -> Shifts | MultilabelShifts:
+        """One shift per class or independent label, with diagnostics."""
+        return self.aligner_.shifts_
+
+    def _logits(self, classifier: Any, X: Any) -> Floats:
+        if self._multilabel:
+            return label_logits(classifier, X, len(self.classes_))
+        return class_logits(classifier, X, self.classes_)
 
     def decision_function(self, X: Any) -> Floats:
         """Corrected logits; for two classes their difference."""
         check_is_fitted(self)
-        corrected: Floats = self.aligner_.transform(class_logits(self.estimator_, X, self.classes_))
-        return corrected[:, 1] - corrected[:, 0] if len(self.classes_) == 2 else corrected
+        corrected: Floats = self.aligner_.transform(self._logits(self.estimator_, X))
+        is_binary = len(self.classes_) == 2 and not self._multilabel
+        return corrected[:, 1] - corrected[:, 0] if is_binary else corrected
 
     def predict_proba(self, X: Any) -> Floats:
-        """Softmax of the corrected logits."""
+        """Softmax of the corrected logits; of independent labels their sigmoid."""
         check_is_fitted(self)
-        probabilities: Floats = self.aligner_.predict_proba(class_logits(self.estimator_, X, self.classes_))
+        probabilities: Floats = self.aligner_.predict_proba(self._logits(self.estimator_, X))
         return probabilities
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Logarithm of `predict_proba`, exact also where a probability rounds to 0."""
         check_is_fitted(self)
-        logarithms: Floats = self.aligner_.predict_log_proba(class_logits(self.estimator_, X, self.classes_))
+        logarithms: Floats = self.aligner_.predict_log_proba(self._logits(self.estimator_, X))
         return logarithms
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The class of the largest corrected logit."""
+        """The class of the largest corrected logit; 0 or 1 for each of independent labels."""
         check_is_fitted(self)
-        return self.aligner_.predict(class_logits(self.estimator_, X, self.classes_))
+        return self.aligner_.predict(self._logits(self.estimator_, X))
 
     def onnx_parser(self) -> None:
         """Introduce this class to skl2onnx, which asks for these three methods; its own parser is good enough."""
@@ -314,9 +325,15 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         return tags
 
 
-def _refuse_unusable(labels: npt.NDArray[Any], weights: Floats | None) -> None:
+def _refuse_unusable(labels: npt.NDArray[Any], weights: Floats | None, *, frozen: bool) -> None:
     if weights is not None and np.any(weights < 0):
         raise EnergyAlignError("sample_weight must not be negative.")
+    if labels.ndim == 2:
+        seen = labels if weights is None else labels[weights > 0]
+        alike = np.flatnonzero(seen.min(axis=0, initial=1) == seen.max(axis=0, initial=0)).tolist()
+        if alike and not frozen:  # a classifier that is fitted knows the label, and the aligner says what it lacks
+            raise EnergyAlignError(f"every sample has the same y in column {some_of(alike)}: leave it out.")
+        return
     classes = np.unique(labels)
     present = classes if weights is None else np.unique(labels[weights > 0])
     if len(present) < 2:
@@ -331,10 +348,16 @@ def _fit_on(base: Any, X: Any, labels: npt.NDArray[Any], passed: dict[str, Any])
     try:
         return clone(base).fit(X, labels, **passed)
     except ValueError as error:
+        name = type(base).__name__
+        if labels.ndim == 2 and "1d array" in str(error):
+            raise EnergyAlignError(
+                f"{name} takes one label per sample, and y has {labels.shape[1]} independent labels: give "
+                f"sklearn.multiclass.OneVsRestClassifier({name}(...)), or y as class numbers."
+            ) from error
         if "Invalid classes inferred" not in str(error):  # XGBoost takes the numbers 0, 1, 2, ... alone
             raise
         raise EnergyAlignError(
-            f"{type(base).__name__} does not take these labels ({reason_of(error)}): encode them first, "
+            f"{name} does not take these labels ({reason_of(error)}): encode them first, "
             "y = sklearn.preprocessing.LabelEncoder().fit_transform(y)."
         ) from error
 
@@ -350,6 +373,7 @@ def _is_fitted(estimator: Any) -> bool:
 def _splits(cv: Any, X: Any, labels: npt.NDArray[Any], groups: Any) -> Iterator[tuple[Ints, Ints]]:
     """Stratified folds, no more of them than the largest class has samples."""
     if isinstance(cv, numbers.Integral):
+        labels = _rarest_label(labels) if labels.ndim == 2 else labels
         largest = int(np.unique(labels, return_counts=True)[1].max())
         if largest < 2:
             raise EnergyAlignError(
@@ -363,5 +387,20 @@ def _splits(cv: Any, X: Any, labels: npt.NDArray[Any], groups: Any) -> Iterator[
         yield from splitter.split(X, labels, groups)
 
 
-def _class_counts(labels: npt.NDArray[Any], weights: Floats | None, classes: npt.NDArray[Any]) -> Floats:
+def _rarest_label(labels: Ints) -> Ints:
+    """What folds of independent labels are stratified by: of each sample its rarest label, or -1 if it has none."""
+    rarest = np.where(labels == 1, labels.sum(axis=0), len(labels) + 1).argmin(axis=1)
+    return np.where(labels.any(axis=1), rarest, -1)
+
+
+def _namable(labels: npt.NDArray[Any], seen: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which samples have only labels that are among those seen in training."""
+    return np.isin(labels, seen) if labels.ndim == 1 else ~np.any(labels > seen.max(axis=0, initial=0), axis=1)
+
+
+def _count(labels: npt.NDArray[Any], weights: Floats | None, classes: npt.NDArray[Any]) -> Floats:
+    """Samples of each class; without and with each of independent labels."""
+    if labels.ndim == 2:
+        each = np.ones(len(labels)) if weights is None else weights
+        return np.column_stack([each @ (1 - labels), each @ labels])
     return np.bincount(np.searchsorted(classes, labels), weights=weights, minlength=len(classes)).astype(np.float64)

@@ -14,6 +14,7 @@ from skl2onnx.proto import onnx_proto
 from sklearn.frozen import FrozenEstimator
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.multilabel import MultilabelShifts
 from energyalign.core.probabilities import MIN_PROBABILITY
 from energyalign.sklearn.scores import prefers_decision
 
@@ -36,7 +37,13 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
 
 def calculate_shapes(operator: Any) -> None:
     """Declare a label and one probability per class for each sample."""
-    n_samples, classes = operator.inputs[0].get_first_dimension(), _labels(operator.raw_operator)
+    model = operator.raw_operator
+    if isinstance(model.shifts_, MultilabelShifts):
+        raise EnergyAlignError(
+            "independent labels are not converted by skl2onnx: convert the classifier inside (estimator_), and add the "
+            "shifts to its graph with energyalign onnx."
+        )
+    n_samples, classes = operator.inputs[0].get_first_dimension(), _labels(model)
     kind = Int64TensorType if classes.dtype == np.int64 else StringTensorType
     operator.outputs[0].type = kind([n_samples])
     operator.outputs[1].type.shape = [n_samples, len(classes)]

@@ -1,4 +1,4 @@
-"""From whatever a fitted classifier offers to logits, one column per class."""
+"""From whatever a fitted classifier offers to logits, one column per class or independent label."""
 
 from __future__ import annotations
 
@@ -35,12 +35,37 @@ def _scores(classifier: Any, X: Any, n_classes: int) -> Floats:
             return np.column_stack([-decision / 2, decision / 2])
         if decision.shape[1] == n_classes:
             return decision
+    _need_probabilities(classifier)
+    return np.asarray(log_probabilities(np.asarray(classifier.predict_proba(X), dtype=np.float64)))
+
+
+def label_logits(classifier: Any, X: Any, n_labels: int) -> Floats:
+    """Logits of independent labels, a column each: the decision function, or else log-odds."""
+    if hasattr(classifier, "decision_function"):
+        logits = np.asarray(classifier.decision_function(X), dtype=np.float64)
+    else:
+        _need_probabilities(classifier)
+        found = classifier.predict_proba(X)
+        if isinstance(found, list):  # of each label, the probabilities of those of 0 and 1 that it was trained on
+            pairs = zip(found, classifier.classes_, strict=True)
+            found = np.column_stack([np.asarray(own)[:, classes == 1].sum(axis=1) for own, classes in pairs])
+        present = np.asarray(found, dtype=np.float64)
+        without, with_it = np.moveaxis(log_probabilities(np.stack([1 - present, present], axis=-1)), -1, 0)
+        logits = with_it - without
+    if logits.ndim != 2 or logits.shape[1] != n_labels:
+        raise EnergyAlignError(
+            f"{type(classifier).__name__} gives scores of shape {logits.shape} for {n_labels} independent labels: one "
+            "per sample and label is needed."
+        )
+    return logits
+
+
+def _need_probabilities(classifier: Any) -> None:
     if not hasattr(classifier, "predict_proba"):
         raise EnergyAlignError(
             f"{type(classifier).__name__} gives neither one score per class nor probabilities: it needs a "
             "decision_function (of one-versus-rest shape, for SVC decision_function_shape='ovr') or predict_proba."
         )
-    return np.asarray(log_probabilities(np.asarray(classifier.predict_proba(X), dtype=np.float64)))
 
 
 def prefers_decision(classifier: Any, n_classes: int) -> bool:

@@ -35,7 +35,7 @@ def test_names_of_our_own() -> None:
 
 
 def test_names_of_scikit_learn() -> None:
-    assert score(make_objective("jaccard_macro")) == jaccard_score(LABELS, PREDICTED, average="macro")
+    assert score(make_objective("jaccard_weighted")) == jaccard_score(LABELS, PREDICTED, average="weighted")
 
 
 def test_scorers_of_scikit_learn_with_their_options_and_sign() -> None:

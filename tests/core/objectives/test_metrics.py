@@ -27,6 +27,7 @@ REFERENCES: dict[str, Callable[..., float]] = {
     "accuracy": sk.accuracy_score,
     "f1_macro": lambda *a, **k: sk.f1_score(*a, average="macro", **k),
     "f1_weighted": lambda *a, **k: sk.f1_score(*a, average="weighted", **k),
+    "jaccard_macro": lambda *a, **k: sk.jaccard_score(*a, average="macro", **k),
     "matthews_corrcoef": sk.matthews_corrcoef,
     "geometric_mean": geometric_mean,
 }

@@ -78,6 +78,11 @@ def _f1_weighted(tally: Tally) -> float:
     return float(tally.true @ tally.f1 / tally.true.sum())
 
 
+def _jaccard_macro(tally: Tally) -> float:
+    union = tally.true + tally.predicted - tally.right
+    return float((tally.right[union > 0] / union[union > 0]).mean())
+
+
 def _matthews_corrcoef(tally: Tally) -> float:
     total = tally.true.sum()
     covariance = tally.right.sum() * total - tally.true @ tally.predicted
@@ -118,6 +123,7 @@ METRICS: dict[str, Metric] = {
         ("f1", _f1, 1000),  # of the second of two classes
         ("f1_macro", _f1_macro, 1000),
         ("f1_weighted", _f1_weighted, 1000),
+        ("jaccard_macro", _jaccard_macro, 1000),  # mean intersection over union
         ("matthews_corrcoef", _matthews_corrcoef, 1000),
         ("geometric_mean", _geometric_mean, 1000),
     )

@@ -46,3 +46,9 @@ class Selection:
     reason: str
     gain: float | None = None
     gain_error: float | None = None
+
+    @property
+    def raw_and_chosen(self) -> tuple[float, float] | None:
+        """Cross-fitted scores of the raw model and of the chosen candidate; None where the evidence cannot score."""
+        chosen = self.candidates[self.chosen].score
+        return None if chosen is None or self.gain is None else (chosen - self.gain, chosen)

@@ -81,15 +81,16 @@ def _verdict(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:
             ("class-averaged", before.balanced_accuracy, after.balanced_accuracy),
         )
     )
-    seen = (
-        "The model may have been trained on these samples, where"
-        if shifts.evidence_kind == "training"
-        else ("The shifts were fitted on these same samples, where")
-    )
     return (
-        f"Estimator {shifts.estimator}, sharing {shifts.clusters.name}: {told}. {seen} both numbers flatter: measure "
-        "on others before you quote them."
+        f"Estimator {shifts.estimator}, sharing {shifts.clusters.name}, for {shifts.aim}: {told}. "
+        f"{flattering(shifts.evidence_kind)}"
     )
+
+
+def flattering(evidence_kind: str) -> str:
+    """Why scores on the evidence are too good."""
+    seen = "model may have been trained" if evidence_kind == "training" else "shifts were fitted"
+    return f"The {seen} on these same samples, where numbers flatter: measure on others before you quote them."
 
 
 def _fitted_section(shifts: Shifts) -> Section:
