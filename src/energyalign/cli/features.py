@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.cli.terminal import Progress
     from energyalign.core._io.atomic import check_outputs
     from energyalign.core.errors import EnergyAlignError
-    from energyalign.experiments.data.encoders import encode_texts, save_features
+    from energyalign.experiments.engine.encoders import encode_images, encode_texts, save_features
 
     out, (kind, _, name) = Path(arguments.out), arguments.model.partition(":")
     if out.suffix != ".safetensors":
@@ -48,8 +48,6 @@ def run(arguments: argparse.Namespace) -> None:
             check_outputs([out], [arguments.samples, arguments.test])
             parts = encode_texts(arguments.samples, arguments.test, Path(name), progress=progress.show("texts"))
         else:
-            from energyalign.experiments.data.encoders import encode_images
-
             parts = encode_images(
                 arguments.samples, arguments.model, arguments.weights, data_root=arguments.data_root,
                 workers=arguments.workers, progress=progress.show("images"),

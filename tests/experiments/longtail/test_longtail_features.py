@@ -48,10 +48,17 @@ def test_a_long_tail_of_features_has_the_rows_of_images(file, tmp_path, backbone
 
 def test_classes_of_features_come_in_steps(file, tmp_path):
     found = rows(
-        tmp_path, "incremental", f"features:{file}", "--steps", "3", "--epochs", "5", "--method", "ea", "icarl", "wa",
+        tmp_path, "incremental", f"features:{file}", "--steps", "3", "--epochs", "5", "--method", "ea", "icarl",
     )  # fmt: skip
     assert {step for _, _, step in found} == {1, 2, 3}
     assert found["distill", "ea", 3].evidence == EvidencePlan(50, "noise")
+
+
+def test_weight_aligning_needs_features_that_are_not_negative(file, tmp_path, capsys):
+    command = ["incremental", f"features:{file}", "--steps", "3", "--epochs", "1", "--method", "wa"]
+    assert main([*command, "--out", str(tmp_path)]) == 2
+    assert "or mlp on features" in capsys.readouterr().err
+    assert main([*command, "--out", str(tmp_path), "--backbone", "mlp"]) == 0
 
 
 def test_every_policy_of_features_can_be_asked_for_and_those_of_images_cannot(file):

@@ -20,11 +20,11 @@ def network_for(config: RunConfig, images: ImageSet, n_classes: int) -> Network:
     return make_network(
         config.backbone, n_classes, head=config.head, scale=config.scale, learned_scale=config.learned_scale,
         in_channels=int(images.read(0).shape[0]), weights=config.weights, freeze=config.freeze,
-        **(_looks_of(images) if is_of_library(config.backbone) else {}),
+        **(looks_of(images) if is_of_library(config.backbone) else {}),
     )  # fmt: skip
 
 
-def _looks_of(images: ImageSet) -> dict[str, Any]:
+def looks_of(images: ImageSet) -> dict[str, Any]:
     """Size and normalisation of images as a network sees them."""
     prepare = images.preparation
     size = (prepare.side,) * 2 if isinstance(prepare, LargePreparation) else tuple(images.read(0).shape[1:])
@@ -39,5 +39,5 @@ def refuse_negative_features(network: Network, images: ImageSet, why: str) -> No
     if lowest < 0:
         raise EnergyAlignError(
             f"{why}, and those of this backbone are not (the lowest is {lowest:.2g}): choose one that ends in a ReLU, "
-            "such as torchvision:resnet18."
+            "such as torchvision:resnet18, or mlp on features."
         )

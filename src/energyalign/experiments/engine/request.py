@@ -231,13 +231,8 @@ class RunRequest(ABC):
 
     def for_images(self, preset: _Preset, train: ImageSet | None) -> _Preset:
         """With --quick, small images of one's own get a small network: whether they are small is seen in the data."""
-        if (
-            train is None
-            or not self.quick
-            or self.backbone
-            or ":" not in preset.dataset
-            or has_features(preset.dataset)
-        ):
+        is_own = ":" in preset.dataset and not has_features(preset.dataset)
+        if train is None or not (self.quick and is_own) or self.backbone:
             return preset
         from energyalign.experiments.data.images import MemoryImages
 

@@ -14,11 +14,16 @@ from safetensors.numpy import save
 
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.experiments.data.loader import evaluation_batches
+from energyalign.experiments.data.sources import open_source
 from energyalign.experiments.data.texts import read_texts
+from energyalign.experiments.engine.network import looks_of
+from energyalign.experiments.nets.libraries import make_library_backbone
+from energyalign.experiments.nets.registry import is_of_library
 
 Floats32 = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]
-_TEXTS_IN_BATCH = 64
+_TEXTS_IN_BATCH = _IMAGES_IN_BATCH = 64
 
 
 class Encoded(NamedTuple):
@@ -73,6 +78,35 @@ def encode_texts(
     ends = np.cumsum([len(split.texts) for split in splits.values()])[:-1]
     parts = np.split(features, ends)
     return {name: Encoded(part, split.labels) for (name, split), part in zip(splits.items(), parts, strict=True)}
+
+
+def encode_images(
+    dataset: str, model: str, weights: str | None, *, data_root: str | None = None, workers: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, Encoded]:  # fmt: skip
+    """Features of the images of a data set by a network of timm or torchvision, with weights of a file or the library.
+
+    They are what the network has before its classifier, of images without augmentation.
+    """
+    if not is_of_library(model):
+        raise EnergyAlignError(f"unknown model {model!r}: give torchvision:NAME or timm:NAME, or transformers:FOLDER.")
+    if weights is None:
+        raise EnergyAlignError(f"{model} needs --weights: features of an untrained network say nothing.")
+    source = open_source(dataset, data_root)
+    sets = {split: source.load(split) for split in source.splits}
+    total, parts, n_done = sum(map(len, sets.values())), {}, 0
+    for split, images in sets.items():
+        channels = int(images.read(0).shape[0])
+        backbone = make_library_backbone(model, in_channels=channels, weights=weights, **looks_of(images)).eval()
+        blocks = []
+        with torch.inference_mode():
+            for batch in evaluation_batches(images, batch_size=_IMAGES_IN_BATCH, workers=workers):
+                blocks.append(backbone(batch.images).numpy())
+                n_done += len(batch.labels)
+                if progress is not None:
+                    progress(n_done, total)
+        parts[split] = Encoded(np.concatenate(blocks), [images.class_names[k] for k in images.labels])
+    return parts
 
 
 def _load_transformer(folder: Path) -> tuple[Any, Any]:
