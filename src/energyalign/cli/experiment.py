@@ -91,7 +91,7 @@ def run_request(request: RunRequest, arguments: argparse.Namespace) -> None:
     from energyalign.cli.distributed import ending_together, is_first
     from energyalign.cli.process import resumable
     from energyalign.cli.terminal import print_for_people
-    from energyalign.report.tables.own import tables_of
+    from energyalign.report.tables.own import describe_row, tables_of
 
     with resumable(arguments), ending_together():
         rows, where = _rows(request, arguments)
@@ -99,9 +99,8 @@ def run_request(request: RunRequest, arguments: argparse.Namespace) -> None:
             print(where)
             print_for_people(*tables_of(rows, matrix=bool(request.method and request.corrector)))
             for row in rows:
-                step = f", step {row.step}" if row.in_steps else ""
                 for concern in row.concerns:
-                    print(f"warning: {row.learner}, {row.corrector}, seed {row.seed}{step}: {concern}", file=sys.stderr)
+                    print(f"warning: {describe_row(row)}: {concern}", file=sys.stderr)
 
 
 def _rows(request: RunRequest, arguments: argparse.Namespace) -> tuple[list[Row], str]:

@@ -17,12 +17,12 @@ def test_two_seeds(long_tail: Stored) -> None:
     assert is_labelled(figure)
     x, y = line(axes, "energy aligning with Jenks clusters")
     assert x.tolist() == [1, 2, 4]
-    values = np.array([[100 * row(run.path, f"ea-M{m}")["overall"] for m in (1, 2, 4)] for run in runs])
+    values = np.array([[100 * row(run.path, f"ea-M{m}")["balanced"] for m in (1, 2, 4)] for run in runs])
     np.testing.assert_allclose(y, values.mean(axis=0))
     bars = error_bars(axes, "energy aligning with Jenks clusters")
     np.testing.assert_allclose(bars, values.std(axis=0, ddof=1), atol=1e-9)
     for corrector, label in (("raw", "raw"), ("ea", "ea: as many as suit the evidence best")):
-        expected = np.mean([100 * row(run.path, corrector)["overall"] for run in runs])
+        expected = np.mean([100 * row(run.path, corrector)["balanced"] for run in runs])
         np.testing.assert_allclose(line(axes, label)[1], expected)
     chosen = sorted({row(run.path, "ea")["n_clusters"] for run in runs})
     assert f"ea chose {', '.join(map(str, chosen))} clusters" in axes.get_title()

@@ -20,7 +20,7 @@ def test_long_tail_beside_the_paper() -> None:
     rows = [long_tail_row("ea", "cifar100-lt-100", overall, seed=seed) for seed, overall in enumerate((0.44, 0.46))]
     table = TABLES["longtail"].make([*rows, long_tail_row("focal", "cifar100-lt-100", 0.4)])
     titles = [column.title for column in table.columns]
-    assert titles == ["overall", "many", "medium", "few", "seeds", "paper", "difference"]
+    assert titles == ["balanced", "many", "medium", "few", "seeds", "paper", "difference"]
     assert texts(table) == {
         "ea": [45.0, 65.0, 45.0, 15.0, 2.0, 45.3, -0.3],
         "focal": [40.0, 60.0, 40.0, 10.0, 1.0, 38.4, None],
@@ -35,7 +35,7 @@ def test_long_tail_beside_the_paper() -> None:
 def test_csv_has_every_digit_and_says_whose_a_number_is() -> None:
     rows = [long_tail_row("ea", "cifar100-lt-100", overall, seed=seed) for seed, overall in enumerate((0.44, 0.4512))]
     lines = TABLES["longtail"].make(rows).render("csv").splitlines()
-    assert lines[1] == "ea,ours,,overall,44.56,0.792,2,False,False"
+    assert lines[1] == "ea,ours,,balanced,44.56,0.792,2,False,False"
     assert lines[5:] == [
         "ea,ours,,seeds,2,,,False,False",
         "ea,paper,,paper,45.3,,,False,False",
@@ -55,7 +55,7 @@ def test_csv_has_every_digit_and_says_whose_a_number_is() -> None:
 
 def test_a_cell_of_our_own_has_no_columns_for_the_paper() -> None:
     table = TABLES["longtail"].make([long_tail_row("ea", "digits-lt-50", 0.9)])
-    assert [column.title for column in table.columns] == ["overall", "many", "medium", "few", "seeds"]
+    assert [column.title for column in table.columns] == ["balanced", "many", "medium", "few", "seeds"]
     assert table.notes == ()
 
 
@@ -118,7 +118,7 @@ def test_rows_without_evidence_are_told_in_words() -> None:
 
 def test_trainings_and_correctors_after_the_last_step() -> None:
     whole = step_rows("ea", "digits-il-5", [0.9, 0.8, 0.7, 0.6, 0.5])
-    raw = [replace(row, corrector="raw", evidence=None, overall=0.4) for row in whole]
+    raw = [replace(row, corrector="raw", evidence=None, balanced=0.4) for row in whole]
     table = TABLES["matrix"].make([*whole, *raw])
     assert table.title.startswith("Top-1 accuracy (%) on digits-il-5 after step 5 of 5: ")
     assert texts(table) == {"distill (cosine, random:40, fed back: ea)": [50.0, 40.0]}
