@@ -10,7 +10,7 @@ from untrained_run import images_of_test, scores_of_test, untrained_run
 
 from energyalign.core.calibration import measure_calibration
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.correctors import find_corrector
+from energyalign.experiments.correctors import find_corrector, temperature
 from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.trained import Trained
 
@@ -26,17 +26,23 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 def test_only_how_sure_it_is_changes(trained: Trained, name: str) -> None:
     before = find_corrector(name).correct(trained, PLAN)
     after = find_corrector(f"{name}+ts").correct(trained, PLAN)
-    temperature = after.details["temperature"]
     scores = scores_of_test(trained, before)
-    np.testing.assert_allclose(scores_of_test(trained, after), scores / temperature, rtol=1e-5)
+    np.testing.assert_allclose(scores_of_test(trained, after), scores / after.details["temperature"], rtol=1e-5)
     np.testing.assert_array_equal(scores_of_test(trained, after).argmax(axis=1), scores.argmax(axis=1))
     assert after.network.backbone is trained.network.backbone
     assert after.gives_logits  # whatever the scores were before
     assert after.shifts is None
     assert set(before.shifts.concerns if before.shifts else ()) <= set(after.concerns)
-    assert any("makes the network more sure" in concern for concern in after.concerns) == (
-        temperature < 1 and before.gives_logits
-    )
+
+
+@pytest.mark.parametrize(("name", "used"), [("raw", 1.0), ("ncm", 0.25)])
+def test_a_network_that_knows_the_evidence_stays_as_it_is(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch, name: str, used: float
+) -> None:
+    monkeypatch.setattr(temperature, "fit_temperature", lambda _: 0.25)
+    after = find_corrector(f"{name}+ts").correct(trained, PLAN)
+    assert after.details["temperature"] == used  # distances need a scale of their own
+    assert any("the evidence asks for the temperature 0.25" in each for each in after.concerns) == (name == "raw")
 
 
 def test_the_evidence_is_likelier_than_at_any_other(trained: Trained) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from drawn import Stored, error_bars, is_labelled, line, panels, row
@@ -35,3 +37,16 @@ def test_without_such_rows(incremental: Stored) -> None:
     message = "clusters needs rows with several numbers of clusters: energyalign longtail DATASET --clusters 1 2 4 8 16"
     with pytest.raises(EnergyAlignError, match=message):
         FIGURES["clusters"].draw(incremental.runs)
+
+
+def test_numbers_of_clusters_and_lines_are_of_the_same_seeds(long_tail: Stored) -> None:
+    first, second = long_tail.below("a-ce")
+    second = replace(second, rows=[each for each in second.rows if each.corrector in ("raw", "ea")])  # as after --from
+    figure = FIGURES["clusters"].draw([first, second])
+    (axes,) = panels(figure)
+    raw = 100 * row(first.path, "raw")["balanced"]
+    np.testing.assert_allclose(line(axes, "raw")[1], raw)
+    np.testing.assert_allclose(
+        line(axes, "energy aligning with Jenks clusters")[1][0], raw
+    )  # one cluster is raw
+    assert "seed 1" in figure.legends[0].get_title().get_text()

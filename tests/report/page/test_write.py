@@ -146,3 +146,14 @@ def test_a_thousand_classes_and_fifty_thousand_images_stay_small(long_tail: Path
     candidates = re.search(r'"candidates":(\d+)', page)
     assert candidates is not None
     assert int(candidates[1]) < 35  # as many as there would be without the figures
+
+
+def test_energy_aligning_is_compared_with_the_raw_network(long_tail: Path) -> None:
+    page = text_of(page_of(find_runs([long_tail])))
+    (run,) = find_runs([long_tail])
+    raw, aligned = run.row_of("raw"), run.row_of("ea")
+    assert raw is not None
+    assert aligned is not None
+    assert f"raw to ea, seed 0 {100 * raw.balanced:.1f} {100 * aligned.balanced:.1f} " in page
+    assert "exact McNemar test" in page
+    assert f"{raw.nll:.3f} {raw.brier:.3f}" in page

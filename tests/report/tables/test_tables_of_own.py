@@ -8,8 +8,10 @@ import pytest
 from table_rows import ONE_50, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
+from energyalign.experiments.engine.row import Settings
 from energyalign.report.tables import TABLES, Cell, PaperTable
 from energyalign.report.tables.model import as_text
+from energyalign.report.tables.own import describe_row
 
 
 def texts(table: PaperTable) -> dict[str, list[float | None]]:
@@ -151,3 +153,46 @@ def test_the_other_kind_of_runs_is_refused_with_the_table_for_it() -> None:
     for name in ("longtail", "incremental", "steps", "matrix"):
         with pytest.raises(EnergyAlignError, match=f"the table {name} is of one cell, and was given no rows"):
             TABLES[name].make([])
+
+
+def test_accuracy_and_calibration() -> None:
+    seeds = [
+        replace(long_tail_row("ea", "digits-lt-50", 0.8, seed=seed), ece=0.2, nll=nll, brier=0.5, macro_f1=0.7)
+        for seed, nll in enumerate((1.5, 1.6))
+    ]
+    table = TABLES["metrics"].make([*seeds, long_tail_row("ce", "digits-lt-50", 0.5)])
+    assert [column.title for column in table.columns] == [
+        "balanced", "s.e.", "macro-F1", "ECE", "NLL", "Brier", "seeds",
+    ]  # fmt: skip
+    # Two classes with 5 test images each: (2 x 0.16 / 5) ** 0.5 / 2.
+    assert texts(table)["ea"] == [80.0, pytest.approx(12.649111), 70.0, 20.0, 1.55, 0.5, 2]
+    assert texts(table)["raw"][3:6] == [None, None, None]
+    assert "1.550 ± 0.071" in table.render("markdown")
+    assert max(map(len, table.render("terminal").splitlines())) <= 100
+    steps = step_rows("ea", "digits-il-5", [0.9, 0.8, 0.7, 0.6, 0.5])
+    begun = step_rows("ea", "digits-il-5", [0.9, 0.8, 0.1], seed=1)
+    assert texts(TABLES["metrics"].make([*steps, *begun]))["ea"][0] == 40.0  # after step 3, which both have
+    assert texts(TABLES["metrics"].make(steps))["ea"][0] == 50.0
+
+
+def test_what_stands_beside_where_the_test_set_is_not_balanced() -> None:
+    unlike = {"test_counts": (9, 1), "balanced": 0.5, "macro_f1": 0.45}
+    table = TABLES["longtail"].make([long_tail_row("ea", "digits-lt-50", 0.9, **unlike)])
+    titles = [column.title for column in table.columns]
+    assert titles == ["balanced", "macro-F1", "overall", "many", "medium", "few", "seeds"]
+    assert texts(table)["ea"][:3] == [50.0, 45.0, 90.0]
+    matrix = TABLES["matrix"].make([long_tail_row("ea", "digits-lt-50", 0.9, **unlike)])
+    assert texts(matrix) == {"ce": [50.0]}
+    rows = step_rows("ea", "digits-il-5", [0.9, 0.8, 0.7, 0.6, 0.5], test_counts=(9, 1), macro_f1=0.45)
+    table = TABLES["incremental"].make(rows)
+    assert [column.title for column in table.columns][-3:] == ["macro-F1", "overall", "seeds"]
+    assert texts(table)["ea"][-3:] == [45.0, 50.0, 1.0]
+
+
+def test_rows_in_words() -> None:
+    row = long_tail_row("ea", "digits-lt-50", 0.9, seed=2)
+    linear = replace(row, config=Settings({**row.config.values, "head": "linear"}))
+    assert describe_row(linear) == "ce (linear) + ea, evidence one x 50, seed 2"
+    assert describe_row(replace(row, corrector="raw", evidence=None)) == "ce + raw, seed 2"
+    (*_, last) = step_rows("ea", "digits-il-5", [0.9, 0.8])
+    assert describe_row(last) == "distill (cosine, random:40, fed back: ea) + ea, evidence one x 50, seed 0, step 2"

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
-_SHARPENS = (
-    "the temperature {:.2f} makes the network more sure: it was fitted on training images, which the network may know "
-    "by heart. Draw harder evidence, for example --evidence-policy two."
+_KNOWN = (
+    "the evidence asks for the temperature {:.2f}, which would make the network more sure: these are training images, "
+    "and it may know them by heart. It stays as it is; draw harder evidence, for example --evidence-policy two."
 )
 
 
@@ -24,7 +24,8 @@ class TemperatureScaled(Corrector):
     """Scores ``s / T`` of a corrected network, with the one T > 0 that makes the likelihood of the evidence largest.
 
     In the original T is fitted on held-out images. Here it is fitted on the evidence of the plan, which is drawn from
-    the training images.
+    the training images: it helps as far as these, augmented, are as hard as others. A network that knows them by heart
+    asks for T < 1; then logits stay as they are.
 
     Attributes
     ----------
@@ -58,13 +59,15 @@ class TemperatureScaled(Corrector):
         said = trained.evidence_scores(before.network, plan)
         labels = [block.numpy() for block in said.labels if block is not None]
         temperature = fit_temperature(list(zip(said.blocks, labels, strict=True)))
+        known = before.gives_logits and temperature < 1
+        doubts = (_KNOWN.format(temperature),) if known else ()
+        temperature = 1.0 if known else temperature
         network = before.network
         if network.backbone is trained.network.backbone:
             network = trained.with_head(TemperedHead(network.head, temperature))
         else:
             network = copy.deepcopy(network)
             network.head = TemperedHead(network.head, temperature)
-        sharpens = (_SHARPENS.format(temperature),) if temperature < 1 and before.gives_logits else ()
         concerns = () if before.shifts is None else before.shifts.concerns
         details = {**before.details, "temperature": temperature}
-        return Corrected(network, details=details, concerns=(*concerns, *before.concerns, *sharpens))
+        return Corrected(network, details=details, concerns=(*concerns, *before.concerns, *doubts))
