@@ -46,7 +46,5 @@ def test_numbers_of_clusters_and_lines_are_of_the_same_seeds(long_tail: Stored) 
     (axes,) = panels(figure)
     raw = 100 * row(first.path, "raw")["balanced"]
     np.testing.assert_allclose(line(axes, "raw")[1], raw)
-    np.testing.assert_allclose(
-        line(axes, "energy aligning with Jenks clusters")[1][0], raw
-    )  # one cluster is raw
+    np.testing.assert_allclose(line(axes, "energy aligning with Jenks clusters")[1][0], raw)  # one cluster is raw
     assert "seed 1" in figure.legends[0].get_title().get_text()
