@@ -113,6 +113,8 @@ def test_what_trains_is_refused_there(without_training: Path, name: str) -> None
         ("sweep cifar100-il-10 --dry-run", "hours of one V100, a guess"),
         ("table longtail RUN", "Top-1 accuracy (%) on made-up"),
         ("table matrix RUN --format csv", "raw"),
+        ("table metrics RUN", "Accuracy and calibration on made-up"),
+        ("compare RUN --rows raw ea", "B against A on made-up"),
         ("figure FIGURE RUN --out OUT/figure.svg", "Wrote "),
         ("report RUN --out OUT/report.html", "Wrote "),
     ],

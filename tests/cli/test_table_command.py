@@ -35,9 +35,9 @@ def test_a_long_tailed_run(run, runs):
     rows = rows_of(runs / "longtail")
     assert len(rows) == 2
     printed = [line.replace("*", " ").split() for line in out.splitlines()]  # bold is an asterisk in plain text
-    assert ["method", "overall", "many", "medium", "few", "seeds"] in printed
+    assert ["method", "balanced", "many", "medium", "few", "seeds"] in printed
     for row in rows:
-        accuracies = [f"{100 * row[column]:.1f}" for column in ("overall", "many", "medium", "few")]
+        accuracies = [f"{100 * row[column]:.1f}" for column in ("balanced", "many", "medium", "few")]
         assert [row["corrector"], *accuracies, "1"] in printed
 
 
@@ -48,7 +48,7 @@ def test_a_run_in_steps(run, runs):
     read = {(row["method"], row["column"]): float(row["mean"]) for row in csv.DictReader(out.splitlines())}
     assert len(read) == len(rows) == 4
     for row in rows:
-        assert read[row["corrector"], str(row["step"])] == pytest.approx(100 * row["overall"], abs=1e-4)
+        assert read[row["corrector"], str(row["step"])] == pytest.approx(100 * row["balanced"], abs=1e-4)
     code, out, _ = run("table", "incremental", runs / "steps", "--format", "markdown")
     assert code == 0
     assert "| method | average | with step 1 | last step |" in out
@@ -56,7 +56,7 @@ def test_a_run_in_steps(run, runs):
 
 @pytest.mark.parametrize(("form", "start"), [
     ("terminal", "Top-1 accuracy (%) on digits-lt-50"), ("markdown", "**Top-1 accuracy (%)"),
-    ("latex", "% needs"), ("csv", "method,source,"),
+    ("latex", "% needs"), ("csv", "method,source,"), ("json", "{\n \"name\": \"matrix\""),
 ])  # fmt: skip
 def test_the_file_is_what_would_be_printed(run, runs, tmp_path, form, start):
     _, printed, _ = run("table", "matrix", runs / "longtail", "--format", form)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.core.metrics import ClassScores, confusion_matrix, shot_groups
+from energyalign.core.metrics import ClassScores, balanced_standard_error, confusion_matrix, shot_groups
 
 # Predictions 0, 0, 1, 2, 2, 2; second choices 1, 1, 2, 0, 1, 0.
 LOGITS = np.array([[3.0, 2, 1], [3, 2, 1], [1, 3, 2], [2, 1, 3], [1, 2, 3], [2, 1, 3]])
@@ -37,6 +37,7 @@ class TestByHand:
         # Class 0: all but the third sample; class 1: second choice; class 2: first choice.
         assert self.scores.right_top_k.tolist() == [3, 1, 1]
         assert self.scores.top_k_accuracy == pytest.approx(5 / 6)
+        assert self.scores.balanced_top_k_accuracy == pytest.approx((3 / 4 + 1 + 1) / 3)
 
     def test_k_is_clipped_to_the_number_of_classes(self) -> None:
         scores = ClassScores(3, top_k=50).update(LOGITS, LABELS)
@@ -172,3 +173,16 @@ class TestRefusals:
             confusion_matrix([0, 1], [0], 2)
         with pytest.raises(EnergyAlignError, match="label 2 of sample 1 is out of range"):
             confusion_matrix([0, 1], [0, 2], 2)
+
+
+def test_standard_error_by_hand() -> None:
+    # (0.25 / 100 + 0.16 / 40) ** 0.5 / 2; the class without samples counts nowhere.
+    assert balanced_standard_error([0.5, 0.2, 0.0], [100, 40, 0]) == pytest.approx(0.0065**0.5 / 2)
+
+
+def test_standard_error_is_the_spread_over_test_sets() -> None:
+    random = np.random.default_rng(0)
+    truth, totals = np.array([0.9, 0.6, 0.3]), np.array([200, 50, 30])
+    shares = random.binomial(totals, truth, size=(4000, 3)) / totals
+    spread = shares.mean(axis=1).std()
+    assert np.mean([balanced_standard_error(each, totals) for each in shares]) == pytest.approx(spread, rel=0.05)

@@ -33,7 +33,7 @@ def test_tables_and_curves_are_means_of_the_rows(demo):
     for name, line, short in zip(CORRECTORS, by_step.lines, summary.lines, strict=True):
         values = np.array(
             [
-                [100 * row.overall for row in rows if row.corrector == name]  # in the order of the steps
+                [100 * row.balanced for row in rows if row.corrector == name]  # in the order of the steps
                 for rows in results.values()
             ]
         )
@@ -54,7 +54,7 @@ def test_aligning_beats_the_raw_network_and_gives_old_classes_back(demo):
         return np.mean([row.accuracy(column) for row in rows if row.corrector == corrector])
 
     for corrector in ("logit-adjustment", "ea", "ea-marginal"):
-        assert mean(corrector, "overall") > mean("raw", "overall") + 0.08
+        assert mean(corrector, "balanced") > mean("raw", "balanced") + 0.08
         assert mean(corrector, "old") > mean("raw", "old") + 0.12
 
 
@@ -64,7 +64,7 @@ def test_it_says_what_was_measured(demo):
     assert "2 seeds (0 to 1)" in section.paragraphs[0]
     assert "5 steps of 2 classes, with a memory of 40" in said[0]
     assert all_rows(results)[0].manifest[:12] in said[0]
-    last = {row.corrector: 100 * row.overall for row in next(iter(results.values())) if row.step == 5}
+    last = {row.corrector: 100 * row.balanced for row in next(iter(results.values())) if row.step == 5}
     told = ", ".join(f"{name} {last[name]:.1f}" for name in CORRECTORS)
     assert said[1] == f"incremental, seed 0, after step 5: {told}"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from made_row import made_row
 
+from energyalign.core.metrics import ClassScores
 from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.stored import StoredRun, find_runs
@@ -18,7 +19,7 @@ from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.experiments.train.tensor_file import save_arrays
 
 
-def made_up_run(folder: Path, names: Sequence[str], *, per_class: int = 2, seed: int = 0) -> StoredRun:
+def made_up_run(folder: Path, names: Sequence[str], *, per_class: int | Sequence[int] = 2, seed: int = 0) -> StoredRun:
     """Random logits; counts fall from the class a third of the way on; rows of raw and of ea, minus their logarithm."""
     rng, n_classes = np.random.default_rng(seed), len(names)
     counts = np.roll(np.maximum(500 // np.arange(1, n_classes + 1), 1), n_classes // 3)
@@ -35,15 +36,16 @@ def made_up_run(folder: Path, names: Sequence[str], *, per_class: int = 2, seed:
     save_arrays(folder / "test_logits.safetensors", {"logits": logits.astype(np.float32), "labels": labels})
     rows = []
     for corrector, shifts in (("raw", np.zeros(n_classes)), ("ea", -np.log(counts))):
-        right = (logits + shifts).argmax(axis=1) == labels
+        scores = ClassScores(n_classes).update(logits + shifts, labels)
         is_ea = corrector == "ea"
         rows.append(
             made_row(
                 config, corrector=corrector, evidence=EvidencePlan() if is_ea else None, cell="made-up",
                 counts=tuple(counts.tolist()), shifts=tuple(shifts.tolist()), standard_errors=(0.1,) * n_classes,
                 estimator="lse" if is_ea else "none", n_clusters=n_classes,
-                effective_samples=(7.0,) * n_classes if is_ea else None, overall=float(right.mean()), many=0.5,
-                medium=0.25,
+                effective_samples=(7.0,) * n_classes if is_ea else None, overall=scores.accuracy,
+                balanced=scores.balanced_accuracy, per_class=tuple(scores.per_class.tolist()),
+                test_counts=tuple(scores.total.tolist()), many=0.5, medium=0.25,
             )
         )  # fmt: skip
         name = "ea-one-50" if is_ea else "raw"

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
 from energyalign import Evidence, fit_shifts
+from energyalign.core.calibration import measure_calibration
 from energyalign.core.errors import UntrustedEstimateWarning
 from energyalign.core.metrics import ClassScores
 from energyalign.experiments.correctors import find_corrector
@@ -55,10 +57,16 @@ def test_every_row_follows_from_logits_and_shifts(run: StoredRun) -> None:
             shifted = logits + np.array(row.shifts, dtype=np.float32)
             predictions = shifted.argmax(axis=1)
             np.testing.assert_array_equal(run.predictions(row), predictions)
-            assert ClassScores(len(counts)).update(shifted, labels).top_k_accuracy == row.top5
+            assert ClassScores(len(counts)).update(shifted, labels).balanced_top_k_accuracy == row.top5
+            calibration = measure_calibration(shifted, labels)  # of logits that may be rounded
+            measured = (calibration.ece, calibration.nll, calibration.brier)
+            np.testing.assert_allclose((row.ece, row.nll, row.brier), measured, atol=HALF)
         right = predictions == labels
         per_class = np.bincount(labels, weights=right) / np.bincount(labels)
         assert np.mean(right) == row.overall
+        assert per_class.mean() == row.balanced
+        assert tuple(np.bincount(labels).tolist()) == row.test_counts
+        assert f1_score(labels, predictions, average="macro") == pytest.approx(row.macro_f1)
         assert per_class.tolist() == list(row.per_class)
         for name, members in {"many": counts > 100, "few": counts < 20}.items():
             assert per_class[members].mean() == getattr(row, name)

@@ -104,7 +104,7 @@ def run_request(request: RunRequest, arguments: argparse.Namespace) -> None:
     from energyalign.cli.process import command_line, resumable
     from energyalign.cli.terminal import print_for_people
     from energyalign.experiments.engine.running import Work
-    from energyalign.report.tables.own import tables_of
+    from energyalign.report.tables.own import describe_row, tables_of
 
     with resumable(arguments), ending_together():
         counts = process_counts(request.devices, request.nodes)
@@ -118,6 +118,5 @@ def run_request(request: RunRequest, arguments: argparse.Namespace) -> None:
             print(work)
             print_for_people(*tables_of(rows, matrix=bool(request.method and request.corrector)))
             for row in rows:
-                step = f", step {row.step}" if row.in_steps else ""
                 for concern in row.concerns:
-                    print(f"warning: {row.learner}, {row.corrector}, seed {row.seed}{step}: {concern}", file=sys.stderr)
+                    print(f"warning: {describe_row(row)}: {concern}", file=sys.stderr)

@@ -41,7 +41,7 @@ class Listing(NamedTuple):
 def _methods() -> list[Listing]:
     from energyalign.core.estimators import ESTIMATORS
     from energyalign.core.selection.auto import IN_ORDER
-    from energyalign.experiments.correctors import CORRECTORS
+    from energyalign.experiments.correctors import BOTH, CORRECTORS, TEMPERED
     from energyalign.experiments.incremental.methods import METHODS as INCREMENTAL
     from energyalign.experiments.longtail.methods import METHODS
 
@@ -60,7 +60,15 @@ def _methods() -> list[Listing]:
         Listing(
             "behind any training (--corrector)",
             ["corrector", "for", *_TOLD],
-            [[name, entry.serves, entry.description, entry.reference] for name, entry in CORRECTORS.items()],
+            [
+                *([name, entry.serves, entry.description, entry.reference] for name, entry in CORRECTORS.items()),
+                [
+                    f"NAME{TEMPERED}",
+                    BOTH,
+                    "any of these, then one temperature fitted on the evidence",
+                    "Guo et al. 2017",
+                ],
+            ],
         ),
     ]
 

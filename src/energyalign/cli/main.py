@@ -47,6 +47,7 @@ COMMANDS = {
     "sweep": "run all that a table needs, and complete it whatever fails",
     "report": "write a page with tables, figures and a live part",
     "table": "print a table of the paper with the numbers of your runs beside",
+    "compare": "compare two rows over test images and over seeds",
     "figure": "draw a figure of stored runs",
     "data": "check that a data set is there and whole",
     "list": "list methods, datasets, presets, tables or figures",

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from energyalign.cli.terminal import print_for_people
 
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Callable, Sequence
 
-_FORMATS = ("terminal", "markdown", "latex", "csv")
+    from energyalign.report.tables.model import PaperTable
+
+_FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 DESCRIPTION = (
     "Print a table of the paper with its numbers, those of your runs (mean and standard deviation over "
     "seeds) and the difference, or a table of any runs. What was not measured is shown as missing."
@@ -29,20 +31,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", help="of `energyalign list tables`")
     add("runs", metavar="RUN", nargs="+", help="run directories, or folders with some in them")
+    add_output_options(parser)
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """Of every command that makes a table."""
+    add = parser.add_argument
     add("--format", choices=_FORMATS, default="terminal", help="default: %(default)s")
     add("--out", metavar="FILE", help="write it into this file instead of printing it")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, make, print."""
-    from energyalign.core._io.atomic import atomic_write, check_outputs
-    from energyalign.experiments.engine.stored import measured_runs
-    from energyalign.experiments.train.run_directory import run_files
+    from energyalign.experiments.engine.stored import load_rows
     from energyalign.report.tables import find_table
 
     entry = find_table(arguments.name)
-    check_outputs([arguments.out], run_files(arguments.runs))
-    table = entry.make([row for run in measured_runs(arguments.runs) for row in run.rows])
+    write_table(arguments, arguments.runs, lambda: entry.make(load_rows(*arguments.runs)))
+
+
+def write_table(arguments: argparse.Namespace, folders: Sequence[str], make: Callable[[], PaperTable]) -> None:
+    """Print the table of these folders, or write it to --out, which is none of their files."""
+    from energyalign.core._io.atomic import atomic_write, check_outputs
+    from energyalign.experiments.train.run_directory import run_files
+
+    check_outputs([arguments.out], run_files(folders))
+    table = make()
     if arguments.out is not None:
         with atomic_write(arguments.out) as stream:
             stream.write(table.render(arguments.format))

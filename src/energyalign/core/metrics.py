@@ -83,23 +83,46 @@ class ClassScores:
     @property
     def per_class(self) -> Floats:
         """Accuracy of each class; NaN for a class without samples."""
-        return np.asarray(self.right / np.where(self.total > 0, self.total, np.nan))
+        return _shares(self.right, self.total)
 
     @property
     def balanced_accuracy(self) -> float:
         """Mean of the accuracies of the classes that have samples."""
-        return self._mean_over(np.ones(self.n_classes, dtype=bool))
+        return self.mean_over(slice(None))
+
+    @property
+    def balanced_top_k_accuracy(self) -> float:
+        """The same for top-k."""
+        return _mean_known(_shares(self.right_top_k, self.total))
 
     def groups(self, counts: npt.ArrayLike) -> dict[str, float]:
         """Class-averaged accuracy of classes with many (> 100), medium (20..100), few (< 20) training samples.
 
         NaN for a group without classes.
         """
-        return {name: self._mean_over(members) for name, members in shot_groups(counts, self.n_classes).items()}
+        return {name: self.mean_over(members) for name, members in shot_groups(counts, self.n_classes).items()}
 
-    def _mean_over(self, members: Bools) -> float:
-        chosen = self.per_class[members & (self.total > 0)]
-        return float(chosen.mean()) if len(chosen) else float("nan")
+    def mean_over(self, classes: Bools | slice) -> float:
+        """Mean accuracy of those of these classes that have samples; NaN if none has."""
+        return _mean_known(self.per_class[classes])
+
+
+def balanced_standard_error(per_class: npt.ArrayLike, totals: npt.ArrayLike) -> float:
+    """How far a balanced accuracy would vary with other test samples: ``sqrt(sum_k p_k (1 - p_k) / n_k) / C``.
+
+    Parameters
+    ----------
+    per_class, totals : arrays
+        Accuracy and number of samples of each class; those without samples do not count.
+
+    Examples
+    --------
+    >>> round(balanced_standard_error([0.5, 0.8], [100, 100]), 4)
+    0.032
+    """
+    share, n = np.asarray(per_class, dtype=np.float64), np.asarray(totals)
+    seen = n > 0
+    return float(np.sqrt(np.sum(share[seen] * (1 - share[seen]) / n[seen])) / np.count_nonzero(seen))
 
 
 def shot_groups(counts: npt.ArrayLike, n_classes: int) -> dict[str, Bools]:
@@ -143,6 +166,15 @@ def _count_ahead(block: Array, truth: Ints) -> Ints:
         columns = xp.arange(n_classes, device=place)[None, :]
         ahead = ahead | (level & (columns < xp.asarray(truth, device=place)[:, None]))
     return to_numpy(xp.sum(xp.astype(ahead, xp.uint8), axis=1, dtype=xp.int64))
+
+
+def _shares(right: Ints, total: Ints) -> Floats:
+    return np.asarray(right / np.where(total > 0, total, np.nan))
+
+
+def _mean_known(values: Floats) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def _ratio(part: np.int64, whole: np.int64) -> float:

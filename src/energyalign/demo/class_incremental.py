@@ -83,7 +83,7 @@ class ClassIncremental:
 def accuracies(rows: Sequence[Row]) -> dict[str, NDArray[np.float64]]:
     """In per cent, by corrector: (seeds, steps)."""
     return {
-        name: np.array([[100.0 * row.overall for row in curve.rows] for curve in curves])
+        name: np.array([[100.0 * row.balanced for row in curve.rows] for curve in curves])
         for name, curves in curves_of(rows).items()
     }
 

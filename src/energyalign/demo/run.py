@@ -21,6 +21,7 @@ from energyalign.experiments.engine.stored import find_runs
 from energyalign.report.page import document
 from energyalign.report.page.write import write_page
 from energyalign.report.tables.model import as_text
+from energyalign.report.tables.own import describe_row
 
 N_SEEDS = 3
 
@@ -67,9 +68,8 @@ def measure(part: DemoPart, out: Path, say: Callable[[str], None]) -> Results:
         rows = run.experiment.run(run.folder, part.correctors, EVIDENCE)
         say(f"{run.name}: {_accuracies(rows)}")
         for row in rows:
-            step = f" after step {row.step}" if row.in_steps else ""
             for concern in row.concerns:
-                say(f"  warning, {row.corrector}{step}: {concern}")
+                say(f"  warning, {describe_row(row)}: {concern}")
         results[run.folder] = rows
     return results
 
@@ -83,7 +83,7 @@ def _on_page(section: DemoSection) -> document.Section:
 def _accuracies(rows: Sequence[Row]) -> str:
     """After the last step, of rows that have steps."""
     last = [row for row in rows if row.step == rows[-1].step]
-    return ", ".join(f"{row.corrector} {100 * row.overall:.1f}" for row in last)
+    return ", ".join(f"{row.corrector} {100 * row.balanced:.1f}" for row in last)
 
 
 def _made(folder: Path) -> Path:

@@ -17,7 +17,7 @@ from energyalign.core.arrays import Ints
 from energyalign.core.errors import count_of
 from energyalign.core.metrics import ClassScores
 from energyalign.experiments.engine.row import Row
-from energyalign.experiments.engine.stored import Outputs, StoredRun
+from energyalign.experiments.engine.stored import Outputs, StoredRun, of_one_plan
 
 AS_TRAINED, ALIGNED = "raw", "ea"
 """The correctors that are compared: without and with energy aligning."""
@@ -76,9 +76,15 @@ class Training:
         return list(dict.fromkeys(row.corrector for run in self.runs for row in run.rows_at(self.step)))
 
     def measured(self, corrector: str) -> list[tuple[StoredRun, Row]]:
-        """The runs that were measured under a corrector, each with that row."""
-        found = ((run, run.row_of(corrector, self.step)) for run in self.runs)
-        return [(run, row) for run, row in found if row is not None]
+        """The runs that were measured under a corrector, each with that row; all of one kind of evidence."""
+        found = [(run, row) for run in self.runs for row in run.rows_at(self.step) if row.corrector == corrector]
+        taken, _ = of_one_plan([row for _, row in found])
+        return [(run, row) for run, row in found if row.evidence == taken[0].evidence]
+
+    def shared_by(self, *correctors: str) -> Training:
+        """The training with those seeds alone that were measured under all of these."""
+        seeds = [{row.seed for row in self.rows_of(corrector)} for corrector in correctors]
+        return Training(self.label, tuple(run for run in self.runs if all(run.config.seed in of for of in seeds)))
 
     def rows_of(self, corrector: str) -> list[Row]:
         """The row of each seed that was measured under a corrector."""

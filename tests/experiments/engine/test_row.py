@@ -80,7 +80,7 @@ def test_settings_of_steps_need_what_steps_have() -> None:
 
 def test_an_unknown_accuracy_is_refused() -> None:
     assert FULL.accuracy("many") == 0.9
-    with pytest.raises(EnergyAlignError, match="unknown accuracy 'shifts': choose one of overall, top5"):
+    with pytest.raises(EnergyAlignError, match="unknown accuracy 'shifts': choose one of balanced, overall"):
         FULL.accuracy("shifts")
 
 

@@ -9,17 +9,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn.metrics
 import torch
 from PIL import Image
+from scipy.special import softmax
 from torch.nn.functional import cross_entropy
 
 from energyalign import EnergyAlignError
+from energyalign.core.metrics import balanced_standard_error
 from energyalign.experiments.correctors import STANDARD, find_corrector
 from energyalign.experiments.correctors.shifts import ShiftCorrector
 from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.longtail.config import LongTailConfig
-from energyalign.experiments.longtail.experiment import LongTailExperiment, Setting
+from energyalign.experiments.longtail.experiment import LongTailExperiment, Setting, load_data
 from energyalign.experiments.longtail.learners import CrossEntropy
 from energyalign.experiments.longtail.presets import preset_for
 from energyalign.experiments.train.loop import Loss
@@ -55,7 +58,8 @@ def test_rows_hold_what_is_needed_to_check_them(finished: tuple[Path, list[Row]]
     for row in rows:
         corrected = stored["logits"] + np.array(row.shifts, dtype=np.float32)
         right = corrected.argmax(1) == stored["labels"]
-        assert row.overall == pytest.approx(right.mean())
+        assert (row.overall, row.balanced) == pytest.approx((right.mean(), right.mean()))  # 50 images of every class
+        assert row.has_balanced_test
         per_class = [right[stored["labels"] == k].mean() for k in range(10)]
         np.testing.assert_allclose(row.per_class, per_class)
         few = np.array(row.counts) < 20
@@ -286,3 +290,33 @@ def test_half_precision_trains_and_is_measured(tmp_path: Path) -> None:
     assert row.config.values["precision"] == "bf16-true"
     with pytest.raises(EnergyAlignError, match="precision is"):
         LongTailExperiment(replace(settings, precision="32-true")).run(tmp_path / "run", ["raw"], EvidencePlan(2))
+
+
+def test_an_imbalanced_test_set_is_not_the_measure_of_all_classes(tmp_path: Path) -> None:
+    short = replace(config(), recipe=config().recipe.lasting(1))
+    data = load_data(short)
+    totals = [50, 30, 20, 10, 10, 5, 5, 5, 2, 1]
+    kept = np.concatenate([np.flatnonzero(data.test.labels == k)[:n] for k, n in enumerate(totals)])
+    experiment = LongTailExperiment(short, data=data._replace(test=data.test.subset(kept)))
+    raw, ncm, tempered = experiment.run(tmp_path, ["raw", "ncm", "raw+ts"], EvidencePlan(5))
+    stored = load_arrays(tmp_path / "test_logits.safetensors")
+    logits, labels = stored["logits"], stored["labels"]
+    predicted = logits.argmax(axis=1)
+    assert raw.test_counts == tuple(totals)
+    assert not raw.has_balanced_test
+    assert raw.overall == pytest.approx(np.mean(predicted == labels))
+    assert raw.balanced == pytest.approx(sklearn.metrics.balanced_accuracy_score(labels, predicted))
+    assert raw.balanced != pytest.approx(raw.overall, abs=1e-3)
+    assert raw.macro_f1 == pytest.approx(sklearn.metrics.f1_score(labels, predicted, average="macro"))
+    assert raw.nll == pytest.approx(sklearn.metrics.log_loss(labels, softmax(logits.astype(float), axis=1)))
+    assert raw.standard_error == pytest.approx(balanced_standard_error(raw.per_class, totals))
+    assert (ncm.ece, ncm.nll, ncm.brier) == (None, None, None)  # distances are no logits
+    assert (tempered.balanced, tempered.per_class) == (raw.balanced, raw.per_class)
+    scaled = softmax(logits.astype(float) / tempered.details["temperature"], axis=1)
+    assert tempered.nll == pytest.approx(sklearn.metrics.log_loss(labels, scaled), rel=1e-4)
+    assert tempered.evidence == EvidencePlan(5)
+    table = longtail_table([raw, ncm, tempered])
+    assert [column.title for column in table.columns][:3] == ["balanced", "macro-F1", "overall"]
+    assert [cell.mean for cell in table.lines[0].cells[:3]] == pytest.approx(
+        [100 * raw.balanced, 100 * raw.macro_f1, 100 * raw.overall]
+    )

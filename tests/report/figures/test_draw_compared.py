@@ -9,7 +9,7 @@ from drawn import Stored, heights, is_labelled, line, panels, row
 from energyalign.core.errors import EnergyAlignError
 from energyalign.report.figures import FIGURES
 
-GROUPS = ("many", "medium", "few", "overall")
+GROUPS = ("many", "medium", "few", "balanced")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_curves_of_incremental_runs(incremental: Stored) -> None:
     assert [axes.get_title() for axes in panels(figure)] == ["cosine head", "linear head"]
     for axes, run in zip(panels(figure), incremental.runs, strict=True):
         for corrector in ("raw", "ea"):
-            expected = [100 * row(run.path, corrector, step)["overall"] for step in range(1, 6)]
+            expected = [100 * row(run.path, corrector, step)["balanced"] for step in range(1, 6)]
             np.testing.assert_allclose(line(axes, corrector)[1], expected)
 
 

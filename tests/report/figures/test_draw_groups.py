@@ -15,7 +15,7 @@ def test_mean_and_deviation_over_seeds(long_tail: Stored) -> None:
     figure = FIGURES["groups"].draw(runs)
     (axes,) = panels(figure)
     assert is_labelled(figure)
-    groups = ("many", "medium", "few", "overall")
+    groups = ("many", "medium", "few", "balanced")
     values = np.array(
         [
             [[100 * row(run.path, name)[group] for group in groups] for run in runs]
@@ -36,7 +36,7 @@ def test_old_and_new_classes_of_several_trainings(incremental: Stored) -> None:
     assert [axes.get_title() for axes in panels(figure)] == ["cosine head", "linear head"]
     for axes, run in zip(panels(figure), incremental.runs, strict=True):
         expected = [
-            100 * row(run.path, name, 5)[group] for name in ("raw", "ea") for group in ("old", "new", "overall")
+            100 * row(run.path, name, 5)[group] for name in ("raw", "ea") for group in ("old", "new", "balanced")
         ]
         np.testing.assert_allclose(heights(axes), expected)
 

@@ -29,7 +29,7 @@ def test_long_tail(long_tail: Stored) -> None:
                 assert texts[i, j] == "–"
                 assert np.isnan(drawn[i, j])
                 continue
-            values = [100 * row(run.path, name)["overall"] for run in runs]
+            values = [100 * row(run.path, name)["balanced"] for run in runs]
             np.testing.assert_allclose(drawn[i, j], np.mean(values))
             assert texts[i, j].startswith(f"{np.mean(values):.1f}")
             assert ("±" in texts[i, j]) == (len(runs) > 1)
@@ -46,7 +46,7 @@ def test_last_step(incremental: Stored) -> None:
     assert names == ["raw", "logit-adjustment", "ea", "ea-marginal"]
     drawn = np.ma.filled(axes.images[0].get_array().astype(float), np.nan)
     for i, (run, measured) in enumerate(zip(incremental.runs, (names, ["raw", "ea"]), strict=True)):
-        values = [100 * row(run.path, name, 5)["overall"] if name in measured else np.nan for name in names]
+        values = [100 * row(run.path, name, 5)["balanced"] if name in measured else np.nan for name in names]
         np.testing.assert_allclose(drawn[i], values)
 
 

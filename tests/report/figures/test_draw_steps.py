@@ -17,7 +17,7 @@ from energyalign.report.figures.steps import draw_curves, looks_of
 from energyalign.report.tables.incremental import curves_of
 
 
-@pytest.mark.parametrize(("place", "column", "label"), [(0, "overall", "top-1"), (1, "top5", "top-5")])
+@pytest.mark.parametrize(("place", "column", "label"), [(0, "balanced", "top-1"), (1, "top5", "top-5")])
 def test_every_corrector_has_a_curve(incremental: Stored, place: int, column: str, label: str) -> None:
     (run,) = incremental.below("ea")
     figure = FIGURES["steps"].draw([run])
@@ -33,10 +33,10 @@ def test_every_corrector_has_a_curve(incremental: Stored, place: int, column: st
 def test_a_seed_that_is_not_finished_counts_where_it_is(incremental: Stored) -> None:
     (run,) = incremental.below("ea")
     config = Settings({**run.config.values, "seed": 1})
-    begun = [replace(each, seed=1, config=config, overall=each.overall + 0.1) for each in run.rows if each.step < 3]
+    begun = [replace(each, seed=1, config=config, balanced=each.balanced + 0.1) for each in run.rows if each.step < 3]
     figure = FIGURES["steps"].draw([run, StoredRun(run.path, config, begun)])
     _, y = line(panels(figure)[0], "ea")
-    own = np.array([100 * row(run.path, "ea", step)["overall"] for step in range(1, 6)])
+    own = np.array([100 * row(run.path, "ea", step)["balanced"] for step in range(1, 6)])
     np.testing.assert_allclose(y, own + np.array([5, 5, 0, 0, 0]))
     # Two seeds in the first two steps, 10 % apart; one has no deviation.
     np.testing.assert_allclose(error_bars(panels(figure)[0], "ea"), [np.sqrt(50)] * 2)

@@ -14,7 +14,11 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.figures.common import about, trainings_of
+from energyalign.report.figures import FIGURES
+from energyalign.report.figures.common import about, trainings_of, with_and_without
+from energyalign.report.tables import TABLES
+from energyalign.report.tables.model import as_text
+from energyalign.report.tables.own import tables_of
 from energyalign.report.trainings import short, shown
 
 
@@ -66,3 +70,39 @@ def test_names_that_cannot_be_printed(tmp_path: Path) -> None:
     run = made_up_run(tmp_path / "run", ["a", "b"])
     named = StoredRun(run.path, Settings({**run.config.values, "name": "my\nimages"}), run.rows)
     assert about(trainings_of("x", [named])).startswith("my\ufffdimages, ")
+
+
+def with_rows(run: StoredRun, seed: int, **plans: EvidencePlan) -> StoredRun:
+    """The same with this seed, and a row of `ea` for each of these kinds of evidence; better with every one."""
+    config = Settings({**run.config.values, "seed": seed})
+    rows = [replace(row, seed=seed, config=config) for row in run.rows]
+    (aligned,) = [row for row in rows if row.corrector == "ea"]
+    others = [row for row in rows if row.corrector != "ea"]
+    evidence = [replace(aligned, evidence=plan, balanced=0.1 * (k + seed)) for k, plan in enumerate(plans.values(), 1)]
+    return StoredRun(run.path, config, [*others, *evidence])
+
+
+def test_figure_and_table_take_the_same_rows(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path / "run", ["cat", "dog"])
+    hard, default = EvidencePlan(50, "two"), EvidencePlan()
+    runs = [with_rows(run, 0, a=hard, b=default), with_rows(run, 1, a=hard), with_rows(run, 2, a=hard, b=default)]
+    (training,) = trainings_of("x", runs)
+    assert [(row.seed, row.evidence) for row in training.rows_of("ea")] == [(0, default), (2, default)]
+    table = TABLES["matrix"].make([row for each in runs for row in each.rows])
+    place = [column.title for column in table.columns].index("ea")
+    cell = table.lines[0].cells[place]
+    shown = training.percentages("ea", ["balanced"])[:, 0]
+    assert (cell.mean, cell.deviation, cell.n) == pytest.approx((shown.mean(), shown.std(ddof=1), 2))
+    written = [text.get_text() for text in FIGURES["matrix"].draw(runs).axes[0].texts]
+    assert str(cell) in written
+    page = as_text(tables_of([row for each in runs for row in each.rows], matrix=True)[-1])[1]
+    assert str(cell) in page[0]
+
+
+def test_figures_compare_the_same_seeds(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path / "run", ["cat", "dog"])
+    runs = [with_rows(run, seed, a=EvidencePlan()) for seed in (0, 1)]
+    runs[1] = replace(runs[1], rows=runs[1].rows[:1])  # raw alone
+    (training,), note = with_and_without("x", trainings_of("x", runs))
+    assert [row.seed for row in training.rows_of("raw")] == [0]
+    assert note == "Not shown, for want of rows of raw and ea: ce, seed 1."

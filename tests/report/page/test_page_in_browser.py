@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import Watched
+from sklearn.metrics import balanced_accuracy_score
 
 from energyalign import Shifts
 from energyalign.cli.main import main
@@ -64,13 +65,13 @@ def test_both_ends_are_the_rows(page: Watched, hostile_run: StoredRun, corrector
     (line,) = page.table("#compared")
     raw = hostile_run.row_of("raw")
     assert raw is not None
-    expected = [raw.overall, row.overall, row.many, row.medium, row.few]
+    expected = [raw.balanced, row.balanced, row.many, row.medium, row.few]
     assert line[1:6] == [percent(value) for value in expected]
-    assert page.text("#overall-shown") == f"{percent(row.overall)} %"
+    assert page.text("#balanced-shown") == f"{percent(row.balanced)} %"
     by_name = {cells[0]: cells[4] for cells in page.table("#classes")}
     assert by_name == dict(zip(hostile_run.class_names, map(percent, row.per_class), strict=True))
     assert page.text("#spoken").startswith(
-        f"{corrector}, strength {strength}.00, target prior uniform: overall {percent(row.overall)} %, "
+        f"{corrector}, strength {strength}.00, target prior uniform: balanced {percent(row.balanced)} %, "
     )
 
 
@@ -126,7 +127,7 @@ def test_the_shifts_of_a_run_are_saved(page: Watched, hostile_run: StoredRun, tm
     files = [str(tmp_path / name) for name in ("logits.npy", "out.npy")]
     assert main(["apply", files[0], "--shifts", str(path), "--out", files[1], "--quiet"]) == 0
     right = np.load(files[1]).argmax(axis=1) == outputs.labels
-    assert page.text("#overall-shown") == f"{percent(float(right.mean()))} %"
+    assert page.text("#balanced-shown") == f"{percent(float(right.mean()))} %"
     page.choose("correction", value="none")
     assert page.page.locator("#save").is_disabled()
     page.choose("correction", value="ea")
@@ -225,9 +226,9 @@ def test_steps_and_several_runs_side_by_side(
     assert at_tail is not None
     assert steps[0].endswith("seed 0, after step 2")
     # Columns: run, raw, corrected, old, new, many, medium, few, on the target prior.
-    assert steps[2:8] == [percent(last.accuracy(name)) for name in ("overall", "old", "new")] + ["–"] * 3
+    assert steps[2:8] == [percent(last.accuracy(name)) for name in ("balanced", "old", "new")] + ["–"] * 3
     assert tail[2:8] == [
-        percent(at_tail.overall),
+        percent(at_tail.balanced),
         "–",
         "–",
         *(percent(at_tail.accuracy(n)) for n in ("many", "medium", "few")),
@@ -238,7 +239,7 @@ def test_steps_and_several_runs_side_by_side(
     page.choose("step", label="after step 1")
     first = runs[0].row_of("raw", 1)
     assert first is not None
-    assert page.table("#compared")[0][1] == percent(first.overall)
+    assert page.table("#compared")[0][1] == percent(first.balanced)
     page.choose("step", label="after step 2")
     page.choose("run", value="1")
     page.choose("correction", value="ea-marginal")
@@ -304,11 +305,11 @@ def test_a_fit_for_another_target_opens_as_it_was_fitted(browser, tmp_path: Path
     page = Watched(browser, (tmp_path / "page.html").as_uri(), **LIGHT)
     assert page.problems == []
     assert page.page.locator("#target").input_value() == "fitted"
-    assert page.text("#overall-shown") == f"{percent(float(right.mean()))} %"
+    assert page.text("#balanced-shown") == f"{percent(float(right.mean()))} %"
     fitted = Shifts.load(tmp_path / "shifts.json")
     assert saved_by(page, tmp_path).read_text() == fitted.scaled(1.0).to_json()
     page.choose("target", value="uniform")
-    assert page.text("#overall-shown") != f"{percent(float(right.mean()))} %"
+    assert page.text("#balanced-shown") != f"{percent(float(right.mean()))} %"
     page.slide(0.25)
     found, expected = Shifts.load(saved_by(page, tmp_path)), fitted.with_target(None).scaled(0.25)
     np.testing.assert_allclose(found.values, expected.values, rtol=1e-14, atol=1e-15)
@@ -327,8 +328,10 @@ def test_shifts_for_another_score_are_saved_for_no_other_target(browser, tmp_pat
     assert main([str(word) for word in arguments]) == 0
     fitted = Shifts.load(tmp_path / "shifts.json")
     page = Watched(browser, (tmp_path / "page.html").as_uri(), **LIGHT)
-    right = fitted.predict(np.load(tmp_path / "scores.npy")) == labels  # one logit of two classes
-    assert page.text("#overall-shown") == f"{percent(float(right.mean()))} %"
+    balanced = balanced_accuracy_score(
+        labels, fitted.predict(np.load(tmp_path / "scores.npy"))
+    )  # one logit, two classes
+    assert page.text("#balanced-shown") == f"{percent(balanced)} %"
     page.slide(0.5)
     assert saved_by(page, tmp_path).read_text() == fitted.scaled(0.5).to_json()
     page.choose("target", value="training")
@@ -353,12 +356,15 @@ def test_pixels_are_samples(browser, tmp_path: Path) -> None:
     ]  # fmt: skip
     assert main([str(word) for word in arguments]) == 0
     known = labels != 255
-    right = (Shifts.load(tmp_path / "shifts.json").predict(logits) == labels)[known]
+    balanced = [
+        balanced_accuracy_score(labels[known], predicted[known])
+        for predicted in (logits.argmax(axis=1), Shifts.load(tmp_path / "shifts.json").predict(logits))
+    ]
     page = Watched(browser, (tmp_path / "page.html").as_uri(), **LIGHT)
     assert page.problems == []
     (line,) = page.table("#compared")
-    assert line[1] == percent(float((logits.argmax(axis=1) == labels)[known].mean()))
-    assert page.text("#overall-shown") == f"{percent(float(right.mean()))} %"
+    assert line[1] == percent(balanced[0])
+    assert page.text("#balanced-shown") == f"{percent(balanced[1])} %"
 
 
 def test_on_paper_it_is_light_and_says_what_is_shown(

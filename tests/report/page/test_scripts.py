@@ -78,9 +78,9 @@ def test_predictions_and_scores(scripts, budget: int) -> None:
     assert (encoded.classes is None) == (budget > 60_000)
     names = [str(k) for k in range(n_classes)]
     groups = {"even": even, "none": np.zeros(n_classes, dtype=bool)}
-    for is_pooled in (False, True):
+    for in_steps in (False, True):
         corrections = [Correction("ea", make_shifts(shifts))]
-        view = View("", lambda: [logits], labels, names, None, groups, is_pooled, corrections)
+        view = View("", lambda: [logits], labels, names, None, groups, in_steps, corrections)
         told = json.dumps(view.to_json(budget))
         script = """(text) => {
             const view = JSON.parse(text), even = view.classNames.map(() => 1 / view.classNames.length);
@@ -94,10 +94,9 @@ def test_predictions_and_scores(scripts, budget: int) -> None:
             predicted = (logits + np.float32(strength) * shifts.astype(np.float32)).argmax(axis=1)
             np.testing.assert_array_equal(shown["found"], predicted)
             right = predicted == labels
-            assert shown["overall"] == pytest.approx(right.mean())
             per_class = np.array([right[labels == k].mean() for k in range(n_classes)])
-            expected = right[even[labels]].mean() if is_pooled else per_class[even].mean()
-            assert shown["groups"][0] == pytest.approx(expected)
+            assert shown["balanced"] == pytest.approx(per_class.mean())
+            assert shown["groups"][0] == pytest.approx(per_class[even].mean())
             assert np.isnan(shown["groups"][1])
             assert shown["onTarget"] == pytest.approx(per_class.mean())
 

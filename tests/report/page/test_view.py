@@ -17,7 +17,7 @@ def shifts_of(values, errors=(0.5, 0.5)) -> Shifts:
 def view(**more) -> View:
     return View(
         name="", blocks=lambda: [np.zeros((4, 2), dtype=np.float32)], labels=np.array([0, 1, 0, 1]),
-        class_names=["a", "b"], counts=None, groups={}, is_pooled=False,
+        class_names=["a", "b"], counts=None, groups={}, in_steps=False,
         **({"corrections": []} | more),
     )  # fmt: skip
 

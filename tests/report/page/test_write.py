@@ -50,10 +50,10 @@ def test_tables_hold_every_row(long_tail: Path, in_steps: Path) -> None:
         return " ".join("-" if value is None else f"{100 * value:.1f}" for value in values)
 
     for row in runs[0].rows:
-        groups = cells(row.accuracy(name) for name in ("overall", "many", "medium", "few"))
+        groups = cells(row.accuracy(name) for name in ("balanced", "many", "medium", "few"))
         assert f" {row.corrector} {groups} 1 " in page
     for corrector in ("raw", "ea", "logit-adjustment"):
-        by_step = cells(row.overall for row in runs[1].rows if row.corrector == corrector)
+        by_step = cells(row.balanced for row in runs[1].rows if row.corrector == corrector)
         assert f" {corrector} {by_step} " in page
 
 
@@ -146,3 +146,14 @@ def test_a_thousand_classes_and_fifty_thousand_images_stay_small(long_tail: Path
     candidates = re.search(r'"candidates":(\d+)', page)
     assert candidates is not None
     assert int(candidates[1]) < 35  # as many as there would be without the figures
+
+
+def test_energy_aligning_is_compared_with_the_raw_network(long_tail: Path) -> None:
+    page = text_of(page_of(find_runs([long_tail])))
+    (run,) = find_runs([long_tail])
+    raw, aligned = run.row_of("raw"), run.row_of("ea")
+    assert raw is not None
+    assert aligned is not None
+    assert f"raw to ea, seed 0 {100 * raw.balanced:.1f} {100 * aligned.balanced:.1f} " in page
+    assert "exact McNemar test" in page
+    assert f"{raw.nll:.3f} {raw.brier:.3f}" in page

@@ -43,7 +43,7 @@ def printed(table: PaperTable) -> list[list[str]]:
 
 def test_mean_and_deviation_over_seeds_beside_the_paper() -> None:
     table = longtail_table([row("ea", 0.44, 0), row("ea", 0.46, 1)])
-    assert titles(table) == ["overall", "many", "medium", "few", "seeds", "paper", "difference"]
+    assert titles(table) == ["balanced", "many", "medium", "few", "seeds", "paper", "difference"]
     assert printed(table) == [["ea", "45.0 ± 1.4", "60.0 ± 0.0", "-", "10.0 ± 0.0", "2", "45.3", "-0.3"]]
 
 

@@ -8,10 +8,11 @@ import pytest
 from table_rows import ONE_50, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
+from energyalign.experiments.engine.stored import of_one_plan
 from energyalign.report.tables import TABLES
 from energyalign.report.tables.incremental import as_in_the_paper as incremental_as_in_the_paper
 from energyalign.report.tables.longtail import as_in_the_paper
-from energyalign.report.tables.settings import Difference, check_one_cell, check_one_setting, differences, first_plan
+from energyalign.report.tables.settings import Difference, check_one_cell, check_one_setting, differences
 
 
 def test_differences_have_paths_and_words() -> None:
@@ -77,8 +78,8 @@ def test_the_plan_that_nobody_has_to_ask_for_goes_first() -> None:
     crop, five = replace(ONE_50, policy="crop-flip"), replace(ONE_50, per_class=5)
     seeds = [long_tail_row("ea", "cifar100-lt-100", 0.4, seed=seed) for seed in (0, 1)]
     rows = [replace(row, evidence=plan) for plan in (crop, ONE_50, five) for row in seeds]
-    assert first_plan(rows) == (rows[2:4], ["crop-flip x 50", "one x 5"])
-    assert first_plan([rows[4], rows[0]]) == ([rows[4]], ["crop-flip x 50"])
+    assert of_one_plan(rows) == (rows[2:4], ["crop-flip x 50", "one x 5"])
+    assert of_one_plan([rows[4], rows[0]]) == ([rows[4]], ["crop-flip x 50"])
     without = replace(seeds[0], evidence=None)
-    assert first_plan([without]) == ([without], [])
-    assert first_plan([rows[4], without]) == ([rows[4]], ["none"])
+    assert of_one_plan([without]) == ([without], [])
+    assert of_one_plan([rows[4], without]) == ([rows[4]], ["none"])

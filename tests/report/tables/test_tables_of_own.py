@@ -8,8 +8,10 @@ import pytest
 from table_rows import ONE_50, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
+from energyalign.experiments.engine.row import Settings
 from energyalign.report.tables import TABLES, Cell, PaperTable
 from energyalign.report.tables.model import as_text
+from energyalign.report.tables.own import describe_row
 
 
 def texts(table: PaperTable) -> dict[str, list[float | None]]:
@@ -20,7 +22,7 @@ def test_long_tail_beside_the_paper() -> None:
     rows = [long_tail_row("ea", "cifar100-lt-100", overall, seed=seed) for seed, overall in enumerate((0.44, 0.46))]
     table = TABLES["longtail"].make([*rows, long_tail_row("focal", "cifar100-lt-100", 0.4)])
     titles = [column.title for column in table.columns]
-    assert titles == ["overall", "many", "medium", "few", "seeds", "paper", "difference"]
+    assert titles == ["balanced", "many", "medium", "few", "seeds", "paper", "difference"]
     assert texts(table) == {
         "ea": [45.0, 65.0, 45.0, 15.0, 2.0, 45.3, -0.3],
         "focal": [40.0, 60.0, 40.0, 10.0, 1.0, 38.4, None],
@@ -35,7 +37,7 @@ def test_long_tail_beside_the_paper() -> None:
 def test_csv_has_every_digit_and_says_whose_a_number_is() -> None:
     rows = [long_tail_row("ea", "cifar100-lt-100", overall, seed=seed) for seed, overall in enumerate((0.44, 0.4512))]
     lines = TABLES["longtail"].make(rows).render("csv").splitlines()
-    assert lines[1] == "ea,ours,,overall,44.56,0.792,2,False,False"
+    assert lines[1] == "ea,ours,,balanced,44.56,0.792,2,False,False"
     assert lines[5:] == [
         "ea,ours,,seeds,2,,,False,False",
         "ea,paper,,paper,45.3,,,False,False",
@@ -55,7 +57,7 @@ def test_csv_has_every_digit_and_says_whose_a_number_is() -> None:
 
 def test_a_cell_of_our_own_has_no_columns_for_the_paper() -> None:
     table = TABLES["longtail"].make([long_tail_row("ea", "digits-lt-50", 0.9)])
-    assert [column.title for column in table.columns] == ["overall", "many", "medium", "few", "seeds"]
+    assert [column.title for column in table.columns] == ["balanced", "many", "medium", "few", "seeds"]
     assert table.notes == ()
 
 
@@ -118,7 +120,7 @@ def test_rows_without_evidence_are_told_in_words() -> None:
 
 def test_trainings_and_correctors_after_the_last_step() -> None:
     whole = step_rows("ea", "digits-il-5", [0.9, 0.8, 0.7, 0.6, 0.5])
-    raw = [replace(row, corrector="raw", evidence=None, overall=0.4) for row in whole]
+    raw = [replace(row, corrector="raw", evidence=None, balanced=0.4) for row in whole]
     table = TABLES["matrix"].make([*whole, *raw])
     assert table.title.startswith("Top-1 accuracy (%) on digits-il-5 after step 5 of 5: ")
     assert texts(table) == {"distill (cosine, random:40, fed back: ea)": [50.0, 40.0]}
@@ -151,3 +153,46 @@ def test_the_other_kind_of_runs_is_refused_with_the_table_for_it() -> None:
     for name in ("longtail", "incremental", "steps", "matrix"):
         with pytest.raises(EnergyAlignError, match=f"the table {name} is of one cell, and was given no rows"):
             TABLES[name].make([])
+
+
+def test_accuracy_and_calibration() -> None:
+    seeds = [
+        replace(long_tail_row("ea", "digits-lt-50", 0.8, seed=seed), ece=0.2, nll=nll, brier=0.5, macro_f1=0.7)
+        for seed, nll in enumerate((1.5, 1.6))
+    ]
+    table = TABLES["metrics"].make([*seeds, long_tail_row("ce", "digits-lt-50", 0.5)])
+    assert [column.title for column in table.columns] == [
+        "balanced", "s.e.", "macro-F1", "ECE", "NLL", "Brier", "seeds",
+    ]  # fmt: skip
+    # Two classes with 5 test images each: (2 x 0.16 / 5) ** 0.5 / 2.
+    assert texts(table)["ea"] == [80.0, pytest.approx(12.649111), 70.0, 20.0, 1.55, 0.5, 2]
+    assert texts(table)["raw"][3:6] == [None, None, None]
+    assert "1.550 ± 0.071" in table.render("markdown")
+    assert max(map(len, table.render("terminal").splitlines())) <= 100
+    steps = step_rows("ea", "digits-il-5", [0.9, 0.8, 0.7, 0.6, 0.5])
+    begun = step_rows("ea", "digits-il-5", [0.9, 0.8, 0.1], seed=1)
+    assert texts(TABLES["metrics"].make([*steps, *begun]))["ea"][0] == 40.0  # after step 3, which both have
+    assert texts(TABLES["metrics"].make(steps))["ea"][0] == 50.0
+
+
+def test_what_stands_beside_where_the_test_set_is_not_balanced() -> None:
+    unlike = {"test_counts": (9, 1), "balanced": 0.5, "macro_f1": 0.45}
+    table = TABLES["longtail"].make([long_tail_row("ea", "digits-lt-50", 0.9, **unlike)])
+    titles = [column.title for column in table.columns]
+    assert titles == ["balanced", "macro-F1", "overall", "many", "medium", "few", "seeds"]
+    assert texts(table)["ea"][:3] == [50.0, 45.0, 90.0]
+    matrix = TABLES["matrix"].make([long_tail_row("ea", "digits-lt-50", 0.9, **unlike)])
+    assert texts(matrix) == {"ce": [50.0]}
+    rows = step_rows("ea", "digits-il-5", [0.9, 0.8, 0.7, 0.6, 0.5], test_counts=(9, 1), macro_f1=0.45)
+    table = TABLES["incremental"].make(rows)
+    assert [column.title for column in table.columns][-3:] == ["macro-F1", "overall", "seeds"]
+    assert texts(table)["ea"][-3:] == [45.0, 50.0, 1.0]
+
+
+def test_rows_in_words() -> None:
+    row = long_tail_row("ea", "digits-lt-50", 0.9, seed=2)
+    linear = replace(row, config=Settings({**row.config.values, "head": "linear"}))
+    assert describe_row(linear) == "ce (linear) + ea, evidence one x 50, seed 2"
+    assert describe_row(replace(row, corrector="raw", evidence=None)) == "ce + raw, seed 2"
+    (*_, last) = step_rows("ea", "digits-il-5", [0.9, 0.8])
+    assert describe_row(last) == "distill (cosine, random:40, fed back: ea) + ea, evidence one x 50, seed 0, step 2"

@@ -17,6 +17,7 @@ from energyalign.experiments.correctors.scail import ScaIL
 from energyalign.experiments.correctors.shifts import Raw, ShiftCorrector
 from energyalign.experiments.correctors.tau_norm import TauNorm
 from energyalign.experiments.correctors.tde import Tde
+from energyalign.experiments.correctors.temperature import TemperatureScaled
 from energyalign.experiments.correctors.wa import WeightAligning
 
 BOTH, LONG_TAIL, IN_STEPS = "both", "long tail", "in steps"
@@ -97,19 +98,29 @@ CORRECTORS: dict[str, CorrectorEntry] = {
 STANDARD = ("raw", "logit-adjustment", "ea", "ea-marginal", "ea-auto")
 STANDARD_IN_STEPS = ("raw", "logit-adjustment", "ea", "ea-marginal")
 """Those that stand beside each other in every table: they cost one pass over the evidence."""
+TEMPERED = "+ts"
+"""Behind the name of a corrector: its scores are divided by a temperature."""
 _RENAMED = {"la-post-hoc": "logit-adjustment", "prior": "logit-adjustment"}
 
 
 def find_corrector(name: str) -> Corrector:
-    """Look up a corrector by name; ``ea-M8`` is the paper's estimator with 8 Jenks clusters."""
+    """Look up a corrector by name; ``ea-M8`` is the paper's estimator with 8 Jenks clusters, ``ea+ts`` ea, tempered."""
     if name in CORRECTORS:
         return CORRECTORS[name].corrector
+    if name.endswith(TEMPERED):
+        return TemperatureScaled(find_corrector(name.removesuffix(TEMPERED)))
     prefix, _, number = name.partition("-M")
     if prefix == "ea" and number.isdecimal() and int(number) >= 1:
         return ShiftCorrector("lse", int(number))
     if name in _RENAMED:
         raise EnergyAlignError(f"unknown corrector {name!r}: it is called {_RENAMED[name]}.")
-    raise EnergyAlignError(f"unknown corrector {name!r}: choose {', '.join(CORRECTORS)}, or ea-M8 for 8 clusters.")
+    raise EnergyAlignError(
+        f"unknown corrector {name!r}: choose {', '.join(CORRECTORS)}, ea-M8 for 8 clusters, "
+        f"or one of these with {TEMPERED} behind for temperature scaling."
+    )
 
 
-__all__ = ["CORRECTORS", "STANDARD", "STANDARD_IN_STEPS", "Corrected", "Corrector", "CorrectorEntry", "find_corrector"]
+__all__ = [
+    "BOTH", "CORRECTORS", "STANDARD", "STANDARD_IN_STEPS", "TEMPERED", "Corrected", "Corrector", "CorrectorEntry",
+    "find_corrector",
+]  # fmt: skip

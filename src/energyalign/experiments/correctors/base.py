@@ -40,12 +40,15 @@ class Corrected(NamedTuple):
         What it chose on the way, for the row: numbers, strings, lists.
     concerns : tuple of str
         Reasons not to trust it, besides those that the shifts have.
+    gives_logits : bool
+        Whether the softmax of the scores are probabilities.
     """
 
     network: Network
     shifts: Shifts | None = None
     details: Mapping[str, Any] = {}
     concerns: tuple[str, ...] = ()
+    gives_logits: bool = True
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,12 @@ class Corrector(ABC):
 
     def check(self, setting: RunSetting) -> None:  # noqa: B027 - most have nothing to refuse
         """Refuse, before any training, what it could not correct."""
+
+    def apply(self, trained: Trained, plan: EvidencePlan) -> Corrected:
+        """Correct the network; in steps before the first one that has something to correct it stays as trained."""
+        if trained.config.in_steps and trained.number < self.first_step:
+            return Corrected(trained.network)
+        return self.correct(trained, plan)
 
     @abstractmethod
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:

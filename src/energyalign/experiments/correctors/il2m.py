@@ -64,7 +64,8 @@ class IL2M(Corrector):
         head = RectifiedHead(trained.copied_head(), every, n_old, softmax=softmax)
         n_negative = int(np.count_nonzero(factors < 0))
         concerns = (_describe_negative(n_negative, n_old),) if n_negative else ()
-        return Corrected(trained.with_head(head), details={"factors": factors.tolist()}, concerns=concerns)
+        details = {"factors": factors.tolist()}
+        return Corrected(trained.with_head(head), details=details, concerns=concerns, gives_logits=False)
 
     def _mean_now(self, trained: Trained) -> Floats:
         """Mean score of each old class over its exemplars."""

@@ -43,7 +43,8 @@ class NearestClassMean(Corrector):
         centre = trained.train_features.mean(axis=0, dtype=np.float64)
         points = directions(trained.train_features, centre)
         means = class_means(points, trained.train.labels, trained.n_seen)
-        return Corrected(trained.with_head(NearestMeans(torch.from_numpy(means), torch.from_numpy(centre))))
+        head = NearestMeans(torch.from_numpy(means), torch.from_numpy(centre))
+        return Corrected(trained.with_head(head), gives_logits=False)
 
 
 def directions(features: npt.NDArray[Any], centre: Floats) -> Floats:

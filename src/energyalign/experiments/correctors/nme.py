@@ -54,7 +54,8 @@ class NearestMeanOfExemplars(Corrector):
             views.append(trained.features(exemplars, Mirrored(trained.for_inference.backbone)))
         lengths_of_one = (F.normalize(torch.from_numpy(view).double()).numpy() for view in views)
         means = np.mean([class_means(view, exemplars.labels, trained.n_seen) for view in lengths_of_one], axis=0)
-        return Corrected(trained.with_head(NearestMeans(F.normalize(torch.from_numpy(means)).float())))
+        head = NearestMeans(F.normalize(torch.from_numpy(means)).float())
+        return Corrected(trained.with_head(head), gives_logits=False)
 
 
 def _may_be_mirrored(images: ImageSet) -> bool:

@@ -18,8 +18,11 @@ from lightning_fabric import Fabric
 
 import energyalign
 from energyalign.core._io.regular import open_regular
+from energyalign.core.arrays import Ints
+from energyalign.core.calibration import measure_calibration
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.metrics import ClassScores
+from energyalign.core.objectives import METRICS
 from energyalign.core.shifts import Shifts
 from energyalign.experiments.correctors import find_corrector
 from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting
@@ -113,12 +116,6 @@ class Experiment(ABC, Generic[Config]):
             corrector.check(RunSetting(self.config, self.train))
         return chosen
 
-    def corrected(self, trained: Trained, corrector: Corrector, plan: EvidencePlan) -> Corrected:
-        """What a corrector makes of the network; in the first of several steps most have nothing to correct."""
-        if self.config.in_steps and trained.number < corrector.first_step:
-            return Corrected(trained.network)
-        return corrector.correct(trained, plan)
-
     def run(self, folder: Path, correctors: Sequence[str], *plans: EvidencePlan) -> list[Row]:
         """Train, or go on with, the run in this folder and measure every step under every corrector.
 
@@ -173,11 +170,11 @@ class Experiment(ABC, Generic[Config]):
                 read = plan if corrector.reads_evidence else None
                 row = self.fabric.broadcast(measure.known(name, read, stored))  # all measure, or none does
                 if row is None:
-                    row = measure.row(name, read, self.corrected(trained, corrector, plan))
+                    row = measure.row(name, read, corrector.apply(trained, plan))
                     store_row(trained.run, row)  # at once: the next corrector may train for hours
                 rows.append(row)
         if self.config.in_steps:
-            accuracies = ", ".join(f"{row.corrector} {100 * row.overall:.1f}" for row in rows)
+            accuracies = ", ".join(f"{row.corrector} {100 * row.balanced:.1f}" for row in rows)
             self.reporter.note(f"After step {trained.number}, accuracy on {trained.n_seen} classes in %: {accuracies}.")
         return rows
 
@@ -251,12 +248,14 @@ class Measure:
         return Row(
             cell=settings.name, learner=trained.config.learner.name, corrector=name, evidence=plan, seed=settings.seed,
             step=trained.number, n_steps=settings.n_steps, n_old=trained.n_old, n_new=trained.n_new,
-            overall=counted.accuracy, top5=counted.top_k_accuracy, many=_or_none(by_count.get("many")),
+            balanced=counted.balanced_accuracy, overall=counted.accuracy, top5=counted.balanced_top_k_accuracy,
+            **_scored(said, self._test.labels, is_logits=corrected.gives_logits), many=_or_none(by_count.get("many")),
             medium=_or_none(by_count.get("medium")), few=_or_none(by_count.get("few")),
-            old=_or_none(_pooled(counted, slice(trained.n_old))),
-            new=_pooled(counted, slice(trained.n_old, trained.n_seen)),
-            groups=tuple(_pooled(counted, group) for group in trained.groups), per_class=_listed(counted.per_class),
-            counts=tuple(trained.counts.tolist()), details=dict(corrected.details),
+            old=_or_none(counted.mean_over(slice(trained.n_old))),
+            new=counted.mean_over(slice(trained.n_old, trained.n_seen)),
+            groups=tuple(map(counted.mean_over, trained.groups)), per_class=_listed(counted.per_class),
+            counts=tuple(trained.counts.tolist()), test_counts=tuple(counted.total.tolist()),
+            details=dict(corrected.details),
             concerns=(*(() if shifts is None else shifts.concerns), *corrected.concerns),
             network_sha256=trained.network_sha256, config=settings, versions=versions(),
             environments=tuple(trained.run.read_environments()), **_columns(shifts),
@@ -294,6 +293,16 @@ def environment(device: torch.device) -> dict[str, Any]:
     }
 
 
+def _scored(scores: Floats32, labels: Ints, *, is_logits: bool) -> dict[str, Any]:
+    """What a row says of predictions besides accuracies: F1, and calibration if the scores are logits."""
+    weights = np.ones(len(labels))
+    found = {"macro_f1": METRICS["f1_macro"].score(labels, scores.argmax(axis=1), weights, scores.shape[1])}
+    if not is_logits:
+        return found | dict.fromkeys(("ece", "nll", "brier"))
+    calibration = measure_calibration(scores, labels)
+    return found | {name: _or_none(getattr(calibration, name)) for name in ("ece", "nll", "brier")}
+
+
 def _columns(shifts: Shifts | None) -> dict[str, Any]:
     """What a row says of the shifts; nothing for a corrector that does more than to add a number per class."""
     arrays = {"shifts": "values", "standard_errors": "standard_errors", "energies_before": "energies",
@@ -312,10 +321,4 @@ def _listed(values: npt.NDArray[np.float64]) -> Numbers:
 
 
 def _or_none(value: float | None) -> float | None:
-    return None if value is None or np.isnan(value) else value
-
-
-def _pooled(scores: ClassScores, classes: slice) -> float:
-    """Share of the test images of these classes that were predicted right, all in one pool; NaN if there are none."""
-    total = int(scores.total[classes].sum())
-    return float(scores.right[classes].sum() / total) if total else float("nan")
+    return None if value is None or not np.isfinite(value) else value

@@ -13,11 +13,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.core.metrics import balanced_standard_error
 from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.train.recipe import describe
 
-ACCURACIES = ("overall", "top5", "many", "medium", "few", "old", "new")
-"""The fields of a row that are accuracies."""
+HEADLINE = "balanced"
+"""The accuracy that tables, figures and pages compare: classes count the same, however many test images each has."""
+ACCURACIES = (HEADLINE, "overall", "macro_f1", "top5", "many", "medium", "few", "old", "new")
+"""The fields of a row that are shares of right answers."""
 Numbers = tuple[float | None, ...]
 _FILE_NAME_PART = re.compile(r"[\w.:+ -]+")
 
@@ -94,18 +97,24 @@ class Row:
     step, n_steps : int
     n_old, n_new : int
         Classes of the steps before, and of this one.
-    overall, top5 : float
-        Share of all test images that are right; top-5, or top-k with fewer classes.
+    balanced, top5 : float
+        Mean accuracy of all classes; top-5, or top-k with fewer classes.
+    overall : float
+        Share of all test images that are right. The same as `balanced` on a balanced test set.
+    macro_f1 : float
+        Mean F1 of the classes.
+    ece, nll, brier : float or None
+        Calibration of the softmax outputs, as in `energyalign.core.calibration`; None if scores are no logits.
     many, medium, few : float or None
         Mean accuracy of classes with more than 100, 20 to 100, and fewer than 20 training images.
     old, new : float or None
-        Share of the test images of old and of new classes that are right.
+        Mean accuracy of old and of new classes.
     groups : tuple of float
         The same for the classes of each step.
     per_class : tuple of float or None
         Accuracy of each class.
-    counts : tuple of int
-        Training images of each class.
+    counts, test_counts : tuple of int
+        Training and test images of each class.
     shifts, standard_errors, energies_before, energies_after, effective_samples : tuple or None
         Of each class, for a corrector that adds a number per class; the last three if evidence was read.
     estimator, clusters, n_clusters
@@ -137,7 +146,12 @@ class Row:
     n_steps: int
     n_old: int
     n_new: int
+    balanced: float
     overall: float
+    macro_f1: float
+    ece: float | None
+    nll: float | None
+    brier: float | None
     top5: float
     many: float | None
     medium: float | None
@@ -147,6 +161,7 @@ class Row:
     groups: tuple[float, ...]
     per_class: Numbers
     counts: tuple[int, ...]
+    test_counts: tuple[int, ...]
     shifts: Numbers | None
     standard_errors: Numbers | None
     energies_before: Numbers | None
@@ -179,6 +194,16 @@ class Row:
     def key(self) -> tuple[int, str, str]:
         """Rows of one run differ in these, and are in their order."""
         return self.step, self.corrector, json.dumps(describe(self.evidence), sort_keys=True)
+
+    @property
+    def has_balanced_test(self) -> bool:
+        """Whether all classes that are tested have as many test images: `overall` then says nothing new."""
+        return len({*self.test_counts} - {0}) <= 1
+
+    @property
+    def standard_error(self) -> float:
+        """Of `balanced`, as it would vary with other test images."""
+        return balanced_standard_error([share or 0.0 for share in self.per_class], self.test_counts)
 
     def accuracy(self, column: str) -> float | None:
         """One of the accuracies, by the name of its field."""

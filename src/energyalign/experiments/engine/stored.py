@@ -123,10 +123,10 @@ class StoredRun:
     def row_of(self, corrector: str, step: int | None = None) -> Row | None:
         """The row under a corrector after a step; None if it was not measured.
 
-        Of several kinds of evidence the default one, if it is among them.
+        Of several kinds of evidence the one that `of_one_plan` takes.
         """
-        rows = [row for row in self.rows_at(step) if row.corrector == corrector]
-        return min(rows, key=lambda row: row.evidence not in (None, DEFAULT_EVIDENCE), default=None)
+        taken, _ = of_one_plan([row for row in self.rows_at(step) if row.corrector == corrector])
+        return taken[0] if taken else None
 
     def outputs(self, step: int | None = None) -> Outputs:
         """The logits of the raw network for the test images after a step, by default the last one measured."""
@@ -145,6 +145,17 @@ class StoredRun:
 
     def _folder(self, step: int) -> Path:
         return step_folder(self.path, step, in_steps=self.in_steps)
+
+
+def of_one_plan(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+    """Those of the default kind of evidence, or of the first one; and the kinds left out.
+
+    Tables, figures and pages choose among the rows of a corrector with this, so that they agree.
+    """
+    plans = list(dict.fromkeys(row.evidence for row in rows))
+    taken = DEFAULT_EVIDENCE if DEFAULT_EVIDENCE in plans else next(iter(plans), None)
+    left_out = [str(plan or "none") for plan in plans if plan != taken]
+    return [row for row in rows if row.evidence == taken], left_out
 
 
 class ResultRows(tuple[Row, ...]):
@@ -225,11 +236,12 @@ def _load(path: Path, *names: str) -> dict[str, NDArray[Any]]:
 
 
 def _line(row: Row) -> dict[str, Any]:
-    lists = ("per_class", "counts", "shifts", "standard_errors", "energies_before", "energies_after",
+    lists = ("per_class", "counts", "test_counts", "shifts", "standard_errors", "energies_before", "energies_after",
              "effective_samples", "groups", "order", "details", "config", "versions", "environments",
              "evidence")  # fmt: skip
     plan = row.evidence
     line = {item.name: getattr(row, item.name) for item in fields(row) if item.name not in lists}
+    line["standard_error"] = row.standard_error
     line["concerns"] = "; ".join(row.concerns)
     line["evidence.policy"] = None if plan is None else plan.policy
     line["evidence.per_class"] = None if plan is None else plan.per_class

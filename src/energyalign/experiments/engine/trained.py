@@ -189,19 +189,26 @@ class Trained(SeenClasses):
     def evidence(self, plan: EvidencePlan) -> Evidence:
         """Balanced evidence from the training images; the same whenever it is asked for."""
         if plan not in self._evidence:
-            features, logits = self.evidence_features(plan), LogitStore()
-            for block, labels in zip(features.blocks, features.labels, strict=True):
-                logits.append(torch.from_numpy(self.scores(self.network.head, block)), labels)
-            self._evidence[plan] = as_evidence(logits, self.train)
+            self._evidence[plan] = as_evidence(self.evidence_scores(self.network, plan), self.train)
         return self._evidence[plan]
+
+    def evidence_scores(self, network: Network, plan: EvidencePlan) -> LogitStore:
+        """What a network, as trained or corrected, says of the evidence, and the labels."""
+        if network.backbone is not self.network.backbone:
+            return self._drawn(for_inference(network), plan)
+        features, said = self.evidence_features(plan), LogitStore()
+        for block, labels in zip(features.blocks, features.labels, strict=True):
+            said.append(torch.from_numpy(self.scores(network.head, block)), labels)
+        return said
 
     def evidence_features(self, plan: EvidencePlan) -> LogitStore:
         """What the head sees of the evidence, and the labels."""
         if plan not in self._evidence_features:
-            self._evidence_features[plan] = drawn_outputs(
-                self.for_inference.backbone, self.train, plan, self.evidence_seed, workers=self.ground.workers
-            )
+            self._evidence_features[plan] = self._drawn(self.for_inference.backbone, plan)
         return self._evidence_features[plan]
+
+    def _drawn(self, network: torch.nn.Module, plan: EvidencePlan) -> LogitStore:
+        return drawn_outputs(network, self.train, plan, self.evidence_seed, workers=self.ground.workers)
 
     def features(self, images: ImageSet, backbone: torch.nn.Module | None = None) -> Floats32:
         """What the head sees of some images, or what another backbone says of them."""

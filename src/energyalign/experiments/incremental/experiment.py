@@ -158,7 +158,7 @@ class IncrementalExperiment(Experiment[IncrementalConfig]):
     def _handed_on(self, trained: Trained) -> tuple[Network, torch.nn.Module | None]:
         """The network that the next step goes on from, and the teacher that it has."""
         corrector = find_corrector(self.config.fed_back)
-        corrected = self.corrected(trained, corrector, self.config.default_evidence).network
+        corrected = corrector.apply(trained, self.config.default_evidence).network
         student = trained.network
         if corrector.feedback == "student":
             student = copy.deepcopy(student)

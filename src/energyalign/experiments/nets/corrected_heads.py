@@ -26,6 +26,18 @@ class ShiftedHead(nn.Module):  # type: ignore[misc]
         return self.head(features) + self.shifts
 
 
+class TemperedHead(nn.Module):  # type: ignore[misc]
+    """A head and a temperature that its scores are divided by."""
+
+    def __init__(self, head: nn.Module, temperature: float) -> None:
+        super().__init__()
+        self.head, self.temperature = head, temperature
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Divided scores."""
+        return self.head(features) / self.temperature
+
+
 class ScaledHead(nn.Module):  # type: ignore[misc]
     """A head that stays as it is, its logits multiplied by a learned number per class (LWS)."""
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 from numpy.typing import NDArray
 
+from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, GREY, ORANGE, grid_lines, panels, summarised, title_panel
 from energyalign.report.figures.common import about, lacking, not_shown, panel_title, trainings_of
@@ -26,7 +27,8 @@ _LINES = {
 def draw(runs: Sequence[StoredRun]) -> Figure:
     """A panel for each training that was measured with several numbers of clusters."""
     everything = trainings_of("clusters", runs)
-    trainings = [training for training in everything if len(_numbers(training)) > 1]
+    several = [training for training in everything if len(_numbers(training)) > 1]
+    trainings = [shared for training in several if (shared := training.shared_by(*_drawn(training))).runs]
     if not trainings:
         raise lacking(
             "clusters", "rows with several numbers of clusters",
@@ -49,13 +51,18 @@ def _numbers(training: Training) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
+def _drawn(training: Training) -> list[str]:
+    """All correctors of a panel: they are compared on the same seeds."""
+    return [*_numbers(training).values(), *(name for name in _LINES if name in training.correctors)]
+
+
 def _choice(training: Training) -> str:
     chosen = sorted({row.n_clusters for row in training.rows_of(ALIGNED) if row.n_clusters is not None})
     return f"ea chose {', '.join(map(str, chosen))} clusters" if chosen else ""
 
 
 def _overall(training: Training, corrector: str) -> NDArray[np.float64]:
-    return training.percentages(corrector, ["overall"])[:, 0]
+    return training.percentages(corrector, [HEADLINE])[:, 0]
 
 
 def _draw_panel(axes: Axes, training: Training) -> None:

@@ -55,7 +55,7 @@ def about(trainings: Sequence[Training]) -> str:
     runs = [run for training in trainings for run in training.runs]
     steps = {f"after step {training.step} of {training.runs[0].n_steps}" for training in trainings if training.step}
     when = steps.pop() if len(steps) == 1 else ""
-    return seeds_and_settings(runs, [len(training.runs) for training in trainings], when, _preferred_evidence(runs))
+    return seeds_and_settings(runs, [len(training.runs) for training in trainings], when, _chosen_evidence(trainings))
 
 
 def panel_title(training: Training, trainings: Sequence[Training]) -> str:
@@ -65,13 +65,12 @@ def panel_title(training: Training, trainings: Sequence[Training]) -> str:
     return f"{label}, after step {training.step}" if several else label
 
 
-def _preferred_evidence(runs: Iterable[StoredRun]) -> str:
+def _chosen_evidence(trainings: Iterable[Training]) -> str:
     """Which evidence was taken, if there are rows of several kinds."""
-    for run in runs:
-        plans = {row.evidence for row in run.rows if row.corrector == ALIGNED}
-        row = run.row_of(ALIGNED)
-        if len(plans) > 1 and row is not None:
-            return f"evidence {row.evidence}"
+    for training in trainings:
+        plans = {row.evidence for run in training.runs for row in run.rows if row.corrector == ALIGNED}
+        if len(plans) > 1:
+            return f"evidence {training.rows_of(ALIGNED)[0].evidence}"
     return ""
 
 
@@ -81,8 +80,8 @@ def lacking(figure: str, needs: str, command: str) -> EnergyAlignError:
 
 
 def with_and_without(figure: str, trainings: Sequence[Training]) -> tuple[list[Training], str]:
-    """The trainings that have rows of both correctors, and a note on those that have not."""
-    both = [training for training in trainings if all(map(training.measured, (AS_TRAINED, ALIGNED)))]
+    """The trainings that have rows of both correctors, with the seeds that have both; and a note on the others."""
+    both = [shared for training in trainings if (shared := training.shared_by(AS_TRAINED, ALIGNED)).runs]
     rows = f"rows of {AS_TRAINED} and {ALIGNED}"
     if not both:
         command = f"{command_for(trainings)} --corrector {AS_TRAINED} {ALIGNED}"
@@ -96,8 +95,15 @@ def command_for(trainings: Sequence[Training]) -> str:
 
 
 def not_shown(trainings: Sequence[Training], shown: Collection[Training], why: str) -> str:
-    """A note on the trainings that a figure leaves out; empty if there are none."""
-    others = [training.label for training in trainings if training not in shown]
+    """A note on the trainings, and seeds of them, that a figure leaves out; empty if there are none."""
+    runs = [run for training in shown for run in training.runs]
+    others = []
+    for training in trainings:
+        missing = [run for run in training.runs if run not in runs]
+        if len(missing) == len(training.runs):
+            others.append(training.label)
+        elif missing:
+            others.append(f"{training.label}, seed {', '.join(str(run.config.seed) for run in missing)}")
     return f"Not shown, {why}: {'; '.join(others)}." if others else ""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from matplotlib.figure import Figure
 
+from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import panels, title_panel
 from energyalign.report.figures.common import about, command_for, lacking, not_shown, trainings_of, with_and_without
@@ -62,7 +63,7 @@ def _draw_compared(
     ) as (figure, axes):  # fmt: skip
         for index, (panel, training) in enumerate(zip(axes, compared, strict=True)):
             if in_steps:
-                draw_curves(panel, curves[index], "overall", looks)
+                draw_curves(panel, curves[index], HEADLINE, looks)
             else:
                 draw_group_bars(panel, training)
             # The label says more than the setting where there are several families.

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from energyalign.core.metrics import shot_groups
+from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, GREY, INK, deviation_over_seeds, grid_lines, panels, title_panel
 from energyalign.report.figures.common import about, panel_title, trainings_of, with_and_without
@@ -38,9 +39,9 @@ def groups_of(training: Training) -> dict[str, int]:
     """The groups of classes that rows have an accuracy of, and how many classes each has."""
     counts = training.counts
     if training.in_steps:
-        return {"old": training.n_old, "new": len(counts) - training.n_old, "overall": len(counts)}
+        return {"old": training.n_old, "new": len(counts) - training.n_old, HEADLINE: len(counts)}
     sizes = {name: int(members.sum()) for name, members in shot_groups(counts, len(counts)).items()}
-    return {**sizes, "overall": len(counts)}
+    return {**sizes, HEADLINE: len(counts)}
 
 
 def draw_group_bars(axes: Axes, training: Training) -> None:

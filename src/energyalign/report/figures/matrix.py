@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from energyalign.experiments.correctors import CORRECTORS
+from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import panels
 from energyalign.report.figures.common import about, panel_title, trainings_of
@@ -24,13 +25,13 @@ _MISSING = "–"
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
-    """Overall accuracy, of an incremental run that after its last step; the best of each training in bold.
+    """Balanced accuracy, of an incremental run that after its last step; the best of each training in bold.
 
     As in the table of this name, numbers that are written alike are equally good.
     """
     trainings = trainings_of("matrix", runs)
     correctors = _in_order(trainings)
-    cells = [[training.percentages(name, ["overall"])[:, 0] for name in correctors] for training in trainings]
+    cells = [[training.percentages(name, [HEADLINE])[:, 0] for name in correctors] for training in trainings]
     means = np.array([[seeds.mean() if len(seeds) else np.nan for seeds in line] for line in cells])
     labels = [panel_title(training, trainings) or training.label for training in trainings]
     with panels(
@@ -40,7 +41,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
         axes.imshow(means, cmap=_COLOURS, aspect="auto", interpolation="nearest", norm=_colours(means))
         darkness = _colours(means)(means)
         for i, line in enumerate(cells):
-            best = are_best([None if np.isnan(mean) else mean for mean in means[i].tolist()], Column("overall"))
+            best = are_best([None if np.isnan(mean) else mean for mean in means[i].tolist()], Column(HEADLINE))
             for j, seeds in enumerate(line):
                 _write(axes, (j, i), seeds, dark=bool(darkness[i, j] > _DARK_ABOVE), bold=best[j])
         axes.set_xticks(range(len(correctors)), correctors, rotation=30, ha="right", rotation_mode="anchor")

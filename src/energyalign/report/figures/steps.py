@@ -12,13 +12,14 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, grid_lines, panels, summarised
 from energyalign.report.figures.common import about, check_one_cell, lacking, trainings_of
 from energyalign.report.tables.incremental import Curve, curves_of, label_of
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, shown
 
-_COLUMNS = {"overall": "top-1 accuracy, %", "top5": "top-5 accuracy, %"}
+_COLUMNS = {HEADLINE: "top-1 accuracy, %", "top5": "top-5 accuracy, %"}
 _COLOURS = (ORANGE, GREEN, VERMILLION, PURPLE)
 _MARKERS = "^DvPX*<"
 _LINES = ("-.", ":", (0, (4, 1, 1, 1, 1, 1)))  # not as many as colours: no two go together always

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from energyalign.core.metrics import ClassScores
+from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import (
     BLUE,
@@ -29,7 +30,7 @@ from energyalign.report.trainings import Training, scores_by_strength
 STRENGTHS = tuple(k / 10 for k in range(21))
 _CORRECTORS = ("ea", "ea-marginal", "logit-adjustment")
 _LOOKS: dict[str, dict[str, Any]] = {
-    "overall": {"color": INK, "linestyle": "-", "linewidth": 2.0, "marker": "o"},
+    HEADLINE: {"color": INK, "linestyle": "-", "linewidth": 2.0, "marker": "o"},
     "many": {"color": BLUE, "linestyle": "--", "marker": "s"},
     "medium": {"color": ORANGE, "linestyle": "-.", "marker": "D"},
     "few": {"color": VERMILLION, "linestyle": ":", "marker": "^"},
@@ -85,9 +86,11 @@ def _draw_line(axes: Axes, group: str, values: NDArray[np.float64]) -> None:
 
 
 def _groups(training: Training, scores: ClassScores) -> dict[str, float]:
-    """As in the rows: means over classes for a long tail, over images for old and new classes."""
-    if not training.in_steps:
-        return {"overall": scores.accuracy, **scores.groups(training.counts)}
-    right, total, n_old = scores.right, scores.total, training.n_old
-    old = float(right[:n_old].sum() / total[:n_old].sum()) if n_old else float("nan")
-    return {"overall": scores.accuracy, "old": old, "new": float(right[n_old:].sum() / total[n_old:].sum())}
+    """As in the rows: means over classes."""
+    n_old = training.n_old
+    groups = (
+        {"old": scores.mean_over(slice(n_old)), "new": scores.mean_over(slice(n_old, None))}
+        if training.in_steps
+        else scores.groups(training.counts)
+    )
+    return {HEADLINE: scores.balanced_accuracy, **groups}

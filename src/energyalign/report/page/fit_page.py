@@ -48,7 +48,7 @@ def write_fit_page(
     counts = shifts.counts
     view = View(
         name="", blocks=blocks, labels=labels, class_names=shifts.names_of(range(shifts.n_classes)),
-        counts=counts, groups={} if counts is None else shot_groups(counts, shifts.n_classes), is_pooled=False,
+        counts=counts, groups={} if counts is None else shot_groups(counts, shifts.n_classes), in_steps=False,
         corrections=[Correction(f"fitted: {shifts.estimator}, {shifts.clusters.name}", shifts), *_others(evidence)],
         target=None if np.ptp(shifts.log_target) < _EVEN else shifts.target_prior,
     )  # fmt: skip

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from energyalign.core.errors import EnergyAlignError, count_of
-from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.row import HEADLINE, Row
 from energyalign.experiments.engine.stored import StoredRun
+from energyalign.report.comparison import comparison_table, pairs_within
 from energyalign.report.page.document import Section, commands_html, list_html, note_html, picture_html, table_html
 from energyalign.report.tables.model import Cell, as_text
-from energyalign.report.tables.own import tables_of
+from energyalign.report.tables.own import describe_row, metrics_table, tables_of
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, by_setting
 
 _CAPTIONS = {
@@ -21,6 +22,7 @@ _CAPTIONS = {
     "matrix": ": every training under every corrector",
     "steps": ": accuracy on all classes seen, after each step",
     "incremental": ": all steps together, and after the last",
+    "metrics": ": accuracy and calibration",
 }
 _MAX_SENTENCES = 3
 _NOTHING = 0.05
@@ -39,8 +41,8 @@ def results_section(trainings: Sequence[Training]) -> Section:
         of_cell = [training for training in trainings if training.cell == cell]
         html += _tables(cell, of_cell)
     html += note_html(
-        "Accuracy on the test images in per cent, mean ± standard deviation over seeds. The difference to the paper's "
-        "number stands only where network, schedule and protocol are the paper's."
+        "Accuracy on the test images in per cent, all classes counting the same, mean ± standard deviation over seeds. "
+        "The difference to the paper's number stands only where network, schedule and protocol are the paper's."
     )
     return Section("Results", html)
 
@@ -50,12 +52,22 @@ def _tables(cell: str, trainings: Sequence[Training]) -> str:
     # What is corrected stands below what it was.
     rows = sorted((row for run in runs for row in run.rows), key=lambda row: row.corrector != "raw")
     try:
-        tables = tables_of(rows, matrix=len(trainings) > 1)
+        tables = [*tables_of(rows, matrix=len(trainings) > 1), metrics_table(rows)]
         return "".join(table_html(*as_text(table), cell + _CAPTIONS[table.name]) for table in tables)
     except EnergyAlignError:  # rows of other settings share a name: a table for each setting
         if len(trainings) == 1:
             raise
         return "".join(_tables(f"{cell}, {training.label}", [training]) for training in trainings)
+
+
+def compared_section(trainings: Sequence[Training]) -> Section | None:
+    """Energy aligning against the network as trained, with what chance may have done."""
+    runs = [run for training in trainings for run in training.runs]
+    try:
+        table = comparison_table(pairs_within(runs, (AS_TRAINED, ALIGNED)))
+    except EnergyAlignError:  # nothing was measured under both, or its predictions are not there
+        return None
+    return Section("Compared", table_html(*as_text(table)) + "".join(map(note_html, table.notes)))
 
 
 def figures_section(pictures: Pictures) -> Section:
@@ -113,17 +125,13 @@ def _manifest(run: StoredRun) -> str:
 def concerns_section(trainings: Sequence[Training]) -> Section | None:
     """What the corrections themselves said against them."""
     told = dict.fromkeys(
-        f"{training.cell}, {training.label}, seed {row.seed}, {row.corrector}{_step(row)}: {concern}"
+        f"{training.cell}, {describe_row(row, training.label)}: {concern}"
         for training in trainings
         for run in training.runs
         for row in run.rows
         for concern in row.concerns
     )
     return Section("Warnings", list_html(list(told))) if told else None
-
-
-def _step(row: Row) -> str:
-    return f" after step {row.step}" if row.in_steps else ""
 
 
 def unfinished_section(runs: Sequence[tuple[StoredRun, str]], seen_from: Path) -> Section | None:
@@ -162,7 +170,7 @@ def _pairs(training: Training) -> list[tuple[Row, Row]]:
 
 def _gain(training: Training) -> float:
     """In per cent points, mean over seeds."""
-    return 100 * float(statistics.mean(aligned.overall - raw.overall for raw, aligned in _pairs(training)))
+    return 100 * float(statistics.mean(aligned.balanced - raw.balanced for raw, aligned in _pairs(training)))
 
 
 def _on_one(training: Training) -> str:
@@ -176,7 +184,7 @@ def _on_one(training: Training) -> str:
         noted.append(f"{weak} classes {_from_to(raw, aligned, weak)}")
     return (
         f"{training.cell}, {training.label}{_when(training)}: energy aligning as in the paper ({ALIGNED}) {what} the "
-        f"test accuracy, {_from_to(raw, aligned, 'overall')} % ({'; '.join(noted)}). {_who_is_best(training)}"
+        f"test accuracy, {_from_to(raw, aligned, HEADLINE)} % ({'; '.join(noted)}). {_who_is_best(training)}"
     )
 
 
@@ -202,7 +210,7 @@ def _means(training: Training) -> dict[str, float]:
     seeds = [raw.seed for raw, _ in _pairs(training)]
     means = {}
     for name in training.correctors:
-        by_seed = {row.seed: row.overall for row in training.rows_of(name)}
+        by_seed = {row.seed: row.balanced for row in training.rows_of(name)}
         if by_seed.keys() >= set(seeds):
             means[name] = float(statistics.mean(by_seed[seed] for seed in seeds))
     return means

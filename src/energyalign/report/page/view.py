@@ -69,8 +69,8 @@ class View:
         Training images of each class.
     groups : mapping from str to array of bool
         Classes whose accuracy is shown together.
-    is_pooled : bool
-        Whether the images of a group count the same; its classes do otherwise.
+    in_steps : bool
+        Whether classes stand in their order of arrival.
     corrections : sequence of Correction
     target : array or None
         The label distribution that the model was fitted for, if that is another than uniform.
@@ -82,7 +82,7 @@ class View:
     class_names: Sequence[str]
     counts: Floats | None
     groups: Mapping[str, Bools]
-    is_pooled: bool
+    in_steps: bool
     corrections: Sequence[Correction]
     target: Floats | None = None
 
@@ -99,7 +99,7 @@ class View:
             "groups": [
                 {"name": name, "classes": np.flatnonzero(members).tolist()} for name, members in self.groups.items()
             ],
-            "pooled": self.is_pooled,
+            "inSteps": self.in_steps,
             "labels": base64.b64encode(self.labels[encoded.kept].astype("<u4").tobytes()).decode("ascii"),
             "corrections": [correction.to_json() for correction in corrections],
             "target": _numbers(self.target),

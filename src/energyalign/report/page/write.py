@@ -19,6 +19,7 @@ from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE, StoredRun
 from energyalign.report.page.document import Section, document, list_html
 from energyalign.report.page.story import (
     Pictures,
+    compared_section,
     concerns_section,
     draw_pictures,
     figures_section,
@@ -71,7 +72,8 @@ def page_of(
     sections = [first, unfinished_section([(run, far) for run in runs if (far := how_far(run))], seen_from)]
     if trainings:
         pictures = (draw or draw_pictures)(trainings)
-        sections += [results_section(trainings), figures_section(pictures), concerns_section(trainings)]
+        sections += [results_section(trainings), compared_section(trainings), figures_section(pictures)]
+        sections += [concerns_section(trainings)]
         sections += [Section("Left out of the live part", list_html(without)) if without else None]
         sections += [origin_section(trainings, seen_from)]
     shown = [section for section in sections if section is not None]
@@ -125,7 +127,7 @@ def _view(run: StoredRun, step: int | None) -> View:
         name="" if step is None else f"after step {step}", blocks=blocks, labels=outputs.labels,
         class_names=run.class_names[:n_classes], counts=counts.astype(np.float64),
         groups=shot_groups(counts, n_classes) if step is None else _old_and_new(rows[0]),
-        is_pooled=run.in_steps, corrections=_corrections(rows, run.class_names[:n_classes]),
+        in_steps=run.in_steps, corrections=_corrections(rows, run.class_names[:n_classes]),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from energyalign.report.tables.beside import PaperLayout
 from energyalign.report.tables.incremental import INCREMENTAL
 from energyalign.report.tables.longtail import CIFAR_LT, IMAGENET_LT, INATURALIST
 from energyalign.report.tables.model import Cell, Column, Line, PaperTable
-from energyalign.report.tables.own import incremental_table, longtail_table, matrix_table, steps_table
+from energyalign.report.tables.own import incremental_table, longtail_table, matrix_table, metrics_table, steps_table
 
 __all__ = ["TABLES", "Cell", "Column", "Line", "PaperTable", "TableEntry", "find_table"]
 
@@ -75,9 +75,10 @@ TABLES: dict[str, TableEntry] = {
     entry.name: entry
     for entry in (
         *map(_of_paper, (*INCREMENTAL, INATURALIST, IMAGENET_LT, CIFAR_LT)),
-        TableEntry("longtail", "any long-tailed runs: overall, many, medium, few", "", longtail_table),
+        TableEntry("longtail", "any long-tailed runs: balanced accuracy, many, medium, few", "", longtail_table),
         TableEntry("incremental", "any runs in steps: averages, last step, forgetting", "", incremental_table),
         TableEntry("steps", "any runs in steps: accuracy after each step", "", steps_table),
         TableEntry("matrix", "any runs: every training under every corrector", "", matrix_table),
+        TableEntry("metrics", "any runs: accuracy with its standard error, F1, ECE, NLL, Brier", "", metrics_table),
     )
 }

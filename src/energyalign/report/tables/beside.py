@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from energyalign.experiments.engine.row import Row
-from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE
+from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE, of_one_plan
 from energyalign.experiments.train.recipe import describe
 from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable, with_best
-from energyalign.report.tables.settings import Difference, check_one_setting, differences, first_plan
+from energyalign.report.tables.settings import Difference, check_one_setting, differences
 
 _QUOTED = (
     "The paper's numbers are as printed there. It quotes its rows other than ea from other papers, with networks and "
@@ -102,7 +102,7 @@ class PaperLayout:
         return groups
 
     def _measured(self, method: str, rows: Sequence[Row]) -> _Measured:
-        taken, left_out = first_plan(rows)
+        taken, left_out = of_one_plan(rows)
         check_one_setting(taken, method)
         first = taken[0]
         expected = self.application.setting_in_paper(first)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from energyalign.experiments.engine.config import Method
-from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.row import HEADLINE, Row
 from energyalign.experiments.incremental.config import config_of
 from energyalign.experiments.incremental.learners import LEARNERS
 from energyalign.experiments.incremental.methods import METHODS, head_of
@@ -19,7 +19,7 @@ from energyalign.report.tables.beside import Application, PaperLayout, Slot
 from energyalign.report.tables.model import MAX_BESIDE, Cell, Column, step_group
 from energyalign.report.tables.settings import check_one_setting
 
-_MEASURES = {"top1": "overall", "top5": "top5"}
+_MEASURES = {"top1": HEADLINE, "top5": "top5"}
 SUMMARY = ("average", "with step 1", "last step", "old", "new", "forgetting", "top-5 average")
 
 
@@ -33,7 +33,7 @@ class Curve(NamedTuple):
         """After the last step that was measured."""
         return self.rows[-1]
 
-    def average(self, column: str = "overall", *, with_first: bool = False) -> float:
+    def average(self, column: str = HEADLINE, *, with_first: bool = False) -> float:
         """Over the steps; without the first, as the paper has it, unless asked for."""
         values = [row.accuracy(column) for row in self.rows if with_first or row.step > 1]
         return average([value for value in values if value is not None], with_first=True)
@@ -83,13 +83,13 @@ def summary_of(curves: Sequence[Curve]) -> list[list[float | None]]:
     return [
         [curve.average() for curve in curves],
         [curve.average(with_first=True) for curve in curves],
-        *([curve.last.accuracy(column) for curve in curves] for column in ("overall", "old", "new")),
+        *([curve.last.accuracy(column) for curve in curves] for column in (HEADLINE, "old", "new")),
         [curve.forgetting for curve in curves],
         [curve.average("top5") for curve in curves],
     ]
 
 
-def at_step(curves: Sequence[Curve], step: int, column: str = "overall") -> list[float | None]:
+def at_step(curves: Sequence[Curve], step: int, column: str = HEADLINE) -> list[float | None]:
     """The numbers of those curves that have come to a step."""
     return [row.accuracy(column) for curve in curves for row in curve.rows if row.step == step]
 

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.row import HEADLINE, Row
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.learners import LEARNERS
 from energyalign.experiments.longtail.methods import METHODS, head_of, name_of
@@ -16,9 +16,9 @@ from energyalign.report.tables.beside import Application, PaperLayout, Slot
 from energyalign.report.tables.model import Cell, Column
 from energyalign.report.tables.settings import check_one_setting
 
-COLUMNS = ("overall", "many", "medium", "few")
-"""As they stand in `PaperNumbers` and in rows."""
-_GROUPS = {"Many": "many", "Medium": "medium", "Few": "few", "Overall": "overall"}
+COLUMNS = (HEADLINE, "many", "medium", "few")
+"""Of rows, in the order of `PaperNumbers`, whose test sets are balanced."""
+_GROUPS = {"Many": "many", "Medium": "medium", "Few": "few", "Overall": HEADLINE}
 
 
 def method_of(row: Row) -> str:
@@ -72,7 +72,7 @@ def difference_of(rows: Sequence[Row]) -> float | None:
     # The paper quotes its other rows from papers with other networks and cuts.
     if paper is None or method_of(rows[0]) != "ea" or not all(map(as_in_the_paper, rows)):
         return None
-    return 100.0 * statistics.mean(row.overall for row in rows) - paper.overall
+    return 100.0 * statistics.mean(row.balanced for row in rows) - paper.overall
 
 
 def _ours(rows: Sequence[Row], slot: Slot) -> list[float | None]:
@@ -84,8 +84,9 @@ def _paper(method: str, slot: Slot) -> Cell:
     numbers = PAPER[slot.cell].get(method)
     if numbers is None:
         return Cell()
-    deviation = None if numbers.deviations is None else numbers.deviations[COLUMNS.index(slot.measure)]
-    return Cell(getattr(numbers, slot.measure), deviation)
+    place = COLUMNS.index(slot.measure)
+    means = (numbers.overall, numbers.many, numbers.medium, numbers.few)
+    return Cell(means[place], None if numbers.deviations is None else numbers.deviations[place])
 
 
 def _by_size(titles_of_cells: dict[str, str]) -> tuple[Slot, ...]:
@@ -114,7 +115,7 @@ IMAGENET_LT = PaperLayout(
 CIFAR_LT = PaperLayout(
     "cifar-lt", "Top-1 accuracy (%) on CIFAR-100-LT and CIFAR-10-LT, by imbalance", 10,
     tuple(
-        Slot(Column(f"{imbalance}", f"CIFAR-{n}-LT"), f"cifar{n}-lt-{imbalance}", "overall")
+        Slot(Column(f"{imbalance}", f"CIFAR-{n}-LT"), f"cifar{n}-lt-{imbalance}", HEADLINE)
         for n in (100, 10)
         for imbalance in (100, 50, 10)
     ),

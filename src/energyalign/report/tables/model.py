@@ -33,6 +33,8 @@ class Cell:
         Whether it was measured in another setting than the paper's, or is a difference of such a number.
     best : bool
         Whether it is to be printed in bold.
+    digits : int
+        Behind the point of the deviation.
     """
 
     mean: float | None = None
@@ -40,20 +42,23 @@ class Cell:
     n: int | None = None
     off_paper: bool = False
     best: bool = False
+    digits: int = 1
 
     @classmethod
-    def over_seeds(cls, shares: Sequence[float | None], *, off_paper: bool = False) -> Cell:
+    def over_seeds(
+        cls, shares: Sequence[float | None], *, off_paper: bool = False, scale: float = 100.0, digits: int = 1
+    ) -> Cell:
         """Of accuracies between 0 and 1, one for each seed, in per cent; None and NaN are missing."""
-        known = [100.0 * share for share in shares if share is not None and not math.isnan(share)]
+        known = [scale * share for share in shares if share is not None and not math.isnan(share)]
         if not known:
             return cls()
         deviation = statistics.stdev(known) if len(known) > 1 else None
-        return cls(statistics.mean(known), deviation, len(known), off_paper)
+        return cls(statistics.mean(known), deviation, len(known), off_paper, digits=digits)
 
     @property
     def spread(self) -> str:
         """The deviation as it is printed; empty if there is none."""
-        return "" if self.deviation is None else f"{self.deviation:.1f}"
+        return "" if self.deviation is None else f"{self.deviation:.{self.digits}f}"
 
     def __str__(self) -> str:
         """``45.3 ± 0.4``, ``45.3`` if there is one seed, ``-`` if there is none."""
@@ -113,8 +118,8 @@ class Line:
         """The mean to the digit that is printed, with its sign in a difference; empty if it is missing."""
         if cell.mean is None:
             return ""
-        rounded = round(cell.mean, 1) + 0.0  # no minus before a zero
-        return format(rounded, "+.1f" if self.source == DIFFERENCE else column.form)
+        form = "+.1f" if self.source == DIFFERENCE else column.form
+        return format(float(format(cell.mean, form)) + 0.0, form)  # no minus before a zero
 
     @property
     def source_and_seeds(self) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.row import HEADLINE, Row
+from energyalign.experiments.engine.stored import of_one_plan
 from energyalign.experiments.incremental.paper import PAPER as INCREMENTAL_PAPER
 from energyalign.experiments.longtail.paper import PAPER as LONG_TAIL_PAPER
 from energyalign.report.tables import incremental, longtail
@@ -23,7 +24,7 @@ from energyalign.report.tables.model import (
     with_best,
     with_best_of_line,
 )
-from energyalign.report.tables.settings import check_one_cell, check_one_setting, first_plan
+from energyalign.report.tables.settings import check_one_cell, check_one_setting
 
 _ABOUT_PAPER = (
     "The paper quotes its rows other than ea from other papers, with networks and cuts of their own; a difference is "
@@ -31,6 +32,14 @@ _ABOUT_PAPER = (
 )
 _WITHOUT_FIRST = "Averages are over the steps from the second on, as in the paper."
 _SEEDS = Column("seeds", better="", form=".0f")
+_UNBALANCED = {"macro-F1": "macro_f1", "overall": "overall"}
+"""What stands beside the balanced accuracy where the test set is not balanced."""
+_CALIBRATION = (("ece", "ECE", 100.0, 1), ("nll", "NLL", 1.0, 3), ("brier", "Brier", 1.0, 3))
+"""Fields of rows, titles, factors and digits."""
+_ABOUT_METRICS = (
+    "Balanced accuracy is the mean over classes, s.e. its standard error over test images (mean over seeds). Balanced "
+    "accuracy, s.e., macro-F1 and ECE (15 bins) are in %, NLL in nats, Brier from 0 to 2."
+)
 _DIFFERENCE = Column("difference", better="", form="+.1f", source=DIFFERENCE)
 
 
@@ -46,15 +55,17 @@ def longtail_table(rows: Sequence[Row]) -> PaperTable:
     _check(rows, "longtail", in_steps=False)
     _check_trainings(rows, longtail.training_of)
     has_paper = rows[0].cell in LONG_TAIL_PAPER  # not missing elsewhere: the paper has no such table
+    head, *groups = longtail.COLUMNS
+    accuracies = {head: head, **_unbalanced(rows), **{name: name for name in groups}}
     lines = []
     for name, same in longtail.lines_of(rows).items():
-        cells = [Cell.over_seeds([row.accuracy(column) for row in same]) for column in longtail.COLUMNS]
+        cells = [Cell.over_seeds([row.accuracy(column) for row in same]) for column in accuracies.values()]
         cells.append(Cell(len(same)))
         if has_paper:
             paper = longtail.paper_of(same)
             cells += [Cell(paper.overall if paper else None), Cell(longtail.difference_of(same))]
         lines.append(Line(name, "", tuple(cells)))
-    columns = [*map(Column, longtail.COLUMNS), _SEEDS, *([_paper("paper"), _DIFFERENCE] if has_paper else [])]
+    columns = [*map(Column, accuracies), _SEEDS, *([_paper("paper"), _DIFFERENCE] if has_paper else [])]
     title = f"Top-1 accuracy (%) on {rows[0].cell}"
     return _by_column("longtail", title, columns, lines, [_ABOUT_PAPER] if has_paper else [])
 
@@ -64,17 +75,24 @@ def incremental_table(rows: Sequence[Row]) -> PaperTable:
     _check(rows, "incremental", in_steps=True)
     _check_trainings(rows, incremental.training_of)
     has_paper = rows[0].cell in INCREMENTAL_PAPER
+    beside = _unbalanced(rows)
     lines = []
     for name, curves in curves_of(rows).items():
-        cells = [*map(Cell.over_seeds, incremental.summary_of(curves)), Cell(len(curves))]
+        at_end = [[curve.last.accuracy(column) for curve in curves] for column in beside.values()]
+        cells = [*map(Cell.over_seeds, [*incremental.summary_of(curves), *at_end]), Cell(len(curves))]
         if has_paper:
             paper = incremental.paper_of(curves)
             cells += map(Cell, (paper.average1, paper.average5, incremental.difference_of(curves)))
         lines.append(Line(name, "", tuple(cells)))
     columns = [Column(name, better="lower" if name == "forgetting" else "higher") for name in incremental.SUMMARY]
-    columns += [_SEEDS, *([_paper("paper"), _paper("paper, top-5"), _DIFFERENCE] if has_paper else [])]
+    columns += [
+        *map(Column, beside),
+        _SEEDS,
+        *([_paper("paper"), _paper("paper, top-5"), _DIFFERENCE] if has_paper else []),
+    ]
     notes = [_ABOUT_PAPER] if has_paper else []
-    notes += [f"{_WITHOUT_FIRST} Old, new, forgetting: after the last step.", *_unfinished(rows)]
+    after = ", ".join(["Old, new, forgetting", *beside])
+    notes += [f"{_WITHOUT_FIRST} {after}: after the last step.", *_unfinished(rows)]
     title = f"Accuracy (%) on {rows[0].cell} over {rows[0].n_steps} steps"
     return _by_column("incremental", title, columns, lines, notes)
 
@@ -113,8 +131,8 @@ def matrix_table(rows: Sequence[Row]) -> PaperTable:
         cells = []
         for corrector in correctors:
             same = [row for row in of_training if (row.corrector, row.step) == (corrector, last[training])]
-            taken, left_out = first_plan(same) if same else ([], [])
-            cells.append(Cell.over_seeds(list({row.seed: row.overall for row in taken}.values())))
+            taken, left_out = of_one_plan(same)
+            cells.append(Cell.over_seeds(list({row.seed: row.balanced for row in taken}.values())))
             if left_out:
                 plan, others = taken[0].evidence or "none", ", ".join(left_out)
                 notes.append(f"{training} + {corrector}: with evidence {plan}; measured with {others} too.")
@@ -125,6 +143,52 @@ def matrix_table(rows: Sequence[Row]) -> PaperTable:
     title = f"Top-1 accuracy (%) on {rows[0].cell}{when}: trainings and the correctors behind them"
     columns = tuple(map(Column, correctors))
     return PaperTable("matrix", title, columns, tuple(lines), tuple(notes), corner="training", best_of="line")
+
+
+def metrics_table(rows: Sequence[Row]) -> PaperTable:
+    """A line for each method and kind of evidence: accuracy, its standard error, F1 and calibration.
+
+    Of runs in steps, after the last step that all seeds of a line have.
+    """
+    check_one_cell(rows, "metrics")
+    in_steps = rows[0].in_steps
+    _check_trainings(rows, incremental.training_of if in_steps else longtail.training_of)
+    beside = {"macro-F1": "macro_f1", **_unbalanced(rows)}
+    lines = []
+    for name, same in (_at_end(rows) if in_steps else longtail.lines_of(rows)).items():
+        shares: list[list[float | None]] = [[row.balanced for row in same], [row.standard_error for row in same]]
+        shares += [[row.accuracy(column) for row in same] for column in beside.values()]
+        cells = [*map(Cell.over_seeds, shares)]
+        for field, _, scale, digits in _CALIBRATION:
+            cells.append(Cell.over_seeds([getattr(row, field) for row in same], scale=scale, digits=digits))
+        lines.append(Line(name, "", (*cells, Cell(len(same)))))
+    columns = [Column(HEADLINE), Column("s.e.", better=""), *map(Column, beside)]
+    columns += [Column(title, better="lower", form=f".{digits}f") for _, title, _, digits in _CALIBRATION]
+    columns.append(_SEEDS)
+    notes = [_ABOUT_METRICS, *(_unfinished(rows) if in_steps else [])]
+    return _by_column("metrics", f"Accuracy and calibration on {rows[0].cell}", columns, lines, notes)
+
+
+def describe_row(row: Row, training: str = "") -> str:
+    """Which row it is, in words: ``ce (linear) + ea, evidence one x 50, seed 0``; `training` is another name for it."""
+    training = training or (incremental if row.in_steps else longtail).training_of(row)
+    evidence = f", evidence {row.evidence}" if row.evidence else ""
+    step = f", step {row.step}" if row.in_steps else ""
+    return f"{training} + {row.corrector}{evidence}, seed {row.seed}{step}"
+
+
+def _unbalanced(rows: Sequence[Row]) -> dict[str, str]:
+    """The columns beside the balanced accuracy; none where it is the share of images that are right."""
+    return {} if all(row.has_balanced_test for row in rows) else _UNBALANCED
+
+
+def _at_end(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each line after the last step that all of its seeds have."""
+    lines = {}
+    for name, curves in curves_of(rows).items():
+        last = min(curve.last.step for curve in curves)
+        lines[name] = [row for curve in curves for row in curve.rows if row.step == last]
+    return lines
 
 
 def _by_column(

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import Row
-from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE
 
 
 class Difference(NamedTuple):
@@ -55,11 +54,3 @@ def _told(value: Any) -> str:
     if value is None:
         return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def first_plan(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """The rows of the default plan, or of the first one; and the plans left out."""
-    plans = list(dict.fromkeys(row.evidence for row in rows))
-    taken = DEFAULT_EVIDENCE if DEFAULT_EVIDENCE in plans else plans[0]
-    left_out = [str(plan or "none") for plan in plans if plan != taken]
-    return [row for row in rows if row.evidence == taken], left_out

@@ -103,7 +103,7 @@ class Charts {
         legend: { data: ["raw", "corrected"], textStyle: { color: ink }, top: 0 },
         grid: { left: 52, right: 16, top: 36, bottom: many ? 70 : longest(view.classNames) > 3 ? 62 : 44 },
         dataZoom: zoom,
-        xAxis: this.axis(view.pooled ? "class, in order of arrival" : view.counts ? "class, most trained on first" : "class", {
+        xAxis: this.axis(view.inSteps ? "class, in order of arrival" : view.counts ? "class, most trained on first" : "class", {
           type: "category",
           data: order.map((k) => view.classNames[k]),
           nameGap: many ? 24 : longest(view.classNames) > 3 ? 44 : 26,

@@ -1,7 +1,7 @@
 // The live part: what is chosen, and everything that moves with it.
 
 const STRENGTHS = Array.from({ length: 21 }, (_, i) => i / 20);
-const OVERALL = "overall";
+const BALANCED = "balanced";
 const NONE = "none"; // no correction has this name: it is the core's for the raw model
 
 class Live {
@@ -149,7 +149,7 @@ class Live {
     const predicted = predictions(view, shiftsAt(view, settings));
     const now = scores(view, predicted, settings.target);
     this.curve ??= this.computeCurve(view, settings);
-    const names = [OVERALL, ...view.groups.map((group) => group.name)];
+    const names = [BALANCED, ...view.groups.map((group) => group.name)];
     const shown = names.map((_, i) => i).filter((i) => !isNaN(this.curve[i][0]));
     this.charts.drawCurve(shown.map((i) => names[i]), STRENGTHS, shown.map((i) => this.curve[i]), settings.strength);
     this.charts.drawBars(view, order, raw.perClass, now.perClass);
@@ -172,7 +172,7 @@ class Live {
     const at = STRENGTHS.map((strength) =>
       scores(view, predictions(view, shiftsAt(view, { ...settings, strength })), settings.target)
     );
-    return [at.map((s) => s.overall), ...view.groups.map((_, g) => at.map((s) => s.groups[g]))];
+    return [at.map((s) => s.balanced), ...view.groups.map((_, g) => at.map((s) => s.groups[g]))];
   }
 
   showClasses(view, { correction }, raw, now) {
@@ -224,7 +224,7 @@ class Live {
       const row = element("tr", { className: run === this.run ? "chosen" : "" });
       const title = view.name ? `${run.name}, ${view.name}` : run.name;
       row.append(element("th", { scope: "row", className: "text", textContent: title }));
-      const cells = [percent(raw.overall), now ? percent(now.overall) : "–", ...groups.map(of), now ? percent(now.onTarget) : "–"];
+      const cells = [percent(raw.balanced), now ? percent(now.balanced) : "–", ...groups.map(of), now ? percent(now.onTarget) : "–"];
       row.append(...cells.map((text) => element("td", { textContent: text })));
       return row;
     });
@@ -234,13 +234,13 @@ class Live {
   showHeadline({ strength }, now) {
     this.controls.strength.setAttribute("aria-valuetext", strength.toFixed(2));
     document.getElementById("strength-shown").textContent = strength.toFixed(2);
-    document.getElementById("overall-shown").textContent = `${percent(now.overall)} %`;
+    document.getElementById("balanced-shown").textContent = `${percent(now.balanced)} %`;
   }
 
   // In words, for those who listen, and on paper.
   say(view, { correction, strength }, now) {
     const named = correction ? correction.name : "no shifts";
-    const parts = [["overall", now.overall], ...view.groups.map((group, i) => [group.name, now.groups[i]])];
+    const parts = [[BALANCED, now.balanced], ...view.groups.map((group, i) => [group.name, now.groups[i]])];
     const told = parts.map(([name, share]) => `${name} ${percent(share)} %`).join(", ");
     const aim = this.controls.target.selectedOptions[0].textContent;
     const text = `${named}, strength ${strength.toFixed(2)}, target prior ${aim}: ${told}.`;

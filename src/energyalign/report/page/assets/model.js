@@ -36,14 +36,12 @@ function scores(view, predicted, target) {
   const right = new Uint32Array(nClasses);
   for (let i = 0; i < labels.length; i++) if (predicted[i] === labels[i]) right[labels[i]]++;
   const perClass = Array.from(right, (n, k) => (total[k] ? n / total[k] : NaN));
-  const sum = (classes, counts) => classes.reduce((n, k) => n + counts[k], 0);
-  const groups = view.groups.map(({ classes }) =>
-    view.pooled ? sum(classes, right) / sum(classes, total) : mean(classes.map((k) => perClass[k]).filter((x) => !isNaN(x)))
-  );
+  const over = (classes) => mean(classes.map((k) => perClass[k]).filter((x) => !isNaN(x)));
+  const groups = view.groups.map(({ classes }) => over(classes));
   const seen = [...perClass.keys()].filter((k) => total[k]);
-  const weight = sum(seen, target);
+  const weight = seen.reduce((all, k) => all + target[k], 0);
   return {
-    overall: right.reduce((n, x) => n + x, 0) / labels.length,
+    balanced: over(seen),
     groups,
     perClass,
     onTarget: seen.reduce((all, k) => all + target[k] * perClass[k], 0) / weight,
@@ -96,6 +94,6 @@ function shiftsAt(view, { correction, strength, target }) {
 // The rarer, the later; classes without counts, and those that came in steps, as they come.
 function classOrder(view) {
   const classes = [...view.classNames.keys()];
-  if (view.counts === null || view.pooled) return classes;
+  if (view.counts === null || view.inSteps) return classes;
   return classes.sort((a, b) => view.counts[b] - view.counts[a] || a - b);
 }

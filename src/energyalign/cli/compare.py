@@ -1,0 +1,66 @@
+"""`energyalign compare`: two rows against each other, with what chance may have done."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from energyalign.cli.table import add_output_options, write_table
+
+if TYPE_CHECKING:
+    from energyalign.report.comparison import Pair
+
+DESCRIPTION = (
+    "Compare two rows on the same test images: over images (exact McNemar test of the accuracy, paired bootstrap of "
+    "the balanced accuracy) and over seeds (paired t interval). Trains nothing."
+)
+EXAMPLES = """\
+examples:
+  energyalign compare runs/digits-lt-50                          raw against every other corrector
+  energyalign compare runs/digits-lt-50 --rows raw ea            these two, behind every training in the folder
+  energyalign compare runs/digits-lt-50/ce runs/digits-lt-50/ldam-drw       two trainings, under each corrector of both
+  energyalign compare runs/digits-lt-50/ce:ea runs/digits-lt-50/ldam-drw:raw --format markdown
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
+    add = parser.add_argument
+    add("one", metavar="A", help="a run directory or a folder with some in it; FOLDER:CORRECTOR for one of its rows")
+    add("other", metavar="B", nargs="?", help="another one; without it, rows of A are compared with each other")
+    add("--rows", nargs="+", default=[], metavar="CORRECTOR",
+        help="of A alone: the first against each other one; of A and B: these under both")  # fmt: skip
+    add_output_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, compare, print."""
+    from energyalign.report.comparison import comparison_table
+
+    folders = [_split(place)[0] for place in (arguments.one, arguments.other) if place is not None]
+    write_table(arguments, folders, lambda: comparison_table(_pairs(arguments)))
+
+
+def _pairs(arguments: argparse.Namespace) -> list[Pair]:
+    from energyalign.core.errors import EnergyAlignError
+    from energyalign.experiments.engine.stored import measured_runs
+    from energyalign.report.comparison import pairs_between, pairs_within
+
+    (one, first), (other, second) = _split(arguments.one), _split(arguments.other or "")
+    named = [name for name in (first, second) if name]
+    if len(named) == 1 or (named and arguments.rows) or (not arguments.other and len(arguments.rows) == 1):
+        raise EnergyAlignError(
+            "two rows are compared: give A:CORRECTOR and B:CORRECTOR, or folders alone and --rows ONE OTHER."
+        )
+    if not arguments.other:
+        return pairs_within(measured_runs([one]), arguments.rows)
+    rows = [(first, second)] if named else [(name, name) for name in arguments.rows]
+    return pairs_between(measured_runs([one]), measured_runs([other]), rows)
+
+
+def _split(place: str) -> tuple[str, str]:
+    """A folder and a corrector, which may be empty; a folder may have a colon in its name."""
+    from pathlib import Path
+
+    folder, colon, corrector = place.rpartition(":")
+    return (folder, corrector) if colon and not Path(place).exists() else (place, "")

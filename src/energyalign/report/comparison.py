@@ -1,0 +1,229 @@
+"""Two rows against each other: over the test images, and over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from energyalign.core.arrays import Bools, Floats, Ints
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.row import Row
+from energyalign.experiments.engine.stored import StoredRun
+from energyalign.report.tables.model import Cell, Column, Line, PaperTable
+from energyalign.report.trainings import AS_TRAINED, Training, named_in_full
+
+N_RESAMPLES = 2000
+RESAMPLING_SEED = 0
+_LEVEL = 0.95
+_COLUMNS = (
+    Column("A", better=""),
+    Column("B", better=""),
+    Column("B - A", better="", form="+.1f"),
+    Column("s.e.", better="", form=".2f"),
+    Column("from", "95 % interval", better="", form="+.1f"),
+    Column("to", "95 % interval", better="", form="+.1f"),
+    Column("A", "right alone", better="", form=".0f"),
+    Column("B", "right alone", better="", form=".0f"),
+    Column("p", better="", form=".2g"),
+)
+_NOTES = (
+    "A, B: balanced accuracy in %. Over test images: standard error and interval of B - A from a paired bootstrap "
+    f"within classes ({N_RESAMPLES:,} resamples, seed {RESAMPLING_SEED}). Right alone: images that only A, or only B, "
+    "has right; p: exact McNemar test, two-sided, of the overall accuracy.",
+    "All seeds: an image counts with its mean over the seeds; the interval is for these networks on other test images. "
+    "Over seeds: paired t interval, for other trainings on these test images.",
+)
+
+
+class Pair(NamedTuple):
+    """What is compared: rows of two kinds, each with its run, one for each seed."""
+
+    name: str
+    one: Sequence[tuple[StoredRun, Row]]
+    other: Sequence[tuple[StoredRun, Row]]
+
+
+class Gain(NamedTuple):
+    """A difference, its standard error, and the interval that holds it with 95 % confidence."""
+
+    difference: float
+    error: float
+    low: float
+    high: float
+
+
+def mcnemar(one: Bools, other: Bools) -> float:
+    """The p-value of McNemar's exact test that two classifiers are right equally often.
+
+    With b samples that one alone has right, and c that the other alone has: ``min(1, 2 P(X <= min(b, c)))`` for
+    ``X ~ Binomial(b + c, 1/2)``.
+
+    References
+    ----------
+    McNemar (1947), Note on the sampling error of the difference between correlated proportions or percentages.
+    """
+    from scipy.special import bdtr
+
+    b, c = np.count_nonzero(one & ~other), np.count_nonzero(other & ~one)
+    return min(1.0, 2 * float(bdtr(min(b, c), b + c, 0.5))) if b + c else 1.0
+
+
+def bootstrap(labels: Ints, gains: Floats) -> Gain:
+    """Of a difference of balanced accuracies, from samples drawn again within each class.
+
+    Parameters
+    ----------
+    labels : array
+        Class of each sample.
+    gains : array
+        1 where the second classifier alone is right, -1 where the first alone is, 0 elsewhere; or means of these.
+    """
+    rng = np.random.default_rng(RESAMPLING_SEED)
+    classes = np.unique(labels)
+    difference, draws = 0.0, np.zeros(N_RESAMPLES)
+    for k in classes:
+        values, counts = np.unique(gains[labels == k], return_counts=True)
+        n = counts.sum()
+        difference += float(values @ counts) / n
+        draws += rng.multinomial(n, counts / n, size=N_RESAMPLES) @ values / n
+    draws /= len(classes)
+    low, high = np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+    return Gain(difference / len(classes), float(draws.std(ddof=1)), float(low), float(high))
+
+
+def paired_t(differences: Sequence[float]) -> Gain:
+    """Of differences of two seeds or more."""
+    from scipy.special import stdtrit
+
+    n = len(differences)
+    mean, error = float(np.mean(differences)), float(np.std(differences, ddof=1) / np.sqrt(n))
+    half = float(stdtrit(n - 1, (1 + _LEVEL) / 2)) * error
+    return Gain(mean, error, mean - half, mean + half)
+
+
+def comparison_table(pairs: Sequence[Pair]) -> PaperTable:
+    """For each pair a line for each seed, and if there are several, for all seeds and over seeds."""
+    lines = [line for pair in pairs for line in _lines(pair)]
+    cells = dict.fromkeys(str(row.cell) for pair in pairs for _, row in pair.one)
+    return PaperTable("compare", f"B against A on {', '.join(cells)}", _COLUMNS, tuple(lines), _NOTES, corner="A to B")
+
+
+def pairs_within(runs: Sequence[StoredRun], rows: Sequence[str] = ()) -> list[Pair]:
+    """The first of these correctors against each other one, behind every training that has both.
+
+    Without names, the raw network against whatever else was measured.
+    """
+    trainings = named_in_full(runs)
+    pairs = []
+    for training in trainings:
+        first, *others = rows or (AS_TRAINED, *(name for name in training.correctors if name != AS_TRAINED))
+        for other in others:
+            shared = training.shared_by(first, other)
+            if shared.runs:
+                name = f"{first} to {other}"
+                named = f"{training.cell}, {training.label}: {name}" if len(trainings) > 1 else name
+                pairs.append(Pair(named, shared.measured(first), shared.measured(other)))
+    if not pairs:
+        wanted = " and ".join(rows) or f"{AS_TRAINED} and another corrector"
+        measured = ", ".join(dict.fromkeys(name for training in trainings for name in training.correctors))
+        raise EnergyAlignError(f"no seed of a training has rows of {wanted}: measured were {measured}.")
+    return pairs
+
+
+def pairs_between(
+    one: Sequence[StoredRun], other: Sequence[StoredRun], rows: Sequence[tuple[str, str]] = ()
+) -> list[Pair]:
+    """Two trainings against each other under these correctors, by default under every one that both have."""
+    a, b = _only(one), _only(other)
+    chosen = list(rows) or [(name, name) for name in a.correctors if name in b.correctors]
+    pairs = []
+    for first, second in chosen:
+        for training, name in ((a, first), (b, second)):
+            if name not in training.correctors:
+                known, place = ", ".join(training.correctors), training.runs[0].path.parent
+                raise EnergyAlignError(f"{place} has no row of {name}: choose one of {known}.")
+        pairs.append(Pair(f"{a.label} + {first} to {b.label} + {second}", a.measured(first), b.measured(second)))
+    if not pairs:
+        raise EnergyAlignError(
+            f"no corrector was measured behind both: {', '.join(a.correctors)}, and {', '.join(b.correctors)}. Name "
+            "one of each: A:raw B:ea."
+        )
+    return pairs
+
+
+def _only(runs: Sequence[StoredRun]) -> Training:
+    trainings = named_in_full(runs)
+    if len(trainings) > 1:
+        raise EnergyAlignError(
+            f"two sides are compared, each of one training; there are {len(trainings)} in one of them "
+            f"({'; '.join(training.label for training in trainings)}): give the folder of one, such as "
+            f"{trainings[0].runs[0].path.parent}."
+        )
+    return trainings[0]
+
+
+class _Measured(NamedTuple):
+    """Both rows of a seed, on the same test images."""
+
+    one: Row
+    other: Row
+    labels: Ints
+    one_right: Bools
+    other_right: Bools
+
+    @property
+    def gains(self) -> Floats:
+        return self.other_right.astype(np.float64) - self.one_right
+
+
+def _lines(pair: Pair) -> list[Line]:
+    others = {row.seed: (run, row) for run, row in pair.other}
+    seeds = [_measure(first, others[first[1].seed]) for first in pair.one if first[1].seed in others]
+    if not seeds:
+        raise EnergyAlignError(
+            f"{pair.name}: no seed was measured on both sides ({_seeds(pair.one)}; {_seeds(pair.other)}): measure both "
+            "with the same --seed."
+        )
+    lines = []
+    for of_seed in seeds:
+        alone = (of_seed.one_right & ~of_seed.other_right, of_seed.other_right & ~of_seed.one_right)
+        tested = [*(int(np.count_nonzero(images)) for images in alone), mcnemar(of_seed.one_right, of_seed.other_right)]
+        name = f"{pair.name}, seed {of_seed.one.seed}"
+        lines.append(_line(name, [of_seed], bootstrap(of_seed.labels, of_seed.gains), tested))
+    if len(seeds) > 1:
+        labels = seeds[0].labels
+        if all(np.array_equal(of_seed.labels, labels) for of_seed in seeds):  # classes may come in another order
+            gains = np.mean([of_seed.gains for of_seed in seeds], axis=0)
+            lines.append(_line(f"{pair.name}, all seeds", seeds, bootstrap(labels, gains)))
+        over_seeds = paired_t([of_seed.other.balanced - of_seed.one.balanced for of_seed in seeds])
+        lines.append(_line(f"{pair.name}, over seeds", seeds, over_seeds))
+    return lines
+
+
+def _line(name: str, seeds: Sequence[_Measured], gain: Gain, tested: Sequence[float] = ()) -> Line:
+    means = [float(np.mean([getattr(of_seed, side).balanced for of_seed in seeds])) for side in ("one", "other")]
+    shares = [Cell(100 * share, n=len(seeds)) for share in (*means, *gain)]
+    return Line(name, "", (*shares, *(map(Cell, tested) if tested else [Cell()] * 3)))
+
+
+def _measure(one: tuple[StoredRun, Row], other: tuple[StoredRun, Row]) -> _Measured:
+    (run_a, a), (run_b, b) = one, other
+    labels = run_a.outputs(a.step).labels
+    same = a.step == b.step and np.array_equal(labels, run_b.outputs(b.step).labels)
+    if not same or run_a.manifest.test_sha256 != run_b.manifest.test_sha256:
+        raise EnergyAlignError(
+            f"{run_a.path} and {run_b.path} were not tested on the same images after the same step: compare runs on "
+            "the same data, with classes in the same order."
+        )
+    return _Measured(a, b, labels, _right(run_a, a, labels), _right(run_b, b, labels))
+
+
+def _right(run: StoredRun, row: Row, labels: Ints) -> NDArray[np.bool_]:
+    return np.asarray(run.predictions(row) == labels)
+
+
+def _seeds(side: Sequence[tuple[StoredRun, Row]]) -> str:
+    return f"seed {', '.join(str(row.seed) for _, row in side)}"
