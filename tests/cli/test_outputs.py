@@ -13,6 +13,7 @@ import onnx
 import pytest
 from made_up_run import made_up_run
 from onnx import helper, numpy_helper
+from photographs import make_photographs
 
 FIT = "fit logits.npy --labels labels.npy --counts counts.json"
 TARGETS = "--classes classes.json --clusters clusters.json --target-prior prior.json"
@@ -113,6 +114,27 @@ def test_standard_input_and_output_are_files_too(inputs: Path, shell: Any, files
         done = shell("apply", "-", "--shifts", "shifts.json", "--out", "logits.npy", stdin=stream)
     assert (done.returncode, files_in(inputs)) == (2, before)
     assert b"logits.npy is the same file as the input -" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["demo", "sweep longtail --cell digits-lt-50", "longtail digits"])
+def test_a_run_directory_is_no_folder_for_runs(inputs: Path, run: Any, files_in: Any, command: str) -> None:
+    """Below it would be other runs, and instead of its rows those of all."""
+    before = files_in(inputs)
+    code, _, told = run(*command.split(), "--out", "run")
+    assert (code, files_in(inputs)) == (2, before)
+    assert "run is a run directory itself, and run directories go below --out" in told
+
+
+@pytest.mark.parametrize(
+    ("data", "out"), [("photographs", "photographs/train"), ("photographs/train", "photographs/train/runs")]
+)
+def test_runs_do_not_go_among_classes(problem: Path, run: Any, files_in: Any, data: str, out: str) -> None:
+    """They would be a class when the same command is given again. Of a folder that is not split, all is classes."""
+    make_photographs(problem / "photographs")
+    before = files_in(problem)
+    code, _, told = run("longtail", f"folder:{data}", "--out", out)
+    assert (code, files_in(problem)) == (2, before)
+    assert f"{out} is in photographs/train, whose folders are classes of folder:{data}: give an --out outside" in told
 
 
 def test_a_page_may_be_written_again_into_the_folder_of_its_run(inputs: Path, run: Any) -> None:

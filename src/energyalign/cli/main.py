@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -24,6 +25,8 @@ _EXTRAS = {
     "pyarrow": "parquet", "ray": "sweep", "filelock": "experiments",
 }  # fmt: skip
 
+# Torch has no MemoryError: these are of the allocators of CPUs and GPUs.
+_OF_TORCH_MEMORY = re.compile("can't allocate memory|not enough memory|out of memory")
 _ON_MEMORY = "Existing files are as they were: end other programs, or take a machine or a job with more memory."
 
 _EXAMPLES = """\
@@ -91,8 +94,10 @@ def _run(given: list[str]) -> int:
         return stop_code(stop)
     except BrokenPipeError:
         return _leave_broken_pipe()
-    except MemoryError as error:
-        reason = str(error).rstrip(". ") or "Python has none left"
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not _OF_TORCH_MEMORY.search(str(error)):
+            raise
+        reason = str(error).partition("\n")[0].rstrip(". ") or "Python has none left"
         return _complain(f"not enough memory ({reason}). {_ON_MEMORY}", FAILED)
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get(str(error.name).partition(".")[0])

@@ -230,6 +230,14 @@ def run_files(folders: Iterable[str]) -> Iterator[Path]:
         yield from (path for path in Path(folder).rglob("*") if path.suffix in _WRITTEN_BY_RUNS)
 
 
+def refuse_run_directory(out: Path) -> None:
+    """Raise if a folder for runs, and what belongs to all of them, is that of a run, whose files they would replace."""
+    if (out / _CONFIG).exists():
+        raise EnergyAlignError(
+            f"{out} is a run directory itself, and run directories go below --out: give the folder that it was made in."
+        )
+
+
 def _bad_line(path: Path, number: int, problem: str) -> EnergyAlignError:
     return EnergyAlignError(f"{path}, line {number}, {problem}. Remove the file to compute the rows again.")
 
