@@ -17,6 +17,8 @@ import pytest
 from onnx.external_data_helper import ExternalDataInfo
 from onnx.helper import make_node
 
+from energyalign.onnx.model_file import write_model
+
 CHANGES = 3  # the data gets its name, then the model, then the old data is removed
 KILLED = """
 import os, signal, sys
@@ -221,6 +223,7 @@ def test_data_that_the_source_shares_with_the_old_result_is_kept(external: Any, 
     external.assert_shifted()
 
 
+@pytest.mark.promise("Killed at any moment, a command leaves every file old or whole", "kills")
 @pytest.mark.parametrize("moment", range(CHANGES + 1))
 def test_killed_between_any_two_changes_of_the_folder_a_whole_model_is_there(
     external: Any, moment: int, tmp_path: Path, run_model: Any
@@ -236,6 +239,24 @@ def test_killed_between_any_two_changes_of_the_folder_a_whole_model_is_there(
     assert child.returncode == (-signal.SIGKILL if moment < CHANGES else 0)
     found = run_model(external.out, x)["y"]
     np.testing.assert_allclose(found, old if moment < CHANGES - 1 else new, atol=1e-4)
+
+
+@pytest.mark.promise("An input that changes while it is read is noticed", "changes")
+def test_data_that_changes_after_it_was_verified(
+    external: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other weights under the bias of the old ones would be a model that nobody has verified."""
+    external.out.write_bytes(b"old model")
+    before = contents(tmp_path)
+
+    def write_late(*arguments: Any) -> Any:
+        (tmp_path / "weights.bin").write_bytes(bytes(len(before["weights.bin"])))
+        return write_model(*arguments)
+
+    monkeypatch.setattr("energyalign.onnx.align.write_model", write_late)
+    with pytest.raises(ValueError, match=r"weights\.bin changed while it was read"):
+        external.align()
+    assert contents(tmp_path) == before | {"weights.bin": bytes(len(before["weights.bin"]))}
 
 
 def test_a_full_disk_leaves_both_old_files(external: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
