@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
+from command_inputs import save_model
 from made_up_run import made_up_run
-from onnx import helper, numpy_helper
 from photographs import make_photographs
+
+pytestmark = pytest.mark.promise("No output takes the place of an input", "pairs of files")
 
 FIT = "fit logits.npy --labels labels.npy --counts counts.json"
 TARGETS = "--classes classes.json --clusters clusters.json --target-prior prior.json"
@@ -27,7 +28,8 @@ COMMANDS = {
               ["logits.npy", "shards/b.npy", "shifts.json"]),
     "onnx": ("onnx model.onnx --shifts shifts.json --probe probe.npz --out OUT",
              ["model.onnx", "shifts.json", "probe.npz"]),
-    "report": ("report run --out OUT", ["run/rows.jsonl", "run/config.json", "run/test_logits.safetensors"]),
+    "report": ("report run --out OUT",
+               ["run/.lock", "run/rows.jsonl", "run/config.json", "run/test_logits.safetensors"]),
     "table": ("table longtail run --out OUT", ["run/rows.jsonl", "run/config.json"]),
     "figure": ("figure energies run --out OUT", ["run/rows.jsonl"]),
     "figure all": ("figure all run --out figures", ["run/rows.jsonl"]),
@@ -48,15 +50,10 @@ def inputs(problem: Path, run: Any) -> Path:
     Path("prior.json").write_text("[0.3, 0.3, 0.4]")
     Path("costs.json").write_text("[[0, 1, 1], [1, 0, 1], [1, 1, 0]]")
     assert run(*f"{FIT} --out shifts.json --quiet".split())[0] == 0
-    weight = numpy_helper.from_array(np.ones((3, 5), np.float32), "weight")
-    graph = helper.make_graph(
-        [helper.make_node("Gemm", ["x", "weight"], ["logits"], transB=1)], "model",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 5])],
-        [helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["n", 3])], [weight],
-    )  # fmt: skip
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "model.onnx")
+    save_model(Path("model.onnx"), n_classes=3)
     np.savez("probe.npz", x=np.ones((2, 5), np.float32))
     made_up_run(Path("run"), ["a", "b", "c"])
+    Path("run/.lock").touch()
     return problem
 
 
