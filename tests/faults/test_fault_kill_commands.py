@@ -26,17 +26,17 @@ pytestmark = [
 TRAINED = "digits --epochs 2 --batch-size 64 --evidence-size 2 --accelerator cpu"
 # With the number of kills: many of what takes less than a second, few of trainings.
 COMMANDS = {
-    "fit logits.npy --labels labels.npy --counts counts.json --evidence held-out --out new.json --report page.html": 2,
-    "fit logits.npy --labels labels.npy --evidence held-out --jobs 2 --out new.json": 2,
-    "apply logits.npy --shifts shifts.json --out corrected.csv": 2,
-    "onnx model.onnx --shifts shifts.json --out aligned.onnx": 2,
-    "report runs --out page.html": 2,
-    "figure confusion runs --out figure.svg": 2,
-    "figure all runs --out figures": 2,
-    "table longtail runs --format csv --out table.csv": 2,
-    f"longtail {TRAINED} --corrector raw ea crt --out trained": 2,
-    f"incremental {TRAINED} --steps 2 --learner distill --corrector ea --out trained": 2,
-    "sweep longtail --cell digits-lt-50 --method ce ea --seed 0 --epochs 1 --accelerator cpu --out trained": 2,
+    "fit logits.npy --labels labels.npy --counts counts.json --evidence held-out --out new.json --report page.html": 40,
+    "fit logits.npy --labels labels.npy --evidence held-out --jobs 2 --out new.json": 10,
+    "apply logits.npy --shifts shifts.json --out corrected.csv": 30,
+    "onnx model.onnx --shifts shifts.json --out aligned.onnx": 30,
+    "report runs --out page.html": 20,
+    "figure confusion runs --out figure.svg": 20,
+    "figure all runs --out figures": 10,
+    "table longtail runs --format csv --out table.csv": 30,
+    f"longtail {TRAINED} --corrector raw ea crt --out trained": 12,
+    f"incremental {TRAINED} --steps 2 --learner distill --corrector ea --out trained": 12,
+    "sweep longtail --cell digits-lt-50 --method ce ea --seed 0 --epochs 1 --accelerator cpu --out trained": 6,
 }
 OLD = b"the one before"
 GROWING = ("rows.jsonl", "commands.txt")  # replaced by the same with more lines
