@@ -103,6 +103,18 @@ def test_a_pipe_in_a_run_folder_hangs_no_report(tmp_path):
     assert "energyalign: error: run/config.json cannot be read: it is not a regular file" in done.stderr
 
 
+def test_a_mistake_of_ours_is_told_without_escapes(problem, run, monkeypatch):
+    def fail(*_, **__):
+        raise ZeroDivisionError(COPY)
+
+    monkeypatch.setattr("energyalign.files.open_shards", fail)
+    code, out, err = fit(run, "--out", "shifts.json")
+    assert (code, out) == (1, "")
+    assert err.startswith("Traceback (most recent call last):")
+    assert "ZeroDivisionError: cat\N{REPLACEMENT CHARACTER}]52;" in err
+    assert "\x1b" not in err
+
+
 @pytest.mark.parametrize(
     ("take", "told"),
     [

@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -79,7 +80,11 @@ def build_parser(chosen: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 if it went well, else a line that says what to do, and 2 for bad input, 1 for a failed run."""
     with clean_streams():
-        return _run(sys.argv[1:] if argv is None else list(argv))
+        try:
+            return _run(sys.argv[1:] if argv is None else list(argv))
+        except Exception:  # a mistake of ours; Python itself would print what it is about as it is
+            traceback.print_exc()
+            return FAILED
 
 
 def _run(given: list[str]) -> int:
