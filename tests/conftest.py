@@ -33,7 +33,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for outcome in ("passed", "failed", "error"):
         for report in terminalreporter.getreports(outcome):
             for promise, unit in [value for name, value in report.user_properties if name == "promise"]:
-                made[promise, unit] += dict(report.user_properties).get("trials", 1)
+                made[promise, unit] += dict(report.user_properties).get("trials", 1) if outcome == "passed" else 0
                 failures[promise] += outcome != "passed"
     terminalreporter.section("promises")
     for (promise, unit), number in sorted(made.items()):
