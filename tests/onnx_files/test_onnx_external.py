@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -226,9 +227,10 @@ def test_data_that_the_source_shares_with_the_old_result_is_kept(external: Any, 
 @pytest.mark.promise("Killed at any moment, a command leaves every file old or whole", "kills")
 @pytest.mark.parametrize("moment", range(CHANGES + 1))
 def test_killed_between_any_two_changes_of_the_folder_a_whole_model_is_there(
-    external: Any, moment: int, tmp_path: Path, run_model: Any
+    external: Any, moment: int, tmp_path: Path, run_model: Any, trials: Callable[[int], None]
 ) -> None:
     """The child is killed right before its change number `moment`: a new name, or the removal of a file."""
+    trials(int(moment < CHANGES))
     rewrite(external)
     x = {"x": external.normal(3, 5)}
     old = run_model(external.out, x)["y"]
@@ -239,6 +241,16 @@ def test_killed_between_any_two_changes_of_the_folder_a_whole_model_is_there(
     assert child.returncode == (-signal.SIGKILL if moment < CHANGES else 0)
     found = run_model(external.out, x)["y"]
     np.testing.assert_allclose(found, old if moment < CHANGES - 1 else new, atol=1e-4)
+
+
+def test_a_link_would_part_a_model_from_its_data(external: Any, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    external.out.symlink_to(tmp_path / "elsewhere" / "real.onnx")
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match=r"aligned\.onnx is a link, .*: give the name of the file that the link leads"):
+        external.align()
+    assert contents(tmp_path) == before
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 @pytest.mark.promise("An input that changes while it is read is noticed", "changes")

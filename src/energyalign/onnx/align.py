@@ -101,6 +101,11 @@ def align_onnx(
     model = read_model(source)
     data = open_data(model, source)
     check_outputs([target], [source, *(file.path for file in data)])
+    if data and target.is_symlink():
+        raise EnergyAlignError(
+            f"{target} is a link, and a model looks for its data beside the name it is loaded by: give the name of the "
+            "file that the link leads to."
+        )
     refuse_aligned(model, name)
     graph = Graph(model, source.parent)
     ways = [(head, walks_from_outputs(graph, output, head.squashes, name)) for head in possible_heads(shifts)]
