@@ -20,8 +20,8 @@ pytestmark = [
 COMMAND = "longtail digits --corrector raw ea --epochs 30 --batch-size 16 --evidence-size 2 --out run"
 HOLDERS = {
     "longtail": COMMAND,
-    "incremental": "incremental digits --corrector ea --epochs 10 --batch-size 16 --evidence-size 2 --out run",
-    "sweep": "sweep longtail --cell digits-lt-50 --method ce --seed 0 --epochs 30 --batch-size 16 --out run",
+    "incremental": "incremental digits --steps 2 --corrector ea --epochs 5 --batch-size 16 --evidence-size 2 --out run",
+    "sweep": "sweep longtail --cell digits-lt-50 --method ce --seed 0 --epochs 10 --batch-size 16 --out run",
 }
 
 
