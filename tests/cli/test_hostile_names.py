@@ -7,10 +7,13 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from energyalign import Shifts
 from energyalign.cli.main import main
 from energyalign.core._io.shifts_json import seal
+
+pytestmark = pytest.mark.promise("No name commands the terminal or ends in a traceback", "hostile names")
 
 COPY = "cat\x1b]52;c;ZXZpbA==\x07"  # puts "evil" into the clipboard
 NAMES = [COPY, "\x1b[2J\x1b[31mdog\x9b1m", "bird\u202e\r"]
@@ -100,15 +103,35 @@ def test_a_pipe_in_a_run_folder_hangs_no_report(tmp_path):
     assert "energyalign: error: run/config.json cannot be read: it is not a regular file" in done.stderr
 
 
-def test_memory_that_is_not_there_is_one_line(problem, run, monkeypatch, files_in):
+def test_a_mistake_of_ours_is_told_without_escapes(problem, run, monkeypatch):
+    def fail(*_, **__):
+        raise ZeroDivisionError(COPY)
+
+    monkeypatch.setattr("energyalign.files.open_shards", fail)
+    code, out, err = fit(run, "--out", "shifts.json")
+    assert (code, out) == (1, "")
+    assert err.startswith("Traceback (most recent call last):")
+    assert "ZeroDivisionError: cat\N{REPLACEMENT CHARACTER}]52;" in err
+    assert "\x1b" not in err
+
+
+@pytest.mark.parametrize(
+    ("take", "told"),
+    [
+        (lambda: np.empty(2**60, dtype=np.uint8), "Unable to allocate 1.00 EiB "),
+        (lambda: torch.empty(2**60, dtype=torch.uint8), "[enforce fail at "),
+    ],
+    ids=["numpy", "torch"],
+)
+def test_memory_that_is_not_there_is_one_line(problem, run, monkeypatch, files_in, take, told):
     def allocate(*_, **__):
-        np.empty(2**60, dtype=np.uint8)
+        take()
 
     monkeypatch.setattr("energyalign.core.fitting.fit_shifts", allocate)
     monkeypatch.setattr("energyalign.files.open_shards", allocate)
     before = files_in(problem)
     code, out, err = fit(run, "--out", "shifts.json")
     assert (code, out) == (1, "")
-    assert err.startswith("energyalign: error: not enough memory (Unable to allocate 1.00 EiB ")
+    assert err.startswith("energyalign: error: not enough memory (" + told)
     assert err.count("\n") == 1
     assert files_in(problem) == before

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
+from command_inputs import save_model
 from made_up_run import made_up_run
-from onnx import helper, numpy_helper
+from photographs import make_photographs
+
+pytestmark = pytest.mark.promise("No output takes the place of an input", "pairs of files")
 
 FIT = "fit logits.npy --labels labels.npy --counts counts.json"
 TARGETS = "--classes classes.json --clusters clusters.json --target-prior prior.json"
@@ -26,7 +28,8 @@ COMMANDS = {
               ["logits.npy", "shards/b.npy", "shifts.json"]),
     "onnx": ("onnx model.onnx --shifts shifts.json --probe probe.npz --out OUT",
              ["model.onnx", "shifts.json", "probe.npz"]),
-    "report": ("report run --out OUT", ["run/rows.jsonl", "run/config.json", "run/test_logits.safetensors"]),
+    "report": ("report run --out OUT",
+               ["run/.lock", "run/rows.jsonl", "run/config.json", "run/test_logits.safetensors"]),
     "table": ("table longtail run --out OUT", ["run/rows.jsonl", "run/config.json"]),
     "figure": ("figure energies run --out OUT", ["run/rows.jsonl"]),
     "figure all": ("figure all run --out figures", ["run/rows.jsonl"]),
@@ -47,15 +50,10 @@ def inputs(problem: Path, run: Any) -> Path:
     Path("prior.json").write_text("[0.3, 0.3, 0.4]")
     Path("costs.json").write_text("[[0, 1, 1], [1, 0, 1], [1, 1, 0]]")
     assert run(*f"{FIT} --out shifts.json --quiet".split())[0] == 0
-    weight = numpy_helper.from_array(np.ones((3, 5), np.float32), "weight")
-    graph = helper.make_graph(
-        [helper.make_node("Gemm", ["x", "weight"], ["logits"], transB=1)], "model",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 5])],
-        [helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["n", 3])], [weight],
-    )  # fmt: skip
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "model.onnx")
+    save_model(Path("model.onnx"), n_classes=3)
     np.savez("probe.npz", x=np.ones((2, 5), np.float32))
     made_up_run(Path("run"), ["a", "b", "c"])
+    Path("run/.lock").touch()
     return problem
 
 
@@ -113,6 +111,27 @@ def test_standard_input_and_output_are_files_too(inputs: Path, shell: Any, files
         done = shell("apply", "-", "--shifts", "shifts.json", "--out", "logits.npy", stdin=stream)
     assert (done.returncode, files_in(inputs)) == (2, before)
     assert b"logits.npy is the same file as the input -" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["demo", "sweep longtail --cell digits-lt-50", "longtail digits"])
+def test_a_run_directory_is_no_folder_for_runs(inputs: Path, run: Any, files_in: Any, command: str) -> None:
+    """Below it would be other runs, and instead of its rows those of all."""
+    before = files_in(inputs)
+    code, _, told = run(*command.split(), "--out", "run")
+    assert (code, files_in(inputs)) == (2, before)
+    assert "run is a run directory itself, and run directories go below --out" in told
+
+
+@pytest.mark.parametrize(
+    ("data", "out"), [("photographs", "photographs/train"), ("photographs/train", "photographs/train/runs")]
+)
+def test_runs_do_not_go_among_classes(problem: Path, run: Any, files_in: Any, data: str, out: str) -> None:
+    """They would be a class when the same command is given again. Of a folder that is not split, all is classes."""
+    make_photographs(problem / "photographs")
+    before = files_in(problem)
+    code, _, told = run("longtail", f"folder:{data}", "--out", out)
+    assert (code, files_in(problem)) == (2, before)
+    assert f"{out} is in photographs/train, whose folders are classes of folder:{data}: give an --out outside" in told
 
 
 def test_a_page_may_be_written_again_into_the_folder_of_its_run(inputs: Path, run: Any) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.promise("Told to stop, a command saves and leaves no temporary file", "signals")
+
 COMMAND = [sys.executable, "-m", "energyalign.cli.main"]
 LONGTAIL = "longtail digits --epochs 500 --accelerator cpu --corrector raw --out run"
 BOTH = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

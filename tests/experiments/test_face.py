@@ -40,6 +40,15 @@ def test_results_as_a_frame_a_table_and_a_figure(results):
     assert [run.path for run in results.runs] == list(results.folders)
 
 
+def test_two_correctors_are_compared_over_images_and_seeds(results):
+    frame = results.compare("raw", "ea")
+    balanced = results.frame.pivot_table("balanced", "seed", "corrector") * 100
+    gains = balanced["ea"] - balanced["raw"]
+    assert frame["B - A"].iloc[:2].tolist() == pytest.approx(gains.tolist())
+    assert frame["B - A"].iloc[-1] == pytest.approx(gains.mean())
+    assert (frame["95 % interval, from"] <= frame["B - A"]).all()
+
+
 def test_own_arrays_of_images_and_of_features(tmp_path):
     rng = np.random.default_rng(0)
     labels = np.array(["cat", "dog", "owl"])[np.repeat([0, 1, 2], [20, 10, 5])]

@@ -1,15 +1,22 @@
-"""A clock that is set back in mid-run changes no result and no time that is told."""
+"""A clock that is set back, in mid-run or between two, changes no result and no time that is told."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from fault import ended
-from killed_often import Whole, assert_ends_as
+from fault import ended, files_of
+from killed_often import Whole, assert_ends_as, killed
 
-pytestmark = pytest.mark.faults
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.promise("A clock that is set back changes no result", "clocks"),
+]
 
 COMMAND = "longtail digits --corrector raw ea --epochs 3 --batch-size 64 --evidence-size 2 --out run"
 
@@ -27,3 +34,20 @@ def test_a_day_back_after_the_first_checkpoint(tmp_path: Path) -> None:
     assert code == 0, told
     (tmp_path / "back" / "report.html").unlink()
     assert_ends_as(whole, tmp_path / "back")
+
+
+@pytest.mark.skipif(not shutil.which("faketime"), reason="there is no faketime (Debian: apt-get install faketime)")
+def test_a_run_that_goes_on_before_it_began(tmp_path: Path) -> None:
+    """In 2001, for all that the process asks, in C too."""
+    whole = Whole.of(COMMAND.split(), tmp_path / "whole")
+    assert killed(whole, tmp_path / "cut", {"kill": "replace", "at": 5})
+    python = ["faketime", "2001-01-01", sys.executable]
+    year = "import time; print(time.gmtime().tm_year)"
+    assert subprocess.run([*python, "-c", year], capture_output=True, check=True).stdout == b"2001\n"
+    command = [*python, "-m", "energyalign.cli.main", *whole.arguments]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    done = subprocess.run(
+        command, cwd=tmp_path / "cut", env=environment, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert files_of(tmp_path / "cut") == whole.files

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,10 @@ from safetensors.numpy import load
 
 from energyalign.cli.main import main
 
-pytestmark = pytest.mark.faults
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.promise("A damaged file of a run is noticed", "damaged files"),
+]
 
 LONGTAIL = "longtail digits --head linear --corrector raw ea crt --epochs 2 --batch-size 64 --evidence-size 2 --out run"
 INCREMENTAL = "incremental digits --steps 2 --learner distill --corrector ea --epochs 1 --batch-size 64 --out run"
@@ -73,6 +77,7 @@ def test_every_file_damaged_in_every_way(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    trials: Callable[[int], None],
 ) -> None:
     command, undamaged = request.getfixturevalue(kind)
     expected = files_of(undamaged)
@@ -101,6 +106,7 @@ def test_every_file_damaged_in_every_way(
                 assert str(Path(name).parent) in last, what
             shutil.rmtree(folder)
     assert min(outcomes.values()) > 5, outcomes
+    trials(sum(outcomes.values()))
 
 
 @pytest.fixture

@@ -10,7 +10,10 @@ from fault import ended
 from killed_often import Whole, assert_ends_as
 from photographs import longtail_command, make_photographs
 
-pytestmark = pytest.mark.faults
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.promise("What is moved or removed under a run stops it, and nothing is lost", "losses"),
+]
 
 
 @pytest.fixture

@@ -12,7 +12,10 @@ from fault import ended, files_of
 from killed_often import Whole, assert_ends_as, killed
 from small_disk import SmallDisk
 
-pytestmark = pytest.mark.faults
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.promise("A full or read-only disk harms nothing that is there", "disks"),
+]
 
 LONGTAIL = "longtail digits --head linear --corrector raw ea crt --epochs 3 --batch-size 64 --evidence-size 2 --out run"
 INCREMENTAL = (

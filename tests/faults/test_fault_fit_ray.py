@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 from saved_shards import save_shards
 
-pytestmark = pytest.mark.faults
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.promise("Threads, processes and machines change no result", "environments"),
+]
 
 
 def fit(*options: str) -> subprocess.Popen[str]:

@@ -10,7 +10,10 @@ import pytest
 from fault import ended
 from killed_often import Whole, assert_ends_as
 
-pytestmark = pytest.mark.faults
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.promise("What is moved or removed under a run stops it, and nothing is lost", "losses"),
+]
 
 LONGTAIL = "longtail digits --corrector raw ea --epochs 3 --batch-size 64 --evidence-size 2 --out run"
 TRAINING = {"in": "energyalign.experiments.train.loop:seed_torch", "at": 9}  # in the second epoch
@@ -53,4 +56,15 @@ def test_without_config(whole: Whole, tmp_path: Path) -> None:
     told = stopped(whole, tmp_path / "cut", TRAINING | {"move": [config, "config-away.json"]})
     assert "config.json was removed while its run went on. It was written again" in told
     (tmp_path / "cut" / "config-away.json").unlink()
+    assert_ends_as(whole, tmp_path / "cut")
+
+
+def test_without_lock(whole: Whole, tmp_path: Path) -> None:
+    """As somebody does who reads that the folder is in use: two processes could be in it then."""
+    (config,) = (name for name in whole.files if name.endswith("config.json"))
+    lock = str(Path(config).with_name(".lock"))
+    told = stopped(whole, tmp_path / "cut", TRAINING | {"move": [lock, "lock-away"]})
+    assert ".lock was removed while its run went on, so that another process could come in. All is saved" in told
+    (tmp_path / "cut" / "lock-away").unlink()
+    assert len(list((tmp_path / "cut").rglob("checkpoints/*.safetensors"))) == 2
     assert_ends_as(whole, tmp_path / "cut")

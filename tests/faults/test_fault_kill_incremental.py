@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from killed_often import Whole, assert_ends_as, assert_survives_random_kills, killed
+
+pytestmark = pytest.mark.promise("Killed at any moment, a command leaves every file old or whole", "kills")
 
 SMALL = "--epochs 1 --batch-size 64 --evidence-size 2 --out run"
 ALIGNED = f"incremental digits --steps 3 --learner distill --memory herding:20 --corrector ea {SMALL}"
@@ -27,14 +30,13 @@ def test_killed_while_the_training_of_a_finished_step_is_removed(whole: Whole, t
 
 @pytest.mark.faults
 @pytest.mark.parametrize("seed", range(8))
-def test_killed_three_times_at_random(seed: int, whole: Whole, tmp_path: Path) -> None:
-    assert_survives_random_kills(whole, tmp_path / "cut", seed)
+def test_killed_three_times_at_random(seed: int, whole: Whole, tmp_path: Path, trials: Callable[[int], None]) -> None:
+    trials(assert_survives_random_kills(whole, tmp_path / "cut", seed))
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("method", OF_TWO_STAGES)
-def test_a_method_of_two_stages_killed_at_random(method: str, tmp_path: Path) -> None:
+def test_a_method_of_two_stages_killed_at_random(method: str, tmp_path: Path, trials: Callable[[int], None]) -> None:
     """A balanced second training, or images that are held out for a corrector."""
     whole = Whole.of(OF_TWO_STAGES[method].split(), tmp_path / "whole")
-    for seed in range(100, 102):
-        assert_survives_random_kills(whole, tmp_path / f"cut{seed}", seed)
+    trials(sum(assert_survives_random_kills(whole, tmp_path / f"cut{seed}", seed) for seed in range(100, 102)))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from killed_often import Whole, assert_ends_as, assert_survives_random_kills, killed
+
+pytestmark = pytest.mark.promise("Killed at any moment, a command leaves every file old or whole", "kills")
 
 COMMAND = "longtail digits --head linear --corrector raw ea crt --epochs 3 --batch-size 64 --evidence-size 2 --out run"
 
@@ -26,8 +29,8 @@ def test_killed_between_the_write_and_the_rename_of_a_checkpoint(whole: Whole, t
 
 @pytest.mark.faults
 @pytest.mark.parametrize("seed", range(8))
-def test_killed_three_times_at_random(seed: int, whole: Whole, tmp_path: Path) -> None:
-    assert_survives_random_kills(whole, tmp_path / "cut", seed)
+def test_killed_three_times_at_random(seed: int, whole: Whole, tmp_path: Path, trials: Callable[[int], None]) -> None:
+    trials(assert_survives_random_kills(whole, tmp_path / "cut", seed))
 
 
 @pytest.mark.faults
@@ -42,9 +45,12 @@ def test_killed_at_the_moments_that_are_short(fault: dict[str, Any], whole: Whol
 
 
 @pytest.mark.faults
-def test_killed_in_its_first_write_then_in_its_second_and_so_on(whole: Whole, tmp_path: Path) -> None:
+def test_killed_in_its_first_write_then_in_its_second_and_so_on(
+    whole: Whole, tmp_path: Path, trials: Callable[[int], None]
+) -> None:
     kills = 0
     while killed(whole, tmp_path / "cut", {"kill": "write", "at": kills + 1}):
         kills += 1
     assert kills >= 5
     assert_ends_as(whole, tmp_path / "cut")
+    trials(kills)

@@ -8,7 +8,10 @@ import pytest
 from fault import ended, files_of
 from small_disk import SmallDisk
 
-pytestmark = pytest.mark.faults
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.promise("A full or read-only disk harms nothing that is there", "disks"),
+]
 
 COMMAND = "longtail digits --corrector raw ea --epochs 1 --batch-size 64 --evidence-size 2 --out"
 

@@ -11,6 +11,8 @@ from fault import ended, files_of
 from killed_often import Whole
 from photographs import longtail_command, make_photographs
 
+pytestmark = pytest.mark.promise("Told to stop, a command saves and leaves no temporary file", "signals")
+
 LONGTAIL = "longtail digits --head linear --corrector raw ea crt --epochs 2 --batch-size 64 --evidence-size 2 --out run"
 INCREMENTAL = (
     "incremental digits --steps 2 --learner distill --corrector ea --epochs 1 --batch-size 64 --evidence-size 2 "

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from fuzz_readers import READERS
 from warm_process import WarmProcess
+
+pytestmark = pytest.mark.promise("Any bytes in the place of a file give a result or one error", "mutations")
 
 CASES = 10_000
 PROGRAM = Path(__file__).parents[1] / "helpers" / "fuzz_run.py"
@@ -23,12 +26,14 @@ def fuzz(folder: Path, *arguments: object) -> str:
     return printed
 
 
-def test_some_mutations_for_every_reader(tmp_path: Path) -> None:
+def test_some_mutations_for_every_reader(tmp_path: Path, trials: Callable[[int], None]) -> None:
+    trials(100 * len(READERS))
     printed = fuzz(tmp_path, "all", "--cases", "0:100")
     assert [line.split(":")[0] for line in printed.splitlines()] == list(READERS)
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("reader", READERS)
-def test_many_mutations(tmp_path: Path, reader: str) -> None:
+def test_many_mutations(tmp_path: Path, reader: str, trials: Callable[[int], None]) -> None:
+    trials(CASES)
     assert fuzz(tmp_path, reader, "--cases", f"100:{100 + CASES}").startswith(f"{reader}: {CASES:,} cases in ")

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import onnx
 import pytest
 from onnx.external_data_helper import ExternalDataInfo
 from onnx.helper import make_node
+
+from energyalign.onnx.model_file import write_model
 
 CHANGES = 3  # the data gets its name, then the model, then the old data is removed
 KILLED = """
@@ -221,11 +224,13 @@ def test_data_that_the_source_shares_with_the_old_result_is_kept(external: Any, 
     external.assert_shifted()
 
 
+@pytest.mark.promise("Killed at any moment, a command leaves every file old or whole", "kills")
 @pytest.mark.parametrize("moment", range(CHANGES + 1))
 def test_killed_between_any_two_changes_of_the_folder_a_whole_model_is_there(
-    external: Any, moment: int, tmp_path: Path, run_model: Any
+    external: Any, moment: int, tmp_path: Path, run_model: Any, trials: Callable[[int], None]
 ) -> None:
     """The child is killed right before its change number `moment`: a new name, or the removal of a file."""
+    trials(int(moment < CHANGES))
     rewrite(external)
     x = {"x": external.normal(3, 5)}
     old = run_model(external.out, x)["y"]
@@ -236,6 +241,34 @@ def test_killed_between_any_two_changes_of_the_folder_a_whole_model_is_there(
     assert child.returncode == (-signal.SIGKILL if moment < CHANGES else 0)
     found = run_model(external.out, x)["y"]
     np.testing.assert_allclose(found, old if moment < CHANGES - 1 else new, atol=1e-4)
+
+
+def test_a_link_would_part_a_model_from_its_data(external: Any, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    external.out.symlink_to(tmp_path / "elsewhere" / "real.onnx")
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match=r"aligned\.onnx is a link, .*: give the name of the file that the link leads"):
+        external.align()
+    assert contents(tmp_path) == before
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.promise("An input that changes while it is read is noticed", "changes")
+def test_data_that_changes_after_it_was_verified(
+    external: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other weights under the bias of the old ones would be a model that nobody has verified."""
+    external.out.write_bytes(b"old model")
+    before = contents(tmp_path)
+
+    def write_late(*arguments: Any) -> Any:
+        (tmp_path / "weights.bin").write_bytes(bytes(len(before["weights.bin"])))
+        return write_model(*arguments)
+
+    monkeypatch.setattr("energyalign.onnx.align.write_model", write_late)
+    with pytest.raises(ValueError, match=r"weights\.bin changed while it was read"):
+        external.align()
+    assert contents(tmp_path) == before | {"weights.bin": bytes(len(before["weights.bin"]))}
 
 
 def test_a_full_disk_leaves_both_old_files(external: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

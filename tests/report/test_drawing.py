@@ -64,6 +64,15 @@ def test_our_look_stays_ours() -> None:
     assert mpl.rcParams["text.color"] == before
 
 
+def test_no_matplotlibrc_changes_a_figure(tmp_path: Path) -> None:
+    """The one in the current folder may be anybody's."""
+    save_figure(small_figure(), tmp_path / "ours.png")
+    with mpl.rc_context({"text.usetex": True, "axes.facecolor": "red", "savefig.dpi": 30}):
+        save_figure(small_figure(), tmp_path / "theirs.png")
+        assert mpl.rcParams["text.usetex"]
+    assert (tmp_path / "theirs.png").read_bytes() == (tmp_path / "ours.png").read_bytes()
+
+
 def test_the_page_exchanges_ink_on_a_dark_background() -> None:
     text = page_svg(small_figure())
     root = ElementTree.fromstring(text)

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up_run import made_up_run
+from command_inputs import save_inputs
 
 import energyalign
+
+pytestmark = pytest.mark.promise("No command imports from the current folder or speaks to another machine", "commands")
 
 NAMES = [
     "array", "asyncio", "concurrent", "csv", "ctypes", "datetime", "decimal", "filelock", "hashlib", "inspect",
@@ -26,12 +28,15 @@ LIGHT = {
     "fit": "fit ../logits.npy --labels ../labels.npy --evidence held-out --out shifts.json",
     "fit in processes": "fit ../shards/*.npy --labels ../labels.npy --evidence held-out --jobs 2 --out shifts.json",
     "apply": "apply ../logits.npy --shifts ../shifts.json --out corrected.parquet",
+    "onnx": "onnx ../model.onnx --shifts ../shifts.json --out aligned.onnx",
     "list": "list methods",
     "data": "data check digits",
     "report": "report ../runs --out page.html",
     "figure": "figure energies ../runs --out figure.pdf",
+    "table": "table longtail ../runs",
 }
 HEAVY = {
+    "demo": "demo --out demo",
     "fit on Ray": "fit ../shards/*.npy --labels ../labels.npy --evidence held-out --engine ray --jobs 2",
     "longtail": " ".join(["longtail", *TRAINED, "--corrector raw ea --out run --workers 2"]),
     "longtail in two processes": " ".join(["longtail", *TRAINED, "--corrector raw ea --out run --devices 2"]),
@@ -50,17 +55,10 @@ def hostile(tmp_path: Path) -> Path:
     folder.mkdir()
     for name in NAMES:
         (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write('{name} ')\n")
-    rng = np.random.default_rng(0)
-    labels = np.arange(400) % 4
-    logits = (rng.normal(size=(400, 4)) + 2 * np.eye(4)[labels]).astype(np.float32)
-    np.save(tmp_path / "logits.npy", logits)
-    np.save(tmp_path / "labels.npy", labels)
+    save_inputs(tmp_path)
     (tmp_path / "shards").mkdir()
-    for number, rows in enumerate(np.split(logits, 100)):
+    for number, rows in enumerate(np.split(np.load(tmp_path / "logits.npy"), 100)):
         np.save(tmp_path / f"shards/{number:03}.npy", rows)
-    made_up_run(tmp_path / "runs" / "seed-0", ["a", "b", "c"])
-    evidence = energyalign.Evidence.from_arrays(logits, labels, counts=[40, 30, 20, 10], kind="held-out")
-    energyalign.fit_shifts(evidence, estimator="prior").save(tmp_path / "shifts.json")
     return folder
 
 

@@ -14,7 +14,10 @@ import pytest
 from processes import MARK, all_ended, command_of, listening, living
 from saved_shards import save_shards
 
-pytestmark = pytest.mark.faults
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.promise("What listens, listens to this machine alone and ends with its command", "commands"),
+]
 
 COMMAND = [sys.executable, "-m", "energyalign.cli.main"]
 TWO_PROCESSES = "longtail digits --epochs 3 --accelerator cpu --corrector raw --devices 2 --out run"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -24,6 +26,8 @@ _EXTRAS = {
     "pyarrow": "parquet", "ray": "sweep", "filelock": "experiments", "wandb": "wandb", "mlflow": "mlflow",
 }  # fmt: skip
 
+# Torch has no MemoryError: these are of the allocators of CPUs and GPUs.
+_OF_TORCH_MEMORY = re.compile("can't allocate memory|not enough memory|out of memory")
 _ON_MEMORY = "Existing files are as they were: end other programs, or take a machine or a job with more memory."
 
 _EXAMPLES = """\
@@ -78,7 +82,11 @@ def build_parser(chosen: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 if it went well, else a line that says what to do, and 2 for bad input, 1 for a failed run."""
     with clean_streams():
-        return _run(sys.argv[1:] if argv is None else list(argv))
+        try:
+            return _run(sys.argv[1:] if argv is None else list(argv))
+        except Exception:  # a mistake of ours; Python itself would print what it is about as it is
+            traceback.print_exc()
+            return FAILED
 
 
 def _run(given: list[str]) -> int:
@@ -93,8 +101,10 @@ def _run(given: list[str]) -> int:
         return stop_code(stop)
     except BrokenPipeError:
         return _leave_broken_pipe()
-    except MemoryError as error:
-        reason = str(error).rstrip(". ") or "Python has none left"
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not _OF_TORCH_MEMORY.search(str(error)):
+            raise
+        reason = str(error).partition("\n")[0].rstrip(". ") or "Python has none left"
         return _complain(f"not enough memory ({reason}). {_ON_MEMORY}", FAILED)
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get(str(error.name).partition(".")[0])

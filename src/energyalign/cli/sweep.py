@@ -91,11 +91,13 @@ def planned_runs(arguments: argparse.Namespace, table: TableEntry) -> tuple[list
     """What the options ask for, and the folder that it goes to."""
     from energyalign.experiments.longtail.config import LongTailRequest
     from energyalign.experiments.sweep.plan import SHARED, cells_of, plan_sweep
+    from energyalign.experiments.train.run_directory import refuse_run_directory
 
     cells = cells_of(table.name, table.cells, arguments.cell)
     shared = {name: getattr(arguments, name) for name in SHARED}
     name = LongTailRequest(dataset=cells[0], **shared).folder_name(f"sweep-{table.name}", "head")
     out = Path(arguments.out or f"runs/{name}")
+    refuse_run_directory(out)
     runs = plan_sweep(
         table.name, cells, methods=arguments.method, correctors=arguments.corrector, seeds=arguments.seed, out=out,
         shared=shared,

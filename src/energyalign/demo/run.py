@@ -18,6 +18,7 @@ from energyalign.demo.part import EVIDENCE, DemoPart, DemoSection, Results, all_
 from energyalign.demo.real_logits import real_logits
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import find_runs
+from energyalign.experiments.train.run_directory import refuse_run_directory
 from energyalign.report.page import document
 from energyalign.report.page.write import write_page
 from energyalign.report.tables.model import as_text
@@ -43,6 +44,7 @@ def run_demo(
     """
     if first_seed < 0:
         raise EnergyAlignError(f"the first seed is {first_seed}; it must not be negative.")
+    refuse_run_directory(Path(out))
     out = _made(Path(out))
     real = real_logits()
     show(real)

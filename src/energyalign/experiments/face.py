@@ -53,6 +53,21 @@ class Results:
 
         return look_up(FIGURES, name, "figure").draw(self.runs)
 
+    def compare(self, first: str, second: str) -> pandas.DataFrame:
+        """Two correctors behind every training: over the test images, and over seeds if there are several.
+
+        As ``energyalign compare`` does: balanced accuracies in %, their difference with standard error and 95 %
+        interval (paired bootstrap over test images, paired t over seeds), and McNemar's test.
+        """
+        import pandas
+
+        from energyalign.report.comparison import comparison_table, pairs_within
+
+        table = comparison_table(pairs_within(self.runs, (first, second)))
+        names = [f"{column.group}, {column.title}".removeprefix(", ") for column in table.columns]
+        cells = [[cell.mean for cell in line.cells] for line in table.lines]
+        return pandas.DataFrame(cells, columns=names, index=[name for name, _ in table.named_lines])
+
     def __repr__(self) -> str:
         from energyalign.report.tables.formats.terminal import to_terminal
         from energyalign.report.tables.own import tables_of
@@ -68,6 +83,7 @@ def run(
     from lightning_fabric import Fabric
 
     from energyalign.experiments.engine.running import Work
+    from energyalign.report.tables.own import describe_row
 
     lists = {"method": methods, "corrector": correctors, "seed": seeds}
     request = _request(kind, dataset, lists, out, options)
@@ -76,7 +92,7 @@ def run(
     rows = work.do(fabric=fabric, reporter_of=partial(Narrator, log=request.log) if progress else _silent)
     for row in rows:
         for concern in row.concerns if progress else ():
-            print(f"warning: {row.learner}, {row.corrector}, seed {row.seed}: {concern}", file=sys.stderr)
+            print(f"warning: {describe_row(row)}: {concern}", file=sys.stderr)
     return Results(ResultRows(rows), tuple(work.runs))
 
 

@@ -70,15 +70,16 @@ class InputFile:
     def reading(self) -> Iterator[None]:
         """Read it inside. Whatever goes wrong, and a change since it was opened, becomes an `EnergyAlignError`."""
         with reading(self.name, self.kind):
-            self._refuse_changed()
+            self.refuse_changed()
             try:
                 yield
             except Exception:
-                self._refuse_changed()  # which tells more than what a half written file made of its reader
+                self.refuse_changed()  # which tells more than what a half written file made of its reader
                 raise
-            self._refuse_changed()
+            self.refuse_changed()
 
-    def _refuse_changed(self) -> None:
+    def refuse_changed(self) -> None:
+        """Raise if it is not as it was when it was opened."""
         if _state(self.path.stat()) != self._state:
             raise CannotGoOn(
                 f"{self.name} changed while it was read: let nothing write to it meanwhile, and start again."

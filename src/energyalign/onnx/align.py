@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy.typing as npt
 
+from energyalign.core._io.atomic import check_outputs
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.multilabel import MultilabelShifts
 from energyalign.core.shifts import Shifts
@@ -17,7 +18,7 @@ from energyalign.onnx.classifier_node import ClassifierNode, find_classifier_nod
 from energyalign.onnx.edits import Edit, possible_edits
 from energyalign.onnx.graph import Graph
 from energyalign.onnx.logits import FoundLogits, find_logits, possible_heads, walks_from_outputs
-from energyalign.onnx.model_file import read_model, refuse_aligned, refuse_output, stamp, write_model
+from energyalign.onnx.model_file import open_data, read_model, refuse_aligned, stamp, write_model
 from energyalign.onnx.probes import Probes, given_probe, random_probes
 from energyalign.onnx.runtime import CannotRun, Session
 from energyalign.onnx.verify import NotAligned, verify
@@ -98,7 +99,13 @@ def align_onnx(
     """
     source, target, name = Path(model_path), Path(out_path), str(model_path)
     model = read_model(source)
-    refuse_output(target, model, source)
+    data = open_data(model, source)
+    check_outputs([target], [source, *(file.path for file in data)])
+    if data and target.is_symlink():
+        raise EnergyAlignError(
+            f"{target} is a link, and a model looks for its data beside the name it is loaded by: give the name of the "
+            "file that the link leads to."
+        )
     refuse_aligned(model, name)
     graph = Graph(model, source.parent)
     ways = [(head, walks_from_outputs(graph, output, head.squashes, name)) for head in possible_heads(shifts)]
@@ -121,7 +128,7 @@ def align_onnx(
         outputs=outputs,
         largest_deviation=deviation,
         n_probes=len(probes.inputs),
-        files=write_model(edit.model, source, target),
+        files=write_model(edit.model, source, target, data),
     )
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +20,7 @@ from onnx.external_data_helper import (
 )
 
 from energyalign import __version__
-from energyalign.core._io.atomic import atomic_write, check_outputs
+from energyalign.core._io.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.multilabel import MultilabelShifts
 from energyalign.core.shifts import Shifts
@@ -41,13 +41,13 @@ def read_model(path: Path) -> Model:
     return model
 
 
-def refuse_output(path: Path, model: Model, source: Path) -> None:
-    """Raise before any work if the result cannot be written to `path`, or would destroy what it is made of."""
-    data = external_files(model, source.parent, str(source))
-    check_outputs([path], [source, *data])
+def open_data(model: Model, source: Path) -> list[InputFile]:
+    """The files with the numbers of a model, which are read several times and must stay as they are."""
+    files = external_files(model, source.parent, str(source))
+    return [InputFile(path, str(path), "data of an ONNX model") for path in sorted(files)]
 
 
-def write_model(model: Model, source: Path, path: Path) -> tuple[Path, ...]:
+def write_model(model: Model, source: Path, path: Path, data_read: Sequence[InputFile]) -> tuple[Path, ...]:
     """Write the model, and its data beside it if it had any in other files; returns the files.
 
     Both are whole and on disk before either gets its name; the data goes first. It is called
@@ -58,6 +58,7 @@ def write_model(model: Model, source: Path, path: Path) -> tuple[Path, ...]:
     if not own:
         with atomic_write(path, "wb") as stream:
             stream.write(model.SerializeToString())
+            _refuse_changed(data_read)
         return (path,)
     replaced = _written_data(path) - own
     data = _data_path(path, model, source.parent)
@@ -66,9 +67,15 @@ def write_model(model: Model, source: Path, path: Path) -> tuple[Path, ...]:
         stream.write(model.SerializeToString())
         stream.flush()
         os.fsync(stream.fileno())
+        _refuse_changed(data_read)
     for old in replaced - {data.resolve()}:
         old.unlink(missing_ok=True)
     return (path, data)
+
+
+def _refuse_changed(files: Sequence[InputFile]) -> None:
+    for file in files:
+        file.refuse_changed()
 
 
 def _data_path(path: Path, model: Model, folder: Path) -> Path:

@@ -70,9 +70,18 @@ _SMALL, _SMALLER = 7, 1.3
 
 
 @contextlib.contextmanager
+def _our_look() -> Iterator[None]:
+    """Whatever a matplotlibrc says: the one in the current folder may be anybody's, and LaTeX can run programs."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_LOOK)
+        yield
+
+
+@contextlib.contextmanager
 def new_figure(*, width: float, height: float, title: str) -> Iterator[Figure]:
     """An empty figure in our look, in inches, to be drawn on inside the context."""
-    with mpl.rc_context(_LOOK):
+    with _our_look():
         figure = Figure(figsize=(width, height), layout="constrained", dpi=160)
         FigureCanvasAgg(figure)
         figure.suptitle(title)
@@ -89,7 +98,7 @@ def save_figure(figure: Figure, path: Path) -> None:
     """Write it as a PNG, SVG or PDF file, as the name says; the same bytes for the same numbers."""
     check_suffix(path)
     suffix = path.suffix.lower()
-    with mpl.rc_context(_LOOK), atomic_write(path, "wb") as stream:
+    with _our_look(), atomic_write(path, "wb") as stream:
         figure.savefig(stream, format=suffix[1:], metadata=_METADATA[suffix])
 
 
@@ -101,7 +110,7 @@ def page_svg(figure: Figure) -> str:
     points or bars are pixels, whose colour is the same on a light and a dark page.
     """
     stream = io.StringIO()
-    with mpl.rc_context(_LOOK), crowds_as_pixels(figure):
+    with _our_look(), crowds_as_pixels(figure):
         figure.savefig(stream, format="svg", metadata=_METADATA[".svg"], transparent=True)
     text = stream.getvalue()
     opening = text.index("<svg ")

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks"),
+    pytest.mark.promise("Threads, processes and machines change no result", "environments"),
+]
 
 _START = """
 import os, signal, sys, threading, warnings
@@ -122,5 +126,6 @@ def test_while_a_thread_computes_a_property() -> None:
 
 
 @pytest.mark.faults
-def test_sixty_children_of_a_process_that_fits() -> None:
+def test_sixty_children_of_a_process_that_fits(trials: Callable[[int], None]) -> None:
+    trials(60)
     assert exit_codes(_FITTING, "60") == ["0"] * 60

@@ -100,6 +100,7 @@ print(hashlib.sha256(b"".join(numbers.tobytes() for numbers in found)).hexdigest
 """
 
 
+@pytest.mark.promise("Threads, processes and machines change no result", "environments")
 def test_the_number_of_threads_changes_no_bit_of_a_fit() -> None:
     def fitted(threads: int) -> str:
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -24,6 +24,7 @@ def work(fabric, folder):
 OF_ONE_TRAINING = ["ce", "ea", "la-post-hoc", "tau-norm", "ncm", "crt"]
 
 
+@pytest.mark.promise("Threads, processes and machines change no result", "environments")
 def test_the_rows_are_those_of_one_process_that_measures_the_same_training(tmp_path: Path) -> None:
     in_processes(RUN.format(names=[OF_ONE_TRAINING], epochs=2), tmp_path)
     folder = tmp_path / "ce"

@@ -14,7 +14,10 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.faults
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.promise("Threads, processes and machines change no result", "environments"),
+]
 
 METHODS = ("ce", "ea", "mixup")
 SWEEP = [

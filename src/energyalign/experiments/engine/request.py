@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.data.sources import Source, open_source
 from energyalign.experiments.engine.config import EvidencePlan, Preset, RunConfig, has_features
 from energyalign.experiments.train.curves import DEFAULT_CURVES
 from energyalign.experiments.train.recipe import Adam, Recipe
-from energyalign.experiments.train.run_directory import RunDirectory
+from energyalign.experiments.train.run_directory import RunDirectory, refuse_run_directory
 
 if TYPE_CHECKING:
     from energyalign.experiments.data.images import ImageSet
-    from energyalign.experiments.data.sources import Source
     from energyalign.experiments.engine.experiment import Experiment
 
 _WITHOUT_MOMENTUM = {"imagenet-lt": 200}  # epochs in the paper's ablation, which has 90 with momentum
@@ -217,12 +217,18 @@ class RunRequest(ABC):
     def out_folder(self) -> Path:
         """Where the runs go: --out, or a folder that is named after cell and options."""
         out = Path(self.out or f"runs/{self.folder_name(self.preset.name)}")
-        if (out / "config.json").exists():
-            raise EnergyAlignError(
-                f"{out} is a run directory itself, and run directories go below --out: give the folder that it was "
-                "made in."
-            )
+        refuse_run_directory(out)
+        self._refuse_among_images(out)
         return out
+
+    def _refuse_among_images(self, out: Path) -> None:
+        """Folders of runs among those of classes would be classes, when the same command is given again."""
+        source = self.own_source or open_source(self.preset.dataset, self.data_root)
+        for folder in {path for split in ("train", "test") for path in source.files(split) if path.is_dir()}:
+            if out.resolve().is_relative_to(folder.resolve()):
+                raise EnergyAlignError(
+                    f"{out} is in {folder}, whose folders are classes of {source.name}: give an --out outside of it."
+                )
 
     def change(self, preset: _Preset) -> _Preset:
         """A preset as the options change it that both applications have."""

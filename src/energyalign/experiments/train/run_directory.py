@@ -25,6 +25,7 @@ Json = dict[str, Any]
 _COMMANDS = "commands.txt"
 _CONFIG = "config.json"
 _ENVIRONMENTS = "environments.json"
+_LOCK = ".lock"
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 _WRITTEN_BY_RUNS = (".json", ".jsonl", ".safetensors", ".txt")
 
@@ -33,7 +34,7 @@ class HeldFolder:
     """A folder that is found again when it has another name: by a descriptor, where a system has them for folders."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._identity = path, _identity(path)
+        self.path, self._identity, self._lock = path, _identity(path), _identity(path / _LOCK)
         self._descriptor: int | None = None
         with contextlib.suppress(OSError):  # Windows has none, and lets nobody rename a folder with an open file
             self._descriptor = os.open(path, os.O_RDONLY)
@@ -46,6 +47,10 @@ class HeldFolder:
     def where(self) -> Path | None:
         """Its path now; None if it was removed, or moved to where this system cannot say."""
         return next((place for place in self._places() if _identity(place) == self._identity), None)
+
+    def is_locked(self) -> bool:
+        """Whether its lock is the one that was there: who removes it lets another process in."""
+        return _identity(self.path / _LOCK) == self._lock
 
     def _places(self) -> Iterator[Path]:
         yield self.path
@@ -111,18 +116,27 @@ class RunDirectory:
                 f"{self.path} was moved to {place} while its run went on. All is saved there: move it back, and the "
                 "same command goes on."
             )
+        return self.path, self._loss(self._config, is_locked=self._held.is_locked())
+
+    def _loss(self, config: Json, *, is_locked: bool) -> str | None:
+        """What happened to the files of a folder that is where it was."""
         known = self.read_json(_CONFIG)
         if known is None:
-            _write_json(self.path / _CONFIG, self._config)
+            _write_json(self.path / _CONFIG, config)
             lost = f"{self.path / _CONFIG} was removed while its run went on"
-            return self.path, f"{lost}. It was written again: the same command goes on."
-        if known != self._config:
-            changes = "; ".join(_differences(known, self._config))
-            return self.path, (
+            return f"{lost}. It was written again: the same command goes on."
+        if known != config:
+            changes = "; ".join(_differences(known, config))
+            return (
                 f"{self.path / _CONFIG} was changed while its run went on: {changes}. Put it back, and the same "
                 "command goes on."
             )
-        return self.path, None
+        if not is_locked:
+            return (
+                f"{self.path / _LOCK} was removed while its run went on, so that another process could come in. All is "
+                "saved: when no other one is there, the same command goes on."
+            )
+        return None
 
     def _make_again(self) -> None:
         outer = self._within
@@ -227,7 +241,16 @@ def _write_json(path: Path, value: Json) -> None:
 def run_files(folders: Iterable[str]) -> Iterator[Path]:
     """All files of the runs in these folders, for which no output may be put."""
     for folder in folders:
-        yield from (path for path in Path(folder).rglob("*") if path.suffix in _WRITTEN_BY_RUNS)
+        files = Path(folder).rglob("*")
+        yield from (path for path in files if path.suffix in _WRITTEN_BY_RUNS or path.name == _LOCK)
+
+
+def refuse_run_directory(out: Path) -> None:
+    """Raise if a folder for runs, and what belongs to all of them, is that of a run, whose files they would replace."""
+    if (out / _CONFIG).exists():
+        raise EnergyAlignError(
+            f"{out} is a run directory itself, and run directories go below --out: give the folder that it was made in."
+        )
 
 
 def _bad_line(path: Path, number: int, problem: str) -> EnergyAlignError:
@@ -282,7 +305,7 @@ def locked(path: Path) -> Iterator[None]:
     outlive a killed holder, do not keep it.
     """
     # Without fallback_to_soft=False, a file system without locks would get a marker file that outlives its holder.
-    lock = FileLock(path / ".lock", blocking=False, fallback_to_soft=False)
+    lock = FileLock(path / _LOCK, blocking=False, fallback_to_soft=False)
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -324,7 +347,7 @@ def _refuse_other_settings(path: Path, known: Json, wanted: Json) -> None:
 
 def _refuse_strangers(path: Path) -> None:
     """A folder with other things in it is not ours to write into."""
-    others = sorted(entry.name for entry in path.iterdir() if entry.name != ".lock" and not is_leftover(entry.name))
+    others = sorted(entry.name for entry in path.iterdir() if entry.name != _LOCK and not is_leftover(entry.name))
     if others:
         raise EnergyAlignError(
             f"{path} is not a run directory and is not empty ({some_of(others)}): give another --out."

@@ -182,3 +182,26 @@ def test_numba_that_cannot_be_loaded_is_told(tmp_path: Any) -> None:
     )  # fmt: skip
     assert told.stdout.strip() == "False"
     assert "Numba is installed and cannot be loaded (MemoryError: no memory for LLVM)" in told.stderr
+
+
+_CACHE_OF_NUMBA = """
+from energyalign.core._engine import compiled
+compiled.worthwhile(2**40, compiled.ONE_PASS)
+import numba
+numba.core.config.reload_config()  # as it does when it compiles
+print(numba.config.CACHE_DIR)
+"""
+
+
+@pytest.mark.parametrize(("safe_path", "cache"), [("1", ""), ("", "anybodys")], ids=["of our commands", "of others"])
+def test_numba_takes_no_orders_from_the_current_folder_of_our_commands(
+    tmp_path: Any, safe_path: str, cache: str
+) -> None:
+    """It unpickles what is in its cache."""
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: anybodys", encoding="utf-8")
+    paths = os.pathsep.join(map(os.path.abspath, sys.path))
+    told = subprocess.run(
+        [sys.executable, "-c", _CACHE_OF_NUMBA], cwd=tmp_path, check=True, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": paths, "PYTHONSAFEPATH": safe_path},
+    )  # fmt: skip
+    assert told.stdout.strip() == cache

@@ -6,6 +6,7 @@ less work than that, NumPy does the same.
 
 from __future__ import annotations
 
+import os
 import warnings
 from functools import cache
 from importlib.util import find_spec
@@ -39,6 +40,10 @@ def _installed() -> bool:
             stacklevel=2,
         )
         return False
+    if os.environ.get("PYTHONSAFEPATH"):  # our commands set it
+        # The current folder may be anybody's, and a .numba_config.yaml there could name a cache of pickles to load.
+        numba.core.config._config_fname = os.devnull
+        numba.core.config.reload_config()
     return not numba.config.DISABLE_JIT
 
 

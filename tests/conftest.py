@@ -1,0 +1,41 @@
+"""The table at the end of `make test-faults`: what docs/guarantees.md promises, by how many trials it is tested, and
+whether it was kept.
+
+A test carries `promise(sentence, unit)`, and is one trial unless it says through `trials` how many it made. Both travel
+as properties of the test's report, which the processes of pytest-xdist send home.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def trials(record_property: Callable[[str, object], None]) -> Callable[[int], None]:
+    """Say how many trials the test made."""
+    return lambda number: record_property("trials", number)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.user_properties += [("promise", list(marker.args)) for marker in item.iter_markers("promise")]
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if "promise" not in config.option.markexpr:
+        return
+    made: Counter[tuple[str, str]] = Counter()
+    failures: Counter[str] = Counter()
+    for outcome in ("passed", "failed", "error"):
+        for report in terminalreporter.getreports(outcome):
+            for promise, unit in [value for name, value in report.user_properties if name == "promise"]:
+                made[promise, unit] += dict(report.user_properties).get("trials", 1) if outcome == "passed" else 0
+                failures[promise] += outcome != "passed"
+    terminalreporter.section("promises")
+    for (promise, unit), number in sorted(made.items()):
+        kept = f"{failures[promise]} tests failed" if failures[promise] else "kept"
+        terminalreporter.write_line(f"| {promise} | {number:,} {unit} | {kept} |")
