@@ -6,6 +6,8 @@ import os
 import stat
 from io import BufferedReader
 
+_MAX_TENSORS_HEADER = 16 * 2**20  # some 100,000 tensors; the largest network here has a thousand
+
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     """Open a regular file for reading.
@@ -22,6 +24,20 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
         stream.close()
         raise ValueError("it is not a regular file: save what it would give, and name that file")
     return stream
+
+
+def refuse_long_header(path: str | os.PathLike[str]) -> None:
+    """Raise `ValueError` if the header of a safetensors file claims to be longer than the file, or than any honest one.
+
+    Also if it is no regular file.
+    """
+    with open_regular(path) as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        size = os.fstat(stream.fileno()).st_size
+    if length > _MAX_TENSORS_HEADER:
+        raise ValueError(f"it states a header of {length:,} bytes, and more than {_MAX_TENSORS_HEADER:,} are not read")
+    if 8 + length > size:
+        raise ValueError(f"it states a header of {length:,} bytes, but has only {size:,} in all")
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

@@ -18,7 +18,7 @@ from safetensors.torch import load, save
 from scipy.special import logsumexp
 
 from energyalign.core._io.atomic import atomic_write, remove_folder
-from energyalign.core._io.regular import open_regular
+from energyalign.core._io.regular import open_regular, refuse_long_header
 from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import EnergyAlignError, reason_of
 from energyalign.experiments.data.images import ImageSet
@@ -32,7 +32,7 @@ from energyalign.experiments.train.randomness import derived_seed, seed_torch
 from energyalign.experiments.train.recipe import Recipe, describe
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import RunDirectory, open_run
-from energyalign.experiments.train.tensor_file import load_arrays, refuse_long_header, save_arrays
+from energyalign.experiments.train.tensor_file import load_arrays, save_arrays
 
 if TYPE_CHECKING:
     from energyalign.experiments.incremental.config import IncrementalConfig

@@ -14,9 +14,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from energyalign.core._io.atomic import atomic_write
+from energyalign.core._io.regular import refuse_long_header
 from energyalign.core._io.strict_json import parse_json
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.train.tensor_file import Entry, digest, refuse_long_header
+from energyalign.experiments.train.tensor_file import Entry, digest
 
 FORMAT = 2
 KEPT = 2  # the newest and the one before it, in case the newest gets damaged

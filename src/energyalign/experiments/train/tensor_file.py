@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,14 +13,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from energyalign.core._io.atomic import atomic_write
-from energyalign.core._io.regular import open_regular
+from energyalign.core._io.regular import refuse_long_header
 from energyalign.core.errors import EnergyAlignError
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 _CHECKSUM = "sha256"
 _REMEDY = "Remove it and run the command that made it again."
-_MAX_HEADER = 16 * 2**20  # some 100,000 tensors; the largest network here has a thousand
 
 
 def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -67,17 +65,3 @@ def digest(about: str, entries: Iterable[Entry]) -> str:
         total.update(f"{entry.name} {entry.dtype} {entry.shape}\n".encode())
         total.update(entry.data)
     return total.hexdigest()
-
-
-def refuse_long_header(path: str | os.PathLike[str]) -> None:
-    """Raise `ValueError` if the file says that its header is longer than an honest one could be, or than the file.
-
-    Also if it is no regular file.
-    """
-    with open_regular(path) as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        size = os.fstat(stream.fileno()).st_size
-    if length > _MAX_HEADER:
-        raise ValueError(f"it states a header of {length:,} bytes, and more than {_MAX_HEADER:,} are not read")
-    if 8 + length > size:
-        raise ValueError(f"it states a header of {length:,} bytes, but has only {size:,} in all")

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 
+from energyalign.core._io.regular import refuse_long_header
 from energyalign.core._io.strict_json import parse_json
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError, some_of
@@ -19,7 +20,6 @@ from energyalign.experiments.data.features import FeatureSet
 from energyalign.experiments.data.sources import Source, hold_out
 from energyalign.experiments.data.sources.hf_parquet import ParquetFolder
 from energyalign.experiments.data.verify import check_no_gap
-from energyalign.experiments.train.tensor_file import refuse_long_header
 from energyalign.files.checks import InputFile, require_extension
 from energyalign.files.npz import read_arrays
 
