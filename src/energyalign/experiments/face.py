@@ -112,12 +112,10 @@ def _request(
     for name, value in lists.items():
         if isinstance(value, str):
             raise EnergyAlignError(f"{name}s must be a list, got {value!r}: write [{value!r}].")
-    source = None if isinstance(dataset, str) else dataset
-    given: dict[str, Any] = {name: _settled(value) for name, value in options.items()}
-    return kind(
-        dataset=dataset if source is None else source.name, own_source=source, out=None if out is None else str(out),
-        **{name: tuple(value) for name, value in lists.items()}, **given,
-    )  # fmt: skip
+    name, source = (dataset, None) if isinstance(dataset, str) else (dataset.name, dataset)
+    given: dict[str, Any] = {option: _settled(value) for option, value in options.items()}
+    given |= {option: tuple(value) for option, value in lists.items()}
+    return kind(dataset=name, own_source=source, out=None if out is None else str(out), **given)
 
 
 def _settled(value: Any) -> Any:

@@ -91,10 +91,19 @@ class LargePreparation:
         return v2.Compose([*steps, v2.PILToTensor()])
 
 
+class Unchanged(Normalisation):
+    """Samples that are normalised already."""
+
+    def __call__(self, samples: torch.Tensor) -> torch.Tensor:
+        """As they are."""
+        return samples
+
+
 @dataclass(frozen=True)
 class AsGiven:
     """Features go to the network as they are: an encoder has prepared them."""
 
+    normalise: ClassVar[Normalisation] = Unchanged((), ())
     flip: ClassVar[bool] = False
 
     def draw(self, n_samples: int, rng: np.random.Generator) -> Ints:  # noqa: ARG002
@@ -103,10 +112,6 @@ class AsGiven:
 
     def augment(self, vectors: torch.Tensor, draws: Ints) -> torch.Tensor:  # noqa: ARG002
         """Not augmented."""
-        return vectors
-
-    def normalise(self, vectors: torch.Tensor) -> torch.Tensor:
-        """As they are."""
         return vectors
 
 

@@ -95,6 +95,6 @@ def _channels_first(images: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8
 
 def _prepared_for(train: npt.NDArray[np.uint8], *, flip: bool) -> SmallPreparation:
     """Normalised by the training pixels, padded by an eighth of the side as CIFAR is."""
-    mean, std = (statistic(train, axis=(0, 2, 3), dtype=np.float64) / 255 for statistic in (np.mean, np.std))
-    normalisation = Normalisation(tuple(mean.tolist()), tuple(np.where(std > 0, std, 1.0).tolist()))
+    mean, std = (train.mean(axis=(0, 2, 3)) / 255).tolist(), (train.std(axis=(0, 2, 3)) / 255).tolist()
+    normalisation = Normalisation(tuple(mean), tuple(value or 1.0 for value in std))
     return SmallPreparation(normalisation, padding=max(1, train.shape[-1] // 8), flip=flip)
