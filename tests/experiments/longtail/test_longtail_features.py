@@ -41,7 +41,7 @@ def test_a_long_tail_of_features_has_the_rows_of_images(file, tmp_path, backbone
         "--method", "ce", "mixup", "ldam-drw", "la-loss", "--corrector", *correctors,
     )  # fmt: skip
     assert {corrector for _, corrector, _ in found} == set(correctors)
-    assert found["ce", "ea", 1].evidence == EvidencePlan(50, "noise")
+    assert found["ce", "ea", 1].evidence == EvidencePlan(50, "mixup")
     assert found["ce", "raw", 1].counts == (40, 21, 12, 6, 3, 2)
     assert found["ce", "logit-adjustment", 1].few > found["ce", "raw", 1].few
 
@@ -51,7 +51,7 @@ def test_classes_of_features_come_in_steps(file, tmp_path):
         tmp_path, "incremental", f"features:{file}", "--steps", "3", "--epochs", "5", "--method", "ea", "icarl",
     )  # fmt: skip
     assert {step for _, _, step in found} == {1, 2, 3}
-    assert found["distill", "ea", 3].evidence == EvidencePlan(50, "noise")
+    assert found["distill", "ea", 3].evidence == EvidencePlan(50, "mixup")
 
 
 def test_weight_aligning_needs_features_that_are_not_negative(file, tmp_path, capsys):

@@ -70,7 +70,7 @@ class EvidencePlan:
     @classmethod
     def default_for(cls, dataset: str) -> Self:
         """The evidence of a data set unless another is asked for."""
-        return cls(policy="noise") if has_features(dataset) else cls()
+        return cls(policy="mixup") if has_features(dataset) else cls()
 
     def check_for(self, dataset: str) -> None:
         """Refuse what cannot be done to samples of the data set."""
