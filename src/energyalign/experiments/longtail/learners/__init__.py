@@ -12,6 +12,7 @@ from energyalign.experiments.longtail.learners.de_confound import DeConfound
 from energyalign.experiments.longtail.learners.focal import Focal
 from energyalign.experiments.longtail.learners.la_loss import LogitAdjustedLoss
 from energyalign.experiments.longtail.learners.la_loss_ldam import LogitAdjustedLdam
+from energyalign.experiments.longtail.learners.lade import Lade
 from energyalign.experiments.longtail.learners.ldam_drw import LdamDrw
 from energyalign.experiments.longtail.learners.manifold_mixup import ManifoldMixup
 from energyalign.experiments.longtail.learners.mixup import Mixup
@@ -22,7 +23,7 @@ LEARNERS: dict[str, CrossEntropy] = {
     for learner in (
         CrossEntropy(), Focal(), Mixup(), ManifoldMixup(), DeferredReweighting(), DeferredResampling(),
         ClassBalancedFocal(), LdamDrw(), Bbn(), LogitAdjustedLoss(), LogitAdjustedLdam(),
-        DeConfound(), OltrStage1(),
+        DeConfound(), OltrStage1(), Lade(),
     )
 }  # fmt: skip
 
