@@ -40,6 +40,21 @@ METHODS: dict[str, Method] = {
         "lade", "raw", "la-loss, and logits drawn to log ratios of densities", "Hong et al. 2021", "linear",
         in_paper=False,
     ),
+    "disalign": Method(
+        "ce", "disalign", "a learned scale and shift for each class, as far as a confidence says so",
+        "Zhang et al. 2021", "linear", in_paper=False,
+    ),
+    "mislas": Method(
+        "mixup", "mislas", "mixup, then the head again on balanced classes, common ones smoothed more",
+        "Zhong et al. 2021", "linear", in_paper=False,
+    ),
+    "ride": Method(
+        "ride", "raw", "three experts on shared first blocks, trained to differ", "Wang et al. 2021", in_paper=False
+    ),
+    "repair": Method(
+        "ce", "repair", "the ten largest logits ranked again: an offset per class, and a term for pairs",
+        "arXiv 2604.01506", in_paper=False,
+    ),
 }  # fmt: skip
 _SAME = {"balanced-softmax": "la-loss"}
 

@@ -13,7 +13,8 @@ from energyalign.experiments.longtail.learners import find_learner
 from energyalign.experiments.train.recipe import SGD
 
 NAMES = [
-    "focal", "mixup", "manifold-mixup", "ce-drw", "ce-drs", "cb-focal", "ldam-drw", "la-loss", "la-loss-ldam", "lade",
+    "focal", "mixup", "manifold-mixup", "ce-drw", "ce-drs", "cb-focal", "ldam-drw", "la-loss", "la-loss-ldam",
+    "lade", "ride",
 ]  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from energyalign.core._io.signals import Interrupted
 torch.set_num_threads(1)
 
 NAMES = [
-    "focal", "mixup", "manifold-mixup", "ce-drw", "ce-drs", "cb-focal", "ldam-drw", "la-loss", "la-loss-ldam", "lade",
+    "focal", "mixup", "manifold-mixup", "ce-drw", "ce-drs", "cb-focal", "ldam-drw", "la-loss", "la-loss-ldam",
+    "lade", "ride",
 ]  # fmt: skip
 
 
