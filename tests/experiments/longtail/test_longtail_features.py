@@ -39,7 +39,7 @@ def test_a_long_tail_of_features_has_the_rows_of_images(file, tmp_path, backbone
                   "disalign", "mislas", "repair")  # fmt: skip
     found = rows(
         tmp_path, "longtail", f"features:{file}", "--imbalance", "20", "--epochs", "5", "--backbone", backbone,
-        "--method", "ce", "mixup", "ldam-drw", "la-loss", "lade", "--corrector", *correctors,
+        "--method", "ce", "mixup", "ldam-drw", "la-loss", "--corrector", *correctors,
     )  # fmt: skip
     assert {corrector for _, corrector, _ in found} == set(correctors)
     assert found["ce", "ea", 1].evidence == EvidencePlan(50, "noise")

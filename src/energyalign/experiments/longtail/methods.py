@@ -73,7 +73,7 @@ def head_of(learner: str) -> str:
 
 
 def name_of(learner: str, head: str, corrector: str) -> str:
-    """The row of this combination, or ``learner + corrector`` if the paper has none."""
+    """The row of this combination, or ``learner + corrector`` if it has no name."""
     for name, method in METHODS.items():
         if (method.learner, method.head or head_of(learner), method.corrector) == (learner, head, corrector):
             return name
