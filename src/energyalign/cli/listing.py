@@ -48,7 +48,14 @@ def _methods() -> list[Listing]:
     auto = ["auto", f"the first of {', '.join(IN_ORDER)} that applies; scaled by what pays", "energyalign"]
     return [
         Listing("estimators (energyalign fit)", ["estimator", *_TOLD], [*_told(ESTIMATORS), auto]),
-        Listing("long tail (energyalign longtail --method)", ["method", *_TOLD], _told(METHODS)),
+        *(
+            Listing(
+                f"long tail, {whose} (energyalign longtail --method)",
+                ["method", *_TOLD],
+                _told({name: row for name, row in METHODS.items() if row.in_paper == in_paper}),
+            )
+            for whose, in_paper in (("the paper's rows", True), ("not in the paper", False))
+        ),
         Listing(
             "class-incremental (energyalign incremental --method)",
             ["method", "learner", "memory", "corrector", *_TOLD],

@@ -11,7 +11,9 @@ import torch
 from untrained_run import untrained_run
 
 from energyalign.experiments.correctors.crt import ClassifierRetraining
+from energyalign.experiments.correctors.disalign import DistributionAlignment
 from energyalign.experiments.correctors.lws import LearnableWeightScaling
+from energyalign.experiments.correctors.mislas import LabelAwareSmoothing
 from energyalign.experiments.correctors.oltr import Oltr
 from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.train import loop
@@ -33,13 +35,34 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return seen
 
 
-@pytest.mark.parametrize("corrector", [ClassifierRetraining(), LearnableWeightScaling(), Oltr()])
+@pytest.mark.parametrize("corrector", [ClassifierRetraining(), LearnableWeightScaling(), Oltr(), LabelAwareSmoothing()])
 def test_classes_take_turns(corrector: Any, handed: dict[str, Any], tmp_path: Path) -> None:
     corrector.correct(untrained_run(tmp_path), EvidencePlan(1))
     labels = np.concatenate([batch.labels.numpy() for batch in handed["batches"].epoch(1)])
     shares = np.bincount(labels, minlength=10)
     assert len(labels) == 342
     assert shares.max() - shares.min() <= 4  # the training set has from 124 down to 2
+
+
+def test_disalign_takes_the_images_as_they_are(handed: dict[str, Any], tmp_path: Path) -> None:
+    trained = untrained_run(tmp_path)
+    DistributionAlignment().correct(trained, EvidencePlan(1))
+    labels = np.concatenate([batch.labels.numpy() for batch in handed["batches"].epoch(1)])
+    np.testing.assert_array_equal(np.bincount(labels, minlength=10), trained.counts)
+    head = handed["network"].head
+    learned = {id(parameter) for parameter in handed["parameters"]}
+    assert learned == {id(parameter) for parameter in head.parameters() if parameter.requires_grad}
+
+
+def test_the_head_of_mislas_learns_slower_than_its_scales(handed: dict[str, Any], tmp_path: Path) -> None:
+    LabelAwareSmoothing().correct(untrained_run(tmp_path), EvidencePlan(1))
+    scales, slow = handed["parameters"]
+    head = handed["network"].head
+    assert scales["params"][0] is head.scales
+    assert "lr_factor" not in scales
+    assert slow["lr_factor"] == 0.05
+    assert all(one is other for one, other in zip(slow["params"], head.head.parameters(), strict=True))
+    assert all(parameter.requires_grad for parameter in slow["params"])
 
 
 def test_the_new_head_of_crt_knows_nothing_of_the_old_one(handed: dict[str, Any], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Correctors of Decoupling and OLTR behind a training: they learn, harm nothing, and go on where they stopped."""
+"""Correctors behind a training: they learn, harm nothing, and go on where they stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from energyalign.experiments.train.reporter import Reporter
 torch.set_num_threads(1)
 
 PLAN = EvidencePlan(10)
-NAMES = ["tau-norm", "ncm", "crt", "lws", "oltr"]
+NAMES = ["tau-norm", "ncm", "crt", "lws", "oltr", "disalign", "mislas", "repair"]
+READ_EVIDENCE = ["tau-norm", "repair"]
 
 
 def config(learner: str = "ce", epochs: int = 8) -> LongTailConfig:
@@ -72,13 +73,17 @@ def two_epochs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "at_least"), [("tau-norm", 0.4), ("ncm", 0.6), ("crt", 0.3), ("lws", 0.35), ("oltr", 0.6)]
-)
+    ("name", "at_least"),
+    [
+        ("tau-norm", 0.4), ("ncm", 0.6), ("crt", 0.3), ("lws", 0.35), ("oltr", 0.6), ("disalign", 0.35),
+        ("mislas", 0.35), ("repair", 0.35),
+    ],
+)  # fmt: skip
 def test_it_learns(eight_epochs: Path, name: str, at_least: float) -> None:
     row = run(config(), eight_epochs, name)
     assert row.overall > at_least
     assert row.shifts is None
-    assert (row.evidence is None) == (name != "tau-norm")
+    assert (row.evidence is None) == (name not in READ_EVIDENCE)
 
 
 def test_oltr_learns_in_two_stages(tmp_path: Path) -> None:
@@ -91,7 +96,7 @@ def test_oltr_learns_in_two_stages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["signal", "crash"])
-@pytest.mark.parametrize("name", ["crt", "lws", "oltr"])
+@pytest.mark.parametrize("name", ["crt", "lws", "oltr", "disalign", "mislas"])
 def test_a_stage_that_was_stopped_ends_the_same(two_epochs: Path, tmp_path: Path, name: str, how: str) -> None:
     whole, cut = (shutil.copytree(two_epochs, tmp_path / kind) for kind in ("whole", "cut"))
     run(config(epochs=2), whole, name)
@@ -126,7 +131,9 @@ def test_a_finished_stage_is_not_trained_again(two_epochs: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("learner", "head"), [("ce", "cosine"), ("manifold-mixup", "causal-norm"), ("bbn", "linear")])
+@pytest.mark.parametrize(
+    ("learner", "head"), [("ce", "cosine"), ("manifold-mixup", "causal-norm"), ("bbn", "linear"), ("ride", "cosine")]
+)
 def test_the_network_stays_and_the_result_is_the_same_again(tmp_path: Path, name: str, learner: str, head: str) -> None:
     """Behind any learner and head; the run was not trained, so that this takes no time."""
     trained = untrained_run(tmp_path / "one", head=head, learner=learner)
@@ -162,4 +169,4 @@ def test_all_are_in_the_registry_with_a_reference() -> None:
     for name in NAMES:
         assert CORRECTORS[name].description
         assert CORRECTORS[name].reference
-        assert CORRECTORS[name].corrector.reads_evidence == (name == "tau-norm")
+        assert CORRECTORS[name].corrector.reads_evidence == (name in READ_EVIDENCE)

@@ -8,11 +8,14 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.correctors.base import Corrected, Corrector
 from energyalign.experiments.correctors.bic import BiasCorrection
 from energyalign.experiments.correctors.crt import ClassifierRetraining
+from energyalign.experiments.correctors.disalign import DistributionAlignment
 from energyalign.experiments.correctors.il2m import IL2M
 from energyalign.experiments.correctors.lws import LearnableWeightScaling
+from energyalign.experiments.correctors.mislas import LabelAwareSmoothing
 from energyalign.experiments.correctors.ncm import NearestClassMean
 from energyalign.experiments.correctors.nme import NearestMeanOfExemplars
 from energyalign.experiments.correctors.oltr import Oltr
+from energyalign.experiments.correctors.repair import Repair
 from energyalign.experiments.correctors.scail import ScaIL
 from energyalign.experiments.correctors.shifts import Raw, ShiftCorrector
 from energyalign.experiments.correctors.tau_norm import TauNorm
@@ -72,6 +75,18 @@ CORRECTORS: dict[str, CorrectorEntry] = {
     ),
     "oltr": CorrectorEntry(
         Oltr(), LONG_TAIL, "a second stage with features enriched from class centroids", "Liu et al. 2019"
+    ),
+    "disalign": CorrectorEntry(
+        DistributionAlignment(), LONG_TAIL, "a learned scale and shift for each class, as far as a confidence says so",
+        "Zhang et al. 2021",
+    ),
+    "mislas": CorrectorEntry(
+        LabelAwareSmoothing(), LONG_TAIL, "head and scales trained on balanced classes, common classes smoothed more",
+        "Zhong et al. 2021",
+    ),
+    "repair": CorrectorEntry(
+        Repair(), BOTH, "the ten largest logits ranked again: an offset per class, and a term for pairs",
+        "arXiv 2604.01506",
     ),
     "bic": CorrectorEntry(
         BiasCorrection(), IN_STEPS,

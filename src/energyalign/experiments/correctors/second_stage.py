@@ -28,21 +28,22 @@ def epochs_of_cell(config: RunConfig, part: float) -> int:
 
 def train_second_stage(
     trained: Trained, network: Network, corrector: Any, *, name: str, recipe: Recipe, parameters: Iterable[Any],
-    loss: Loss,
+    loss: Loss, balanced: bool = True,
 ) -> None:  # fmt: skip
-    """Train a network in place, on balanced classes and in a run directory `name` of its own, which can be resumed.
+    """Train a network in place, in a run directory `name` of its own, which can be resumed.
 
-    The classes take turns, four images a visit, as in Decoupling and OLTR. The fields of the corrector are part of the
-    config of the stage; the first stage, `trained`, is left as it is.
+    Where they are `balanced` the classes take turns, four images a visit, as in Decoupling and OLTR. The fields of the
+    corrector are part of the config of the stage; the first stage, `trained`, is left as it is.
     """
     from energyalign.experiments.train.loop import TrainingLoop
     from energyalign.experiments.train.run_directory import open_run
 
     ground = trained.ground
-    order = class_aware(ground.train.labels, ground.seed(name), per_visit=4)
+    order = class_aware(ground.train.labels, ground.seed(name), per_visit=4) if balanced else None
+    sampled = "balanced classes" if balanced else "the classes as they are"
     config = ground.config.to_json() | {"second_stage": describe(corrector) | {"recipe": describe(recipe)}}
     with open_run(trained.run.path / name, config, trained.fabric, within=trained.run) as run:
-        trained.reporter.note(f"{name}: a second stage of {count_of(recipe.epochs, 'epoch')} on balanced classes.")
+        trained.reporter.note(f"{name}: a second stage of {count_of(recipe.epochs, 'epoch')} on {sampled}.")
         training = TrainingLoop(
             trained.fabric, network, parameters=parameters, batches=ground.loader(order=order, purpose=name),
             loss=loss, recipe=recipe, run=run, seed=ground.seed(name), reporter=trained.reporter.stage(name),
@@ -56,8 +57,9 @@ def train_second_stage(
 class HeadStage(Corrector):
     """Cross-entropy with class-aware sampling on a backbone that is not trained, by a cosine from the rate to 0.
 
-    Batch size, rate and weight decay are those of the first stage; on iNaturalist they are the original's, 0.2 and
-    1e-4. As in the original, the backbone's batch statistics move with the new sampling.
+    Override `loss` and `balanced` to train otherwise. Batch size, rate and weight decay are those of the first stage;
+    on iNaturalist they are the original's, 0.2 and 1e-4. As in the original, the backbone's batch statistics move with
+    the new sampling.
 
     Attributes
     ----------
@@ -73,6 +75,8 @@ class HeadStage(Corrector):
 
     name: ClassVar[str] = ""
     """Of the folder of the stage."""
+    balanced: ClassVar[bool] = True
+    """Whether classes take turns."""
 
     part: float
     part_on_inaturalist: float
@@ -85,7 +89,6 @@ class HeadStage(Corrector):
 
     def trained(self, trained: Trained, head: nn.Module, parameters: Iterable[Any]) -> Corrected:
         """The network with this head, once these of its parameters are trained."""
-        from energyalign.experiments.losses.cross_entropy import cross_entropy
         from energyalign.experiments.nets.network import FrozenBackbone, Network
 
         backbone = copy.deepcopy(trained.network.backbone)
@@ -93,9 +96,15 @@ class HeadStage(Corrector):
         recipe = self.recipe(trained.config)
         train_second_stage(
             trained, network, self, name=f"{self.name}-frozen" if self.frozen_statistics else self.name, recipe=recipe,
-            parameters=parameters, loss=cross_entropy,
+            parameters=parameters, loss=self.loss(trained), balanced=self.balanced,
         )  # fmt: skip
         return Corrected(network, details={"epochs": recipe.epochs})
+
+    def loss(self, trained: Trained) -> Loss:  # noqa: ARG002
+        """``loss(model, batch, epoch)``, as that of a learner."""
+        from energyalign.experiments.losses.cross_entropy import cross_entropy
+
+        return cross_entropy
 
     def recipe(self, config: RunConfig) -> Recipe:
         """Of the second stage."""

@@ -1,7 +1,8 @@
-"""The rows of the paper's long-tailed tables: each a learner with a corrector behind it."""
+"""Rows of long-tailed tables, the paper's and newer ones: each a learner with a corrector behind it."""
 
 from __future__ import annotations
 
+from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.config import Method, look_up
 from energyalign.experiments.longtail.learners import LEARNERS
 
@@ -29,14 +30,39 @@ METHODS: dict[str, Method] = {
     "cosine-tde": Method("ce", "tde", "cosine head, less that effect", "Tang et al. 2020", "cosine"),
     "capsule-tde": Method("ce", "tde", "capsule head, less that effect", "Tang et al. 2020", "capsule"),
     "la-post-hoc": Method("ce", "logit-adjustment", "logits minus the log prior", "Menon et al. 2021"),
-    "la-loss": Method("la-loss", "raw", "log prior added to the logits in training", "Menon et al. 2021"),
+    "la-loss": Method(
+        "la-loss", "raw", "log prior added to the logits in training; the same as Balanced Softmax",
+        "Menon et al. 2021; Ren et al. 2020",
+    ),
     "la-loss-ldam": Method("la-loss-ldam", "raw", "the same with LDAM's margins", "Menon et al. 2021"),
     "ea": Method("ce", "ea", "energy aligning as in the paper", "Zhao et al. 2021"),
+    "lade": Method(
+        "lade", "raw", "la-loss, and logits drawn to log ratios of densities", "Hong et al. 2021", "linear",
+        in_paper=False,
+    ),
+    "disalign": Method(
+        "ce", "disalign", "a learned scale and shift for each class, as far as a confidence says so",
+        "Zhang et al. 2021", "linear", in_paper=False,
+    ),
+    "mislas": Method(
+        "mixup", "mislas", "mixup, then the head again on balanced classes, common ones smoothed more",
+        "Zhong et al. 2021", "linear", in_paper=False,
+    ),
+    "ride": Method(
+        "ride", "raw", "three experts on shared first blocks, trained to differ", "Wang et al. 2021", in_paper=False
+    ),
+    "repair": Method(
+        "ce", "repair", "the ten largest logits ranked again: an offset per class, and a term for pairs",
+        "arXiv 2604.01506", in_paper=False,
+    ),
 }  # fmt: skip
+_SAME = {"balanced-softmax": "la-loss"}
 
 
 def find_method(name: str) -> Method:
     """Look up a row by name."""
+    if name in _SAME:
+        raise EnergyAlignError(f"unknown method {name!r}: it is the same as {_SAME[name]}. Give that name.")
     return look_up(METHODS, name, "method")
 
 
@@ -47,7 +73,7 @@ def head_of(learner: str) -> str:
 
 
 def name_of(learner: str, head: str, corrector: str) -> str:
-    """The row of this combination, or ``learner + corrector`` if the paper has none."""
+    """The row of this combination, or ``learner + corrector`` if it has no name."""
     for name, method in METHODS.items():
         if (method.learner, method.head or head_of(learner), method.corrector) == (learner, head, corrector):
             return name

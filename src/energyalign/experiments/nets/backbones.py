@@ -85,9 +85,9 @@ class Trunk(nn.Module):  # type: ignore[misc]
         super().__init__()
         self.conv = conv3x3(in_channels, 16)
         self.bn = nn.BatchNorm2d(16)
-        self.stage1 = _stage(n_blocks[0], 16, 16)
-        self.stage2 = _stage(n_blocks[1], 16, 32)
-        self.stage3 = _stage(n_blocks[2], 32, 64)
+        self.stage1 = stage(n_blocks[0], 16, 16)
+        self.stage2 = stage(n_blocks[1], 16, 32)
+        self.stage3 = stage(n_blocks[2], 32, 64)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """64 maps, of a quarter of the height and width of the images."""
@@ -102,7 +102,9 @@ class SmallCnn(nn.Module):  # type: ignore[misc]
 
     def __init__(self, in_channels: int = 3) -> None:
         super().__init__()
-        self.layers = nn.Sequential(*_layer(in_channels, 32), *_layer(32, 64, stride=2), *_layer(64, 64, stride=2))
+        self.layers = nn.Sequential(
+            *conv_layer(in_channels, 32), *conv_layer(32, 64, stride=2), *conv_layer(64, 64, stride=2)
+        )
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Features of shape (n, 64), not negative."""
@@ -113,7 +115,8 @@ class SmallCnn(nn.Module):  # type: ignore[misc]
         return self.layers[:-3], self.layers[-3:]
 
 
-def _layer(n_channels_in: int, n_channels_out: int, *, stride: int = 1) -> list[nn.Module]:
+def conv_layer(n_channels_in: int, n_channels_out: int, *, stride: int = 1) -> list[nn.Module]:
+    """A convolution, batch normalisation and activation."""
     return [conv3x3(n_channels_in, n_channels_out, stride=stride), nn.BatchNorm2d(n_channels_out), nn.ReLU()]
 
 
@@ -185,6 +188,7 @@ def average_over_pixels(maps: torch.Tensor) -> torch.Tensor:
     return maps.mean(dim=(2, 3))
 
 
-def _stage(n_blocks: int, n_channels_in: int, n_channels_out: int) -> nn.Sequential:
+def stage(n_blocks: int, n_channels_in: int, n_channels_out: int) -> nn.Sequential:
+    """So many blocks, of which the first widens."""
     rest = [BasicBlock(n_channels_out, n_channels_out) for _ in range(n_blocks - 1)]
     return nn.Sequential(BasicBlock(n_channels_in, n_channels_out), *rest)

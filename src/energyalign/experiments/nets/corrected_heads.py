@@ -57,6 +57,73 @@ class ScaledHead(nn.Module):  # type: ignore[misc]
         return self.scales * self.head(features)
 
 
+class CalibratedHead(nn.Module):  # type: ignore[misc]
+    """A head that stays as it is, its logits z calibrated as far as a learned confidence says so (DisAlign).
+
+    ``(1 + s(x) alpha_j) z_j + s(x) beta_j`` with ``s(x) = sigmoid(v . x + c)``. The magnitudes alpha are 1 at first,
+    the margins beta 0, the entries of v 0.1, and c is drawn. A head that normalises features has x normalised.
+    """
+
+    def __init__(self, head: nn.Module, n_features: int, n_classes: int) -> None:
+        super().__init__()
+        self.head = head.requires_grad_(False)
+        self.confidence = nn.Linear(n_features, 1)
+        nn.init.constant_(self.confidence.weight, 0.1)
+        self.magnitudes, self.margins = nn.Parameter(torch.ones(n_classes)), nn.Parameter(torch.zeros(n_classes))
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode for the calibration alone."""
+        super().train(mode)
+        self.head.eval()
+        return self
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Calibrated logits."""
+        logits = self.head(features)
+        seen = self.head.normalised(features) if isinstance(self.head, NormalisedHead) else features
+        confidence = self.confidence(seen).sigmoid()
+        return (1.0 + confidence * self.magnitudes) * logits + confidence * self.margins
+
+
+class RepairedHead(nn.Module):  # type: ignore[misc]
+    """A head whose largest logits are ranked again by an offset per class and a term for pairs of classes (REPAIR)."""
+
+    offsets: torch.Tensor
+    weights: torch.Tensor
+    log_counts: torch.Tensor
+
+    def __init__(
+        self, head: nn.Module, offsets: torch.Tensor, weights: torch.Tensor, log_counts: torch.Tensor, n_ranked: int
+    ) -> None:
+        super().__init__()
+        self.head, self.n_ranked = head, n_ranked
+        self.register_buffer("offsets", offsets)
+        self.register_buffer("weights", weights)
+        self.register_buffer("log_counts", log_counts)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Scores; classes that are not among the ranked ones come behind these, as far apart as their logits are."""
+        logits = self.head(features)
+        ranked, largest, pairs = ranked_pairs(logits, self.log_counts, self.n_ranked)
+        scores = largest + self.offsets[ranked] + pairs @ self.weights
+        behind = logits - largest[:, -1:] + scores.amin(dim=1, keepdim=True)
+        return behind.scatter(1, ranked, scores)
+
+
+def ranked_pairs(
+    logits: torch.Tensor, log_counts: torch.Tensor, n_ranked: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The classes of the k largest logits, those logits, and how each class differs from the other k - 1 on average.
+
+    It differs in the logit, in the rank, and in the log of the training images, so that the last has shape (n, k, 3).
+    """
+    k = min(n_ranked, logits.shape[1])
+    largest, ranked = logits.topk(k, dim=1)
+    standing = torch.arange(k, 0, -1, device=logits.device).to(logits.dtype).expand_as(largest)
+    values = torch.stack([largest, standing, log_counts[ranked]], dim=2)
+    return ranked, largest, (values - values.mean(dim=1, keepdim=True)) * (k / max(1, k - 1))
+
+
 class NewScaledAndShifted(nn.Module):  # type: ignore[misc]
     """A head whose logits of new classes are ``alpha * logit + beta``, the pair; those of old classes stay (BiC)."""
 

@@ -34,11 +34,14 @@ _IN_STEPS = ("incremental", "steps")  # what these tables are of, if the cell is
 _LONG_TAIL_LEARNERS = {
     "bbn": 2.0,  # two batches in every step
     "oltr-stage-1": 1 / 3,  # of the epochs
+    "ride": 1.5,  # the last two thirds of the network three times, with three quarters of the channels
 }
 _LONG_TAIL_CORRECTORS = {
     "oltr": 2 / 3,  # the other two thirds, of the whole network
     "crt": 1 / 9,  # a third of the epochs; the backbone goes forward only
     "lws": 1 / 9,
+    "disalign": 1 / 9,
+    "mislas": 1 / 60,  # a twentieth of the epochs, forward only
 }
 # The hours of an incremental cell are for distillation: a step of 3 for the student and 1 for the teacher.
 _INCREMENTAL_LEARNERS = {

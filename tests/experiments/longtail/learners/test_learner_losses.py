@@ -77,13 +77,28 @@ def test_la_loss_ldam_is_the_pairwise_margin_loss() -> None:
     assert loss_of(find_learner("la-loss-ldam"), 200) == pytest.approx(expected, rel=1e-6)  # never re-weighted
 
 
+def test_lade() -> None:
+    """The weight 0.1 of the regulariser, whose penalty is 0.1; 0.05 and 0.5 on iNaturalist."""
+    prior, logits = COUNTS / COUNTS.sum(), LOGITS
+    means = np.array([logits[k == LABELS, k].mean() for k in range(3)])
+    log_means = np.log(np.exp(logits).mean(axis=0) / (3 * prior))
+    adjusted = entropies(logits + np.log(COUNTS)).mean()
+    for cell, weight, penalty in (("cifar10-lt-100", 0.1, 0.1), ("inaturalist-90", 0.05, 0.5)):
+        added = (prior * (log_means + penalty * log_means**2 - means)).sum()
+        loss = find_learner("lade").loss(tiny_setting(find_learner("lade"), preset=cell))
+        said = loss(says(torch.from_numpy(logits).float()), BATCH, 1)
+        assert float(said) == pytest.approx(adjusted + weight * added, rel=1e-6)
+
+
 def test_cb_focal() -> None:
     right = 1 / (1 + np.exp(-np.where(np.eye(3)[LABELS] == 1, LOGITS, -LOGITS)))
     terms = -(1 - right) * np.log(right)
     assert loss_of(find_learner("cb-focal"), 1) == pytest.approx((late_weights()[LABELS] * terms.sum(1)).mean())
 
 
-@pytest.mark.parametrize("name", ["focal", "ce-drw", "ldam-drw", "la-loss", "la-loss-ldam", "cb-focal", "ce-drs"])
+@pytest.mark.parametrize(
+    "name", ["focal", "ce-drw", "ldam-drw", "la-loss", "la-loss-ldam", "cb-focal", "ce-drs", "lade"]
+)
 def test_the_loss_falls_when_the_truth_gains(name: str) -> None:
     learner = find_learner(name)
     for epoch in (1, 200):
@@ -102,7 +117,7 @@ def test_logits_of_a_cosine_head_have_its_scale(name: str, scale: float) -> None
 
 def test_what_is_not_said_is_as_in_cross_entropy() -> None:
     plain = CrossEntropy()
-    for name in ("focal", "mixup", "manifold-mixup", "la-loss"):
+    for name in ("focal", "mixup", "manifold-mixup", "la-loss", "lade"):
         learner = find_learner(name)
         assert learner.head is None
         assert tiny_setting(learner).config.recipe == tiny_setting(plain).config.recipe

@@ -14,6 +14,7 @@ from energyalign.experiments.train.recipe import SGD
 
 NAMES = [
     "focal", "mixup", "manifold-mixup", "ce-drw", "ce-drs", "cb-focal", "ldam-drw", "la-loss", "la-loss-ldam",
+    "lade", "ride",
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ torch.set_num_threads(1)
 
 NAMES = [
     "focal", "mixup", "manifold-mixup", "ce-drw", "ce-drs", "cb-focal", "ldam-drw", "la-loss", "la-loss-ldam",
+    "lade", "ride",
 ]  # fmt: skip
 
 

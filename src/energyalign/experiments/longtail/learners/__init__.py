@@ -12,17 +12,19 @@ from energyalign.experiments.longtail.learners.de_confound import DeConfound
 from energyalign.experiments.longtail.learners.focal import Focal
 from energyalign.experiments.longtail.learners.la_loss import LogitAdjustedLoss
 from energyalign.experiments.longtail.learners.la_loss_ldam import LogitAdjustedLdam
+from energyalign.experiments.longtail.learners.lade import Lade
 from energyalign.experiments.longtail.learners.ldam_drw import LdamDrw
 from energyalign.experiments.longtail.learners.manifold_mixup import ManifoldMixup
 from energyalign.experiments.longtail.learners.mixup import Mixup
 from energyalign.experiments.longtail.learners.oltr_stage_1 import OltrStage1
+from energyalign.experiments.longtail.learners.ride import Ride
 
 LEARNERS: dict[str, CrossEntropy] = {
     learner.name: learner
     for learner in (
         CrossEntropy(), Focal(), Mixup(), ManifoldMixup(), DeferredReweighting(), DeferredResampling(),
         ClassBalancedFocal(), LdamDrw(), Bbn(), LogitAdjustedLoss(), LogitAdjustedLdam(),
-        DeConfound(), OltrStage1(),
+        DeConfound(), OltrStage1(), Lade(), Ride(),
     )
 }  # fmt: skip
 

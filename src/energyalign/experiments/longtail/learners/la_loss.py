@@ -19,11 +19,13 @@ class LogitAdjustedLoss(CrossEntropy):
     """``L = CE(z + tau log pi)`` in training, plain z in the test; tau = 1, for which the minimum is consistent.
 
     ``pi_j = n_j / N``. The network need not learn what the prior says already, so its own logits are those of balanced
-    classes. This is logit adjustment moved from the test into the training.
+    classes. This is logit adjustment moved from the test into the training. With tau = 1 it is Balanced Softmax too,
+    whose softmax ``n_j e^(z_j) / sum_k n_k e^(z_k)`` is that of ``z + log pi``; its meta sampler is not here.
 
     References
     ----------
     Menon et al. 2021, Long-Tail Learning via Logit Adjustment.
+    Ren et al. 2020, Balanced Meta-Softmax for Long-Tailed Visual Recognition.
     """
 
     name: ClassVar[str] = "la-loss"
