@@ -49,13 +49,17 @@ def _methods() -> list[Listing]:
     return [
         Listing("estimators (energyalign fit)", ["estimator", *_TOLD], [*_told(ESTIMATORS), auto]),
         Listing("long tail (energyalign longtail --method)", ["method", *_TOLD], _told(METHODS)),
-        Listing(
-            "class-incremental (energyalign incremental --method)",
-            ["method", "learner", "memory", "corrector", *_TOLD],
-            [
-                [name, row.learner, row.memory, row.corrector, row.description, row.reference]
-                for name, row in INCREMENTAL.items()
-            ],
+        *(
+            Listing(
+                f"class-incremental, {whose} (energyalign incremental --method)",
+                ["method", "learner", "memory", "corrector", *_TOLD],
+                [
+                    [name, row.learner, row.memory, row.corrector, row.description, row.reference]
+                    for name, row in INCREMENTAL.items()
+                    if row.in_paper == in_paper
+                ],
+            )
+            for whose, in_paper in (("the paper's rows", True), ("not in the paper", False))
         ),
         Listing(
             "behind any training (--corrector)",

@@ -98,6 +98,8 @@ class Method(NamedTuple):
         The head that belongs to the row; None for that of the cell, cosine as in the paper.
     memory : str
         How exemplars are chosen, in class-incremental rows.
+    in_paper : bool
+        Whether a table of the paper has the row.
     """
 
     learner: str
@@ -106,6 +108,7 @@ class Method(NamedTuple):
     reference: str
     head: str | None = None
     memory: str = ""
+    in_paper: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,8 @@ class FineTuning(Learner):
     """Whether it learns from the network of the step before, corrected as the method says."""
     starts_anew: ClassVar[bool] = False
     """Whether each step begins with a new network."""
+    grows: ClassVar[bool] = False
+    """Whether the network has more features in every step."""
     constant_weight_decay: ClassVar[bool] = False
     """Whether every step has the weight decay of the recipe. In the paper it falls from step to step, because the same
     network is trained again and again."""
