@@ -308,10 +308,10 @@ def test_every_method_in_one_command_and_every_training_in_a_folder_of_its_own()
     assert len({run.folder for run in runs}) == len(runs)
     rows = {(run.config.learner.name, run.config.head, corrector) for run in runs for corrector in run.correctors}
     assert {(method.learner, method.corrector) for method in METHODS.values()} <= {(row[0], row[2]) for row in rows}
-    # Fine-tuning, FT-th, IL2M and ScaIL are four rows of one training.
+    # Fine-tuning, FT-th, IL2M, ScaIL and NCM are five rows of one training.
     (fine_tuned,) = [run for run in runs if run.config.learner.name == "fine-tune"]
-    assert fine_tuned.correctors == ("raw", "logit-adjustment", "il2m", "scail")
-    assert len(runs) == len(METHODS) - 3
+    assert fine_tuned.correctors == ("raw", "logit-adjustment", "il2m", "scail", "ncm")
+    assert len(runs) == len(METHODS) - 4
 
 
 def write_classes(folder: Path, names: str, n: int) -> None:

@@ -22,7 +22,7 @@ DESCRIPTION = (
 EXAMPLES = """\
 examples:
   energyalign incremental digits                                      5 steps of 2 classes, with nothing to download
-  energyalign incremental digits --method all --seed 0 1 2            every row of the paper's tables
+  energyalign incremental digits --method all --seed 0 1 2            every row
   energyalign incremental cifar100 --steps 10 --method ea wa bic --data-root ~/data
   energyalign incremental cifar100 --steps 10 --learner distill --memory random:2000 --corrector ea
   energyalign incremental cifar100 --steps 5 --subset first:20 --memory 200 --quick     a budget for two cores

@@ -54,15 +54,19 @@ def _methods() -> list[Listing]:
                 ["method", *_TOLD],
                 _told({name: row for name, row in METHODS.items() if row.in_paper == in_paper}),
             )
-            for whose, in_paper in (("the paper's rows", True), ("not in the paper", False))
+            for whose, in_paper in _ORIGINS
         ),
-        Listing(
-            "class-incremental (energyalign incremental --method)",
-            ["method", "learner", "memory", "corrector", *_TOLD],
-            [
-                [name, row.learner, row.memory, row.corrector, row.description, row.reference]
-                for name, row in INCREMENTAL.items()
-            ],
+        *(
+            Listing(
+                f"class-incremental, {whose} (energyalign incremental --method)",
+                ["method", "learner", "memory", "corrector", *_TOLD],
+                [
+                    [name, row.learner, row.memory, row.corrector, row.description, row.reference]
+                    for name, row in INCREMENTAL.items()
+                    if row.in_paper == in_paper
+                ],
+            )
+            for whose, in_paper in _ORIGINS
         ),
         Listing(
             "behind any training (--corrector)",
@@ -81,6 +85,7 @@ def _methods() -> list[Listing]:
 
 
 _TOLD = ("what it does", "reference")
+_ORIGINS = (("the paper's rows", True), ("not in the paper", False))
 
 
 def _told(registry: Mapping[str, Any]) -> list[list[str]]:

@@ -67,6 +67,8 @@ EVERY = """
         correctors = ["raw"] if memory == "none" else ["raw", "ea", "il2m", "scail", "wa", "logit-adjustment"]
         if name == "bic":
             correctors.append("bic")
+        if name == "der":  # whose heads grow
+            correctors.remove("scail")
         run(name, name, *correctors, corrector="bic" if name == "bic" else "raw", memory=memory)
 """
 

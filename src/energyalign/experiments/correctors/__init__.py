@@ -15,9 +15,11 @@ from energyalign.experiments.correctors.mislas import LabelAwareSmoothing
 from energyalign.experiments.correctors.ncm import NearestClassMean
 from energyalign.experiments.correctors.nme import NearestMeanOfExemplars
 from energyalign.experiments.correctors.oltr import Oltr
+from energyalign.experiments.correctors.ranpac import RanPacHead
 from energyalign.experiments.correctors.repair import Repair
 from energyalign.experiments.correctors.scail import ScaIL
 from energyalign.experiments.correctors.shifts import Raw, ShiftCorrector
+from energyalign.experiments.correctors.slda import Slda
 from energyalign.experiments.correctors.tau_norm import TauNorm
 from energyalign.experiments.correctors.tde import Tde
 from energyalign.experiments.correctors.temperature import TemperatureScaled
@@ -61,6 +63,13 @@ CORRECTORS: dict[str, CorrectorEntry] = {
     "tde": CorrectorEntry(Tde(), BOTH, "less the effect of the mean feature's direction", "Tang et al. 2020"),
     "tau-norm": CorrectorEntry(TauNorm(), BOTH, "weights divided by a power of their length", "Kang et al. 2020"),
     "ncm": CorrectorEntry(NearestClassMean(), BOTH, "nearest class mean of the features", "Kang et al. 2020"),
+    "slda": CorrectorEntry(
+        Slda(), LONG_TAIL, "linear discriminant analysis of the features; in steps a learner", "Hayes and Kanan 2020"
+    ),
+    "ranpac": CorrectorEntry(
+        RanPacHead(), LONG_TAIL, "ridge regression on random projections of the features; in steps a learner",
+        "McDonnell et al. 2023",
+    ),
     "crt": CorrectorEntry(
         ClassifierRetraining(), LONG_TAIL, "the head trained again on balanced classes", "Kang et al. 2020"
     ),

@@ -82,10 +82,10 @@ class Corrector(ABC):
         """The network to predict with; the trained one stays as it is."""
 
 
-def refuse_steps(setting: RunSetting, name: str) -> None:
+def refuse_steps(setting: RunSetting, name: str, *, instead: str = "leave it out here") -> None:
     """Refuse runs whose classes come in steps."""
     if setting.config.in_steps:
-        raise EnergyAlignError(f"{name} is for long-tailed runs (energyalign longtail): leave it out here.")
+        raise EnergyAlignError(f"{name} is for long-tailed runs (energyalign longtail): {instead}.")
 
 
 def refuse_one_step(setting: RunSetting, name: str) -> None:

@@ -23,6 +23,10 @@ class NearestClassMean(Corrector):
     Features are centred by the mean of all training features and brought to length one; ``m_i`` is the mean of those
     of the training images of class i, not brought to length one again.
 
+    Where classes come in steps, the images of old classes are gone: their means, and their share in the centre, are
+    those of the exemplars that are left, under the network of today. So a mean of an old class is that of a small
+    sample, also on features that never change; the learner ``slda`` keeps the means of all samples instead.
+
     References
     ----------
     Kang et al. 2020, Decoupling Representation and Classifier for Long-Tailed Recognition.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from energyalign.core.arrays import Floats
+from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_one_step
 
 if TYPE_CHECKING:
@@ -42,8 +43,13 @@ class ScaIL(Corrector):
     n_eligible: int = 10
 
     def check(self, setting: RunSetting) -> None:
-        """It scales old classes to new ones."""
+        """It scales old classes to new ones, feature by feature."""
         refuse_one_step(setting, "scail")
+        if getattr(setting.config.learner, "grows", False):
+            raise EnergyAlignError(
+                f"scail takes weights of former steps, and a network of {setting.config.learner.name} has more "
+                "features in every step: leave it out."
+            )
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         """The head with the first rows of old classes, scaled."""

@@ -1,4 +1,4 @@
-"""The rows of the paper's incremental tables: each a learner with a memory and a corrector."""
+"""Rows of incremental tables, the paper's and newer ones: each a learner with a memory and a corrector."""
 
 from __future__ import annotations
 
@@ -27,6 +27,18 @@ METHODS: dict[str, Method] = {
     "ea": Method("distill", "ea", "energy aligning as in the paper", "Zhao et al. 2021", memory="random"),
     "ea-linear": Method("distill", "ea", "the same with a linear head", "Zhao et al. 2021", "linear", "random"),
     "joint": Method("joint", "raw", "all images of all classes, the upper bound", "", memory="all"),
+    "podnet": Method("podnet", "raw", "pooled maps distilled, several proxies for each class", "Douillard et al. 2020",
+                     memory="herding", in_paper=False),
+    "der": Method("der", "raw", "a new backbone in every step, without pruning", "Yan et al. 2021", "linear", "herding",
+                  in_paper=False),
+    "foster": Method("foster", "raw", "a second backbone, then both distilled into one", "Wang et al. 2022", "linear",
+                     "herding", in_paper=False),
+    "ncm": Method("fine-tune", "ncm", "nearest class mean, of exemplars for old classes", "Mensink et al. 2013",
+                  "linear", "random", in_paper=False),
+    "slda": Method("slda", "raw", "running class means and one covariance, on frozen features", "Hayes and Kanan 2020",
+                   "linear", "none", in_paper=False),
+    "ranpac": Method("ranpac", "raw", "ridge regression on random projections of frozen features",
+                     "McDonnell et al. 2023", "linear", "none", in_paper=False),
 }  # fmt: skip
 
 

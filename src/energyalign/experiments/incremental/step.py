@@ -228,6 +228,7 @@ def save_step(
     if run.writes:
         with run.saving() as place:
             folder = step_folder(place, number)
+            folder.mkdir(exist_ok=True)  # a learner need not train
             with atomic_write(folder / NETWORK, "wb") as stream:
                 stream.write(content)
             save_arrays(folder / RECORD, record.arrays())

@@ -153,7 +153,7 @@ def grown(head: nn.Module, n_classes: int) -> nn.Module:
         raise EnergyAlignError(f"a head of {head.out_features} classes cannot grow to {n_classes}: give more classes.")
     larger = copy.deepcopy(head)
     larger.out_features = n_classes
-    larger.weight = _extended(head.weight, fresh_rows(n_new, head.in_features))
+    larger.weight = _extended(head.weight, fresh_rows(n_new, head.weight.shape[1]))
     if head.bias is not None:
         larger.bias = _extended(head.bias, torch.zeros(n_new))
     return larger

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,8 +10,13 @@ import numpy as np
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.order import ORDER, Order, generator
+from energyalign.experiments.incremental.learners.balanced import (
+    balanced_places,
+    divided,
+    refuse_no_exemplars,
+    slower,
+)
 from energyalign.experiments.incremental.learners.fine_tuning import FineTuning
-from energyalign.experiments.incremental.memory import herded_lists
 from energyalign.experiments.train.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -70,11 +75,7 @@ class EEIL(FineTuning):
 
     def check(self, config: IncrementalConfig) -> None:
         """It needs exemplars, and gradients that nothing scales."""
-        if config.memory.selection == "none":
-            raise EnergyAlignError(
-                "eeil balances new classes against the exemplars of old ones, and the memory none keeps nothing of old "
-                "classes: give a memory, for example --memory random, or leave it out."
-            )
+        refuse_no_exemplars(config)
         if config.precision == "16-mixed":
             raise EnergyAlignError(
                 "eeil adds noise to gradients, and the precision 16-mixed scales them by a factor that changes all the "
@@ -140,22 +141,9 @@ class EEIL(FineTuning):
 
 
 def stages(recipe: Recipe) -> tuple[Recipe, Recipe]:
-    """The epochs of the cell divided as 40 to 30, at least one for each; the second stage at a tenth of the rate."""
-    epochs = max(1, round(recipe.epochs * STAGE_1 / (STAGE_1 + STAGE_2)))
-    optimizer: Any = recipe.optimizer
-    slower = replace(recipe, optimizer=replace(optimizer, lr=optimizer.lr / 10))
-    return recipe.lasting(epochs), slower.lasting(max(1, recipe.epochs - epochs))
-
-
-def balanced_places(step: Step, network: Network) -> Ints:
-    """Which of the training images the second stage sees: of each new class as many as of the old one with most."""
-    from energyalign.experiments.engine.outputs import outputs
-
-    new, old = np.flatnonzero(step.is_new), np.flatnonzero(~step.is_new)
-    features = outputs(network.backbone, step.train.subset(new), workers=step.workers, device=step.fabric.device)
-    each = np.full(step.n_new, step.counts[: step.n_old].max())
-    chosen = herded_lists(new, step.train.labels[new], range(step.n_old, step.n_seen), features, each)
-    return np.concatenate([*chosen, old])
+    """The epochs of the cell divided as 40 to 30; the second stage at a tenth of the rate."""
+    first, second = divided(recipe, STAGE_1, STAGE_2)
+    return first, slower(second, 10)
 
 
 def in_turns(n_images: int, n_shown: int, seed: int) -> Order:

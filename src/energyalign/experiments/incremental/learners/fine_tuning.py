@@ -28,6 +28,8 @@ class FineTuning(Learner):
     """Whether each step begins with a new network."""
     needs_no_negative_features: ClassVar[bool] = False
     """Whether it works only on features that are never negative, as a ReLU gives them."""
+    grows: ClassVar[bool] = False
+    """Whether the network has more features in every step."""
     constant_weight_decay: ClassVar[bool] = False
     """Whether every step has the weight decay of the recipe. In the paper it falls from step to step, because the same
     network is trained again and again."""

@@ -1,0 +1,24 @@
+"""NCA with a margin against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from energyalign.experiments.losses.nca import nca_loss
+
+
+def test_by_hand() -> None:
+    """Others sum to 2 + 3; the true class, less its margin, to 4 / 2, or to 40 / 2, which is enough."""
+    logits = torch.log(torch.tensor([[4.0, 2.0, 3.0], [2.0, 3.0, 40.0]]))
+    loss = nca_loss(logits, torch.tensor([0, 2]), math.log(2))
+    assert float(loss) == pytest.approx(math.log(5 / 2) / 2)
+
+
+def test_what_is_far_enough_ahead_has_no_gradient() -> None:
+    logits = torch.tensor([[9.0, 1.0], [1.0, 0.0]], requires_grad=True)
+    nca_loss(logits, torch.tensor([0, 0]), 2.0).backward()
+    assert logits.grad is not None
+    torch.testing.assert_close(logits.grad, torch.tensor([[0.0, 0.0], [-0.5, 0.5]]))
