@@ -60,11 +60,11 @@ def train_balanced_head(step: Step, network: Network, loss: Loss, recipe: Recipe
     memory are seen in very few, after which a new head would still predict one class.
     """
     from energyalign.experiments.engine.outputs import for_inference
-    from energyalign.experiments.nets.network import FrozenBackbone
+    from energyalign.experiments.nets.network import FrozenBackbone, Network
 
     images = step.train.subset(balanced_places(step, for_inference(network)))
     batches = step.loader(images, purpose="balanced")
     step.train_network(
-        FrozenBackbone(copy.deepcopy(network.backbone), network.head), loss, stage="balanced",
+        Network(FrozenBackbone(copy.deepcopy(network.backbone)), network.head), loss, stage="balanced",
         recipe=recipe.lasting(max(recipe.epochs, math.ceil(min_batches / batches.n_batches))), batches=batches,
     )  # fmt: skip

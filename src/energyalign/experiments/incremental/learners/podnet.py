@@ -84,6 +84,8 @@ class PODNet(FineTuning):
         from energyalign.experiments.nets.podnet import stages_of
 
         refuse_no_exemplars(config)
+        if config.backbone not in BACKBONES:
+            raise EnergyAlignError(f"podnet compares maps of stages, and {config.backbone} gives features alone.")
         stages_of(BACKBONES[config.backbone].make())
         if config.compile:
             raise EnergyAlignError(

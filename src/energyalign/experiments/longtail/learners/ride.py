@@ -48,6 +48,7 @@ class Ride(Deferred):
 
     name: ClassVar[str] = "ride"
     head: ClassVar[str | None] = "cosine"
+    has_own_backbone: ClassVar[bool] = True
     scale: ClassVar[float | None] = 30.0
     diversity: float = 0.45
     spread: float = 0.05
@@ -70,7 +71,8 @@ class Ride(Deferred):
 
         config = setting.config
         return make_experts(
-            config.backbone, setting.train.n_classes, scale=config.scale, in_channels=setting.in_channels
+            config.backbone, setting.train.n_classes, scale=config.scale,
+            in_channels=int(setting.train.read(0).shape[0]),
         )  # fmt: skip
 
     def loss(self, setting: Setting) -> Loss:
