@@ -66,7 +66,7 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
         (["digits", "--backbone", "alexnet"], "unknown backbone 'alexnet'"),
         (["digits", "--epochs", "0"], "epochs and batch size must be at least 1"),
         (["cifar100", "--data-root", "nowhere"], "cifar100 needs"),
-        (["digits", "--evidence-policy", "lots"], "unknown augmentation policy 'lots'"),
+        (["digits", "--evidence-policy", "lots"], "unknown evidence policy 'lots'"),
         (["digits", "--evidence-size", "0"], "the evidence size must be >= 1 image of each class, got 0"),
         (["digits", "--seed", "-1"], "the seed must be >= 0, got -1"),
         (["digits", "--scale", "nan"], "the scale must be a positive number, got nan"),

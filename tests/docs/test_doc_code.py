@@ -92,6 +92,15 @@ def test_real_frequencies(monkeypatch, capsys):
     assert abs(page["real"][:, 1].mean() - page["y"][1::2].mean()) < 0.002 < page["raw"][:, 1].mean() - 0.1
 
 
+def test_features(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page, _ = run_page("features.md", monkeypatch)
+    assert "Top-1 accuracy (%) on digits-lt-50" in capsys.readouterr().out
+    assert len(page["frame"]) == 4
+    assert page["figure"].axes
+    assert {row.cell for row in page["own"].rows} == {"features-pets"}
+
+
 @pytest.fixture
 def registries():
     """What the page adds to the registries is gone afterwards."""

@@ -109,7 +109,7 @@ def test_the_state_of_a_step_names_no_files(data: Path, name: str) -> None:
         ({"corrector": "../../secret"}, "corrector must be a name"),
         ({"corrector": "a/b"}, "corrector must be a name"),
         ({"corrector": "a\0b"}, "corrector must be a name"),
-        ({"evidence": {"policy": "../one", "per_class": 5}}, "unknown augmentation policy"),
+        ({"evidence": {"policy": "../one", "per_class": 5}}, "unknown evidence policy"),
         ({"evidence": {"policy": "one", "per_class": "../5"}}, "evidence.per_class must be a whole number"),
     ],
 )

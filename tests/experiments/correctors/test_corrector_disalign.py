@@ -53,7 +53,7 @@ def test_weights_of_backbone_and_head_stay(tmp_path: Path) -> None:
     for name, value in trained.network.head.state_dict().items():
         assert torch.equal(head.head.state_dict()[name], value)
     for name, value in trained.network.backbone.state_dict().items():
-        assert torch.equal(corrected.network.backbone.state_dict()[name], value)
+        assert torch.equal(corrected.network.backbone.backbone.state_dict()[name], value)
     magnitudes, margins = (np.array(corrected.details[name]) for name in ("magnitudes", "margins"))
     assert np.all(magnitudes != 1.0)
     assert np.all(margins != 0.0)

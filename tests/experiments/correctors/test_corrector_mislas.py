@@ -26,7 +26,7 @@ def test_head_and_scales_are_trained_and_batch_statistics_move(tmp_path: Path) -
     head, before = corrected.network.head, trained.network
     assert not torch.equal(head.head.weight, before.head.weight)
     assert np.all(np.array(corrected.details["scales"]) != 1.0)
-    after = corrected.network.backbone.state_dict()
+    after = corrected.network.backbone.backbone.state_dict()
     moved = {name for name, value in before.backbone.state_dict().items() if not torch.equal(after[name], value)}
     assert moved
     assert all(name.endswith(("running_mean", "running_var", "num_batches_tracked")) for name in moved)
@@ -43,7 +43,7 @@ def test_settings_are_those_of_the_cell(tmp_path: Path, monkeypatch: pytest.Monk
     stage = json.loads((tmp_path / "mislas-frozen" / "config.json").read_text())["second_stage"]
     assert (stage["most_common"], stage["rarest"], stage["slower"]) == (0.3, 0.0, 0.5)
     for name, value in trained.network.backbone.state_dict().items():
-        assert torch.equal(corrected.network.backbone.state_dict()[name], value)
+        assert torch.equal(corrected.network.backbone.backbone.state_dict()[name], value)
 
 
 def test_every_published_cell_is_one_of_ours() -> None:

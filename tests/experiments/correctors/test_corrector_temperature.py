@@ -45,7 +45,9 @@ def test_a_network_that_knows_the_evidence_stays_as_it_is(
     assert any("the evidence asks for the temperature 0.25" in each for each in after.concerns) == (name == "raw")
 
 
-def test_the_evidence_is_likelier_than_at_any_other(trained: Trained) -> None:
+def test_the_evidence_is_likelier_than_at_any_other(tmp_path: Path) -> None:
+    trained = untrained_run(tmp_path)
+    trained.network.head.weight.data.mul_(100.0)  # so sure of itself that it must be cooled down
     after = find_corrector("ea+ts").correct(trained, PLAN)
     said = trained.evidence_scores(after.network, PLAN)
     logits, labels = np.concatenate(said.blocks), said.all_labels()

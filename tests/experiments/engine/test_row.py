@@ -52,7 +52,7 @@ def test_json_and_back_is_the_same_row() -> None:
         ("shifts", [0.0, [1.0]], "shifts[1] must be a finite number, got [1.0]"),
         ("evidence", {"per_class": 5}, "evidence.policy must be text, got None"),
         ("evidence", {"per_class": 0, "policy": "one"}, "must be >= 1 image of each class, got 0"),
-        ("evidence", {"per_class": 5, "policy": "../x"}, "unknown augmentation policy '../x'"),
+        ("evidence", {"per_class": 5, "policy": "../x"}, "unknown evidence policy '../x'"),
         ("config", [], "config must be a JSON object, got []"),
         ("config", {**CONFIG, "head": 3}, "config.head must be text, got 3"),
         ("config", {**CONFIG, "recipe": {}}, "config.recipe.epochs must be a whole number >= 0, got None"),

@@ -39,7 +39,7 @@ def test_weights_from_elsewhere_do_not_change_the_layout(backbone: str) -> None:
     assert all(module.weight.is_contiguous(memory_format=torch.channels_last) for module in convolutions)
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("backbone", [name for name, entry in BACKBONES.items() if not entry.takes_features])
 def test_every_backbone_by_its_name(backbone: str, images: torch.Tensor) -> None:
     network = make_network(backbone, N_CLASSES).eval()
     with torch.no_grad():
@@ -108,10 +108,19 @@ def test_options_reach_the_head() -> None:
     assert make_network("resnet8", N_CLASSES, head="linear").head.bias.shape == (N_CLASSES,)
 
 
+@pytest.mark.parametrize(("backbone", "n_features"), [("identity", 7), ("mlp", 512)])
+def test_backbones_of_features(backbone: str, n_features: int) -> None:
+    network = make_network(backbone, N_CLASSES, in_channels=7).eval()
+    features = torch.randn(4, 7)
+    assert network.features(features).shape == (4, n_features)
+    assert torch.equal(network.features(features), features) == (backbone == "identity")
+    assert network(features).shape == (4, N_CLASSES)
+
+
 def test_unknown_names_list_the_known_ones() -> None:
     known = (
         "resnet32, resnet8, resnet18, resnet50, resnext50, small-cnn, or one of these with -bbn after it, for two last "
-        r"blocks, or rps-small, rps-large, or any network of a library: timm:NAME, torchvision:NAME\.$"
+        r"blocks, or rps-small, rps-large, identity, mlp, or any network of a library: timm:NAME, torchvision:NAME\.$"
     )
     with pytest.raises(EnergyAlignError, match=f"unknown backbone 'resnet-32': choose {known}"):
         make_network("resnet-32", N_CLASSES)

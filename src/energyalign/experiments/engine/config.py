@@ -232,6 +232,8 @@ class RunConfig:
             raise EnergyAlignError(f"the seed must be >= 0, got {self.seed}.")
         if not (math.isfinite(self.scale) and self.scale > 0):
             raise EnergyAlignError(f"the scale must be a positive number, got {self.scale}.")
+        if not isinstance(self.dataset, str):  # of a file that was changed
+            raise EnergyAlignError(f"the data set must be a name, got {self.dataset!r:.80}.")
         for_features = [name for name, entry in BACKBONES.items() if entry.takes_features]
         if (self.backbone in for_features) != has_features(self.dataset):
             wanted = " or ".join(for_features) if has_features(self.dataset) else "a backbone for images"

@@ -81,10 +81,11 @@ class IncrementalExperiment(Experiment[IncrementalConfig]):
         n_held_out(self.config.memory, n_classes, self.config.held_out)
         learner = self.config.learner
         learner.check(self.config)
-        network = network_for(self.config, self.train, n_classes)
+        few = self.stream.seen(self.stream.new_indices(1)[:8], 1)
+        network = network_for(self.config, few, n_classes)
         if learner.needs_no_negative_features:
             why = f"{learner.name} cuts weights off at 0, which takes features that are not negative"
-            refuse_negative_features(network, self.train, why)
+            refuse_negative_features(network, few, why)
         find_corrector(self.config.fed_back).check(RunSetting(self.config, self.train))
 
     def begin(self, run: RunDirectory) -> None:
