@@ -92,15 +92,6 @@ def test_real_frequencies(monkeypatch, capsys):
     assert abs(page["real"][:, 1].mean() - page["y"][1::2].mean()) < 0.002 < page["raw"][:, 1].mean() - 0.1
 
 
-def test_features(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    page, _ = run_page("features.md", monkeypatch)
-    assert "Top-1 accuracy (%) on digits-lt-50" in capsys.readouterr().out
-    assert len(page["frame"]) == 4
-    assert page["figure"].axes
-    assert {row.cell for row in page["own"].rows} == {"features-pets"}
-
-
 @pytest.fixture
 def registries():
     """What the page adds to the registries is gone afterwards."""
@@ -108,12 +99,23 @@ def registries():
     from energyalign.experiments.correctors import CORRECTORS
     from energyalign.experiments.longtail.learners import LEARNERS
     from energyalign.experiments.longtail.methods import METHODS
+    from energyalign.experiments.nets.registry import BACKBONES
 
-    known = [(registry, dict(registry)) for registry in (ESTIMATORS, CORRECTORS, LEARNERS, METHODS)]
+    known = [(registry, dict(registry)) for registry in (ESTIMATORS, CORRECTORS, LEARNERS, METHODS, BACKBONES)]
     yield
     for registry, before in known:
         registry.clear()
         registry.update(before)
+
+
+@pytest.mark.usefixtures("registries")
+def test_features(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page, _ = run_page("features.md", monkeypatch)
+    assert "Top-1 accuracy (%) on digits-lt-50" in capsys.readouterr().out
+    assert len(page["frame"]) == 4
+    assert page["figure"].axes
+    assert {row.cell for row in page["own"].rows} == {"features-pets"}
 
 
 @pytest.mark.usefixtures("registries")

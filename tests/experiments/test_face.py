@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import energyalign.experiments as ea
 from energyalign.cli.main import main
@@ -65,6 +66,29 @@ def test_own_arrays_of_images_and_of_features(tmp_path):
         ea.arrays(vectors, labels), steps=2, epochs=2, out=tmp_path / "features", progress=False
     )
     assert {row.step for row in of_features.rows} == {1, 2}
+
+
+def test_an_own_network(tmp_path):
+    from energyalign.experiments.nets import registry
+
+    class Small(torch.nn.Module):
+        n_features = 6
+
+        def __init__(self, in_channels):
+            super().__init__()
+            self.layer = torch.nn.Linear(in_channels * 64, self.n_features)
+
+        def forward(self, images):
+            return self.layer(images.flatten(1)).relu()
+
+    ea.register_backbone("small", Small)
+    try:
+        results = ea.longtail("digits", correctors=["raw"], epochs=2, backbone="small", out=tmp_path, progress=False)
+        assert results.rows[0].config.backbone == "small"
+        with pytest.raises(EnergyAlignError, match="cannot be called 'small'"):
+            ea.register_backbone("small", Small)
+    finally:
+        del registry.BACKBONES["small"]
 
 
 def test_what_is_in_the_folder_is_not_run_again(results, monkeypatch):

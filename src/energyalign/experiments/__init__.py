@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from energyalign.experiments.data.sources import Source
     from energyalign.experiments.data.sources.arrays import arrays
     from energyalign.experiments.face import Results
+    from energyalign.experiments.nets.registry import register_backbone
 
-__all__ = ["Results", "arrays", "incremental", "longtail"]
-_WHERE = {"Results": "face", "arrays": "data.sources.arrays"}
+__all__ = ["Results", "arrays", "incremental", "longtail", "register_backbone"]
+_WHERE = {"Results": "face", "arrays": "data.sources.arrays", "register_backbone": "nets.registry"}
 
 # The rooms first: to import one sets an attribute of this package, once, and the functions below have the same names.
 for _room in ("longtail", "incremental"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ _HERE = "energyalign.experiments.nets"
 class Backbone:
     """A row of the registry."""
 
-    where: str  # `module:name` below this package: a callable that takes `in_channels`
+    where: str | Callable[..., Any]  # a callable that takes `in_channels`, or `module:name` of one below this package
     settings: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the callable
     split: str = ""  # likewise, a function to all but the last block, and that block, if it can be doubled
     doubled: bool = False  # whether the last block exists twice, as in BBN
@@ -33,12 +33,13 @@ class Backbone:
     @property
     def has_random_paths(self) -> bool:
         """Whether each step of a run trains other modules of it."""
-        return self.where.startswith("random_paths:")
+        return isinstance(self.where, str) and self.where.startswith("random_paths:")
 
     def make(self, in_channels: int = 3) -> Any:
         """An untrained backbone, its weights drawn from torch's global generator."""
         if not self.doubled:
-            return load(self.where)(**self.settings, in_channels=in_channels)
+            make = load(self.where) if isinstance(self.where, str) else self.where
+            return make(**self.settings, in_channels=in_channels)
         from energyalign.experiments.nets.bbn import TwoBranches
 
         return TwoBranches(Backbone(self.where, self.settings).make, load(self.split), in_channels=in_channels)
@@ -82,6 +83,23 @@ HEADS: dict[str, Head] = {
     "capsule": Head("heads:CapsuleHead", True),
     "causal-norm": Head("heads:CausalNormHead", True),
 }
+
+
+def register_backbone(name: str, make: Callable[..., Any], *, takes_features: bool = False) -> None:
+    """Make a backbone of your own known to this process, as ``backbone=name``.
+
+    Parameters
+    ----------
+    name : str
+    make : callable
+        A class or function: ``make(in_channels=...)`` gives a `torch.nn.Module` from images (n, channels, height,
+        width), or from features (n, in_channels), to features (n, n_features), with the attribute ``n_features``.
+    takes_features : bool, default False
+        Whether it is for samples that are features.
+    """
+    if name in BACKBONES or ":" in name:
+        raise EnergyAlignError(f"a backbone cannot be called {name!r}: the name is taken, or has a colon.")
+    BACKBONES[name] = Backbone(make, takes_features=takes_features)
 
 
 def is_of_library(backbone: str) -> bool:
