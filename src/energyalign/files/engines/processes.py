@@ -53,7 +53,12 @@ class Processes:
 
         def submit(stretch: Stretch) -> Future[Result]:
             with self._explained(), _signals_wait():
-                return pool.submit(work, stretch)
+                try:
+                    return pool.submit(work, stretch)
+                except (OSError, ValueError):
+                    # Perhaps one process was killed while another one was started, with pipes that are closed then:
+                    # the broken pool says so when it is asked again. Whatever else it was comes again.
+                    return pool.submit(work, stretch)
 
         def collect(future: Future[Result]) -> Result:
             with self._explained():
