@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
@@ -39,12 +38,6 @@ class FeatureSet(MemoryImages):
         wrong = (~self.images.isfinite()).any(dim=1).nonzero()
         if len(wrong):
             raise EnergyAlignError(f"{self.name}: row {int(wrong[0])} has a feature that is NaN or infinite.")
-
-    def digest(self) -> str:
-        """SHA-256 of the features, in their order."""
-        total = hashlib.sha256(f"features {tuple(self.images.shape)}\n".encode())
-        total.update(self.images.cpu().contiguous().numpy().data)
-        return total.hexdigest()
 
 
 def evidence_batches(
