@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -236,7 +237,9 @@ def test_the_summary_has_the_mean_score_the_shifts_and_the_concerns() -> None:
         f"Cross-fitted f1, mean over the labels: raw {100 * raw:.1f} %, aligned {100 * chosen:.1f}"
     )
     assert lines[2] == f"  {shifts.values[1]:+8.3f} +- {shifts.standard_errors[1]:.3f}  fog"
-    assert [line for line in lines if line.startswith("Concern: ")] == [f"Concern: {one}" for one in shifts.concerns]
+    worried = replace(shifts, labels=(replace(shifts.labels[0], concerns=("few samples.",)), *shifts.labels[1:]))
+    assert worried.summary().splitlines()[-1] == f"Concerns: {worried.concerns[0]}"
+    assert "few samples." in worried.concerns[0]
     blind = fit_multilabel(evidence, estimator="prior")
     assert blind.mean_score is None
     assert "Cross-fitted" not in blind.summary()

@@ -285,10 +285,11 @@ def test_the_summary_has_the_shifts_and_the_concerns(plain_shifts: Make) -> None
     shifts = dataclasses.replace(plain_shifts(VALUES), concerns=("too few samples.",), class_names=("a", "b", "c"))
     lines = shifts.summary().splitlines()
     assert [line.split()[-1] for line in lines[1:4]] == ["a", "c", "b"]
-    assert lines[-1] == "Concern: too few samples."
-    many = plain_shifts(np.arange(50.0).tolist()).summary().splitlines()
-    assert len(many) == 1 + 20 + 1
-    assert many[11] == "  ... 30 more"
+    assert lines[-1] == "Concerns: too few samples."
+    many = plain_shifts(np.arange(50.0).tolist(), concerns=("one.", "two.")).summary().splitlines()
+    assert [line.split()[-1] for line in many[1:8]] == ["49", "48", "47", "more", "2", "1", "0"]
+    assert many[4] == "  ... 44 more"
+    assert many[8:] == ["Concerns: one. two."]
     assert repr(shifts).startswith("Shifts(3 classes, estimator=")
     two = plain_shifts([0.0, 1.0], scoring="f1", class_names=("ham", "spam"))
     assert two.summary().startswith("Shifts of 2 classes by lse (per-class) for f1 of class spam, from ")

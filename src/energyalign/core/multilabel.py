@@ -235,13 +235,13 @@ class MultilabelShifts:
         )
 
     def summary(self) -> str:
-        """What was fitted, the mean score, the largest and smallest shifts, and what speaks against it."""
+        """In at most ten lines: what was fitted, the mean score, the largest and smallest shifts, all concerns."""
         head = (
             f"Shifts of {self.n_classes} independent labels by {self.estimator} for {self.scoring}, from "
             f"{max(own.n_samples for own in self.labels):,.0f} {self.labels[0].evidence_kind} samples."
         )
-        rows = list_shifts(self.values, self.standard_errors, self.class_names)
-        return "\n".join([head, *self.describe_score(), *rows, *(f"Concern: {concern}" for concern in self.concerns)])
+        rows = list_shifts(self.values, self.standard_errors, self.class_names, self.concerns)
+        return "\n".join([head, *self.describe_score(), *rows])
 
     @property
     def mean_score(self) -> MeanScore | None:

@@ -41,7 +41,7 @@ from energyalign.core.probabilities import (
 from energyalign.core.selection.record import Selection
 
 Loaded = TypeVar("Loaded")
-_MAX_SHOWN = 20  # classes in a summary
+_MAX_SHOWN = 6  # classes in a summary: it has ten lines at most
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,14 +134,14 @@ class Shifts:
         )
 
     def summary(self) -> str:
-        """What was fitted, how it was chosen, the largest and smallest shifts, and what speaks against it."""
-        rows = list_shifts(self.values, self.standard_errors, self.names_of(range(self.n_classes)))
+        """In at most ten lines: what was fitted, how it was chosen, the largest and smallest shifts, all concerns."""
         head = (
             f"Shifts of {self.n_classes} classes by {self.estimator} ({self.clusters.name}) for {self.aim}, from "
             f"{self.n_samples:,.0f} {self.evidence_kind} samples."
         )
         chosen = [] if self.selection is None else [f"Chosen: {self.selection.reason}"]
-        return "\n".join([head, *chosen, *rows, *(f"Concern: {concern}" for concern in self.concerns)])
+        names = self.names_of(range(self.n_classes))
+        return "\n".join([head, *chosen, *list_shifts(self.values, self.standard_errors, names, self.concerns)])
 
     @property
     def aim(self) -> str:
@@ -294,14 +294,14 @@ class Shifts:
         return namespace(scores).astype(log_probabilities(scores), scores.dtype)
 
 
-def list_shifts(values: Floats, errors: Floats, names: Sequence[str]) -> list[str]:
-    """A line for each shift, the largest first; of many those in the middle are left out."""
+def list_shifts(values: Floats, errors: Floats, names: Sequence[str], concerns: Sequence[str]) -> list[str]:
+    """A line for each shift, the largest first, without those in the middle if there are many; a line of concerns."""
     order = np.argsort(-values, kind="stable").tolist()
     rows = [f"  {values[k]:+8.3f} +- {errors[k]:.3f}  {names[k]}" for k in order]
     half, left_out = _MAX_SHOWN // 2, len(rows) - _MAX_SHOWN
     if left_out > 0:
         rows[half:-half] = [f"  ... {left_out} more"]
-    return rows
+    return [*rows, f"Concerns: {' '.join(concerns)}"] if concerns else rows
 
 
 def load_text(path: str | os.PathLike[str], parse: Callable[[str], Loaded]) -> Loaded:
