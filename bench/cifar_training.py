@@ -69,11 +69,13 @@ def train(turns: Turns, folder: Path, images: MemoryImages, batches: int, compil
         TrainingLoop(
             Fabric(accelerator="cpu", devices=1), made_up_network(),
             batches=Loader(images, batch_size=BATCH, seed=0), loss=CrossEntropy().loss(None),
-            recipe=RECIPE, run=run, seed=0, reporter=_PartByPart(turns, batches), compile=compile,
+            recipe=RECIPE, run=run, seed=0, reporter=PartByPart(turns, batches), compile=compile,
         ).finish()  # fmt: skip
 
 
-class _PartByPart(Reporter):
+class PartByPart(Reporter):
+    """Lets a training go on for so many batches a turn."""
+
     def __init__(self, turns: Turns, batches: int) -> None:
         self._turns, self._batches = turns, batches
         self._done = 0

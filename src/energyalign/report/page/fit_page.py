@@ -10,10 +10,10 @@ import numpy as np
 
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core.arrays import Ints
-from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
+from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning, count_of
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
-from energyalign.core.metrics import ClassScores, shot_groups
+from energyalign.core.metrics import ClassScores, balanced_standard_error, shot_groups
 from energyalign.core.objectives import show_score
 from energyalign.core.shifts import Shifts
 from energyalign.report.page.document import Section, commands_html, document, list_html, note_html, table_html
@@ -21,6 +21,7 @@ from energyalign.report.page.view import BUDGET, Block, Correction, View
 
 _OTHERS = ("lse", "marginal", "prior")
 _EVEN = 1e-12
+_NORMAL = 1.96  # standard errors on each side of a 95 % interval
 
 
 def write_fit_page(
@@ -54,7 +55,7 @@ def write_fit_page(
     )  # fmt: skip
     live = [{"name": name, "views": [view.to_json(BUDGET)]}]
     sections = [_fitted_section(shifts), _origin_section(name, command, evidence)]
-    text = document(f"energyalign fit: {name}", [_verdict(shifts, *scores)], live, sections)
+    text = document(f"energyalign fit: {name}", _verdict(shifts, *scores), live, sections)
     with atomic_write(path) as stream:
         stream.write(text)
 
@@ -73,18 +74,45 @@ def _others(evidence: Evidence) -> list[Correction]:
     return found
 
 
-def _verdict(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:
-    told = "; ".join(
-        f"{name} {100 * first:.1f} to {100 * second:.1f} %"
-        for name, first, second in (
-            ("accuracy", before.accuracy, after.accuracy),
-            ("class-averaged", before.balanced_accuracy, after.balanced_accuracy),
+def _verdict(shifts: Shifts, before: ClassScores, after: ClassScores) -> list[str]:
+    """The result, what it cost, and how it was found."""
+    fitted = f"Estimator {shifts.estimator}, sharing {shifts.clusters.name}, for {shifts.aim}."
+    return [_headline(shifts, before, after), _cost(shifts, before, after), fitted]
+
+
+def _headline(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:
+    """On samples that the shifts were not fitted on, if the evidence can score."""
+    selection = shifts.selection
+    if selection is not None and selection.raw_and_chosen is not None:
+        raw, chosen = (show_score(shifts.scoring, score) for score in selection.raw_and_chosen)
+        scale = 100 if raw.endswith("%") else 1
+        low, high = (
+            scale * ((selection.gain or 0.0) + sign * _NORMAL * (selection.gain_error or 0.0)) for sign in (-1, 1)
         )
-    )
+        return (
+            f"{shifts.aim.replace('_', ' ').capitalize()} {raw} → {chosen}, on samples that the shifts were not fitted "
+            f"on (95 % interval of the gain: {low:+.3g} to {high:+.3g})."
+        )
+    error = 100 * balanced_standard_error(np.nan_to_num(after.per_class), after.total)
     return (
-        f"Estimator {shifts.estimator}, sharing {shifts.clusters.name}, for {shifts.aim}: {told}. "
-        f"{flattering(shifts.evidence_kind)}"
+        f"Balanced accuracy {100 * before.balanced_accuracy:.1f} % → {100 * after.balanced_accuracy:.1f} % "
+        f"(± {_NORMAL * error:.1f}). {flattering(shifts.evidence_kind)}"
     )
+
+
+def _cost(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:
+    """Overall accuracy, and who gained and lost."""
+    change = after.per_class - before.per_class  # NaN for classes without samples
+    gained, lost = (int(np.sum(sign * change > 0)) for sign in (1, -1))
+    text = (
+        f"On these samples overall accuracy goes from {100 * before.accuracy:.1f} % to {100 * after.accuracy:.1f} %; "
+        f"{count_of(gained, 'class')} gained and {lost} lost"
+    )
+    if not lost:
+        return f"{text}."
+    worst = int(np.nanargmin(change))
+    first, second = (100 * scores.per_class[worst] for scores in (before, after))
+    return f"{text}; {shifts.names_of([worst])[0]} lost most, {first:.1f} % → {second:.1f} %."
 
 
 def flattering(evidence_kind: str) -> str:
