@@ -70,7 +70,7 @@ def fit_adjusted(model: Any, x: Floats, y: Ints) -> Predict:
 
 
 def fit_vector_scaling(model: Any, x: Floats, y: Ints) -> Predict:
-    """A scale and a bias for each class, by balanced cross-entropy on out-of-fold log-probabilities."""
+    """A scale (not negative) and a bias for each class, by balanced cross-entropy on out-of-fold log-probabilities."""
     pipeline = make_pipeline(StandardScaler(), clone(model))
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     scores = np.log(np.maximum(cross_val_predict(pipeline, x, y, cv=folds, method="predict_proba"), 1e-12))
@@ -86,7 +86,8 @@ def fit_vector_scaling(model: Any, x: Floats, y: Ints) -> Predict:
         return -float(weights @ logs[rows, y]), np.concatenate([(residual * scores).sum(0), residual.sum(0)])
 
     start = np.concatenate([np.ones(n_classes), -np.log(np.bincount(y))])
-    scale, bias = np.split(minimize(loss, start, jac=True, method="L-BFGS-B").x, 2)
+    bounds = [(0, None)] * n_classes + [(None, None)] * n_classes
+    scale, bias = np.split(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x, 2)
     fitted = _fit(model, x, y)
     return lambda new: np.argmax(scale * _log_probabilities(fitted, new) + bias, axis=1)
 
