@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("energyalign")
 
 
-def run(*arguments: str) -> None:
-    subprocess.run([COMMAND, *arguments], check=True)
+def run(arguments: str) -> None:
+    subprocess.run([COMMAND, *arguments.split()], check=True)
 
 
 package = Path(find_spec("energyalign").origin)
@@ -36,9 +36,8 @@ with tempfile.TemporaryDirectory() as folder:
         np.save(f"{name}.npy", names[name])
     Path("counts.json").write_text(json.dumps(names["train_counts"]), encoding="utf-8")
     run("--help")
-    fit = "fit val_logits.npy --labels val_labels.npy --counts counts.json --evidence held-out --out again.json"
-    run(*fit.split())
-    run(*"apply test_logits.npy --shifts again.json --out corrected.npy".split())
+    run("fit val_logits.npy --labels val_labels.npy --counts counts.json --evidence held-out --out again.json")
+    run("apply test_logits.npy --shifts again.json --out corrected.npy")
     np.testing.assert_allclose(np.load("corrected.npy"), names["corrected"], rtol=1e-12)
     os.chdir(ROOT)
 print(f"energyalign works as installed in {package.parent}")
