@@ -6,9 +6,12 @@ BIN    := $(VENV)/bin
 PEER   := .venv-avalanche
 LOWEST := .venv-lowest
 SBOM   := .venv-sbom
+PACK   := .venv-package
 JOBS   ?= auto
+# Versions to install instead of the newest: `make test CONSTRAINTS=constraints.txt`, before .venv is there.
+CONSTRAINTS ?=
 
-.PHONY: demo test test-faults test-lowest bench bench-full efficacy docs lint types sbom clean
+.PHONY: demo test test-faults test-lowest bench bench-full efficacy docs lint types sbom package constraints release-notes clean
 
 demo: $(VENV)/.installed-experiments,report
 	$(BIN)/energyalign demo
@@ -59,8 +62,28 @@ sbom: $(VENV)/.installed-test $(SBOM)/.installed
 	$(SBOM)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
 		--output-file sbom.json $(BIN)/python
 
+# Build the sdist, from it the wheel, and try the wheel with no more than its dependencies in an environment of its own.
+package: $(PACK)/.installed
+	rm -rf dist
+	$(PACK)/bin/python -m build --quiet
+	$(PYTHON) -m venv --clear $(PACK)/clean
+	$(PACK)/clean/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	$(PACK)/clean/bin/python -I .ci/try_wheel.py
+
+# Versions of all that .venv has for tests, style, types and documentation; none of other machines, folders or builds.
+constraints: $(VENV)/.installed-test $(VENV)/.installed-lint $(VENV)/.installed-docs
+	{ echo '# Versions for reproducible development, made by `make constraints` with Python 3.11. See CONTRIBUTING.md.'; \
+		$(BIN)/python -m pip freeze --exclude-editable | grep -v ' @ ' | sed 's/+.*//'; } > constraints.txt
+
+# The section of a version in CHANGELOG.md, if package and citation have that version too: make release-notes TAG=v0.1.0
+release-notes:
+	grep -qx '__version__ = "$(TAG:v%=%)"' src/energyalign/__init__.py
+	grep -qx 'version: $(TAG:v%=%)' CITATION.cff
+	sed -n '/^## $(TAG:v%=%) - 20/,/^## /{/^## /!p;}' CHANGELOG.md > release-notes.md
+	test -s release-notes.md # empty: CHANGELOG.md has no heading such as `## 0.1.0 - 2026-12-31`
+
 clean:
-	rm -rf $(VENV) $(PEER) $(LOWEST) $(SBOM) docs/_build docs/api docs/auto_examples
+	rm -rf $(VENV) $(PEER) $(LOWEST) $(SBOM) $(PACK) dist docs/_build docs/api docs/auto_examples
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "energyalign needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
@@ -68,7 +91,8 @@ $(VENV)/bin/python:
 
 # The pattern is the name of one or more extras of pyproject.toml.
 $(VENV)/.installed-%: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(addprefix --constraint ,$(CONSTRAINTS)) \
+		--editable '.[$*]'
 	@touch $@
 
 # With the same torch as ours, so that nothing but the libraries differs.
@@ -81,6 +105,11 @@ $(PEER)/.installed: $(VENV)/.installed-test
 $(SBOM)/.installed:
 	$(PYTHON) -m venv --clear $(SBOM)
 	$(SBOM)/bin/python -m pip install --quiet --disable-pip-version-check 'cyclonedx-bom>=7'
+	@touch $@
+
+$(PACK)/.installed:
+	$(PYTHON) -m venv --clear $(PACK)
+	$(PACK)/bin/python -m pip install --quiet --disable-pip-version-check 'build>=1.2'
 	@touch $@
 
 # pip takes the newest of everything; uv can take the oldest of what is declared. That torch comes with 5 GB for GPUs.
