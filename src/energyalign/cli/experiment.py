@@ -67,7 +67,7 @@ def add_evidence_options(group: Any) -> None:
     )
     add(
         "--evidence-policy", nargs="+", default=[], metavar="NAME",
-        help="how evidence is changed: images by one (default) or two of the paper's ten transformations, by half "
+        help="how evidence is changed: images by one or two (default) of the paper's ten transformations, by half "
         "(each with probability one half), none, crop-flip, or training (as in training); features by mixup (default), "
         "noise or none",
     )  # fmt: skip

@@ -17,7 +17,6 @@ from energyalign.core.errors import EnergyAlignError, classes_of
 from energyalign.pytorch.augment import ImageTransform, make_policy
 
 Item: TypeAlias = tuple[torch.Tensor, int]
-DEFAULT_POLICY = "crop-flip"
 
 
 def balanced_evidence(
@@ -25,7 +24,7 @@ def balanced_evidence(
     labels: npt.ArrayLike,
     per_class: int,
     *,
-    augment: str = DEFAULT_POLICY,
+    augment: str = "two",
     normalize: Callable[[torch.Tensor], torch.Tensor] | None = None,
     seed: int = 0,
     batch_size: int = 256,
@@ -44,7 +43,7 @@ def balanced_evidence(
         The class of every image of the dataset, numbered from 0 (``dataset.targets`` of torchvision).
     per_class : int
         Images to draw of every class.
-    augment : {"crop-flip", "none", "one", "two", "half"}
+    augment : {"two", "one", "half", "crop-flip", "none"}, default "two"
         How the images are changed; see `energyalign.pytorch.augment.POLICIES`.
     normalize : callable, optional
         What the model expects beyond values in [0, 1], for example ``v2.Normalize(mean, std)``.

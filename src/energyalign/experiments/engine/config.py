@@ -52,13 +52,13 @@ class EvidencePlan:
     ----------
     per_class : int, default 50
         Images of each class.
-    policy : str, default "one"
+    policy : str, default "two"
         A name of `IMAGE_POLICIES` or `FEATURE_POLICIES`. The paper lists ten transformations but not how many an image
         undergoes.
     """
 
     per_class: int = 50
-    policy: str = "one"
+    policy: str = "two"
 
     def __post_init__(self) -> None:
         if self.per_class < 1:
