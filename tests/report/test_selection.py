@@ -10,7 +10,8 @@ from table_rows import long_tail_row, step_rows
 from energyalign import EnergyAlignError
 from energyalign.experiments.engine.row import Row, natural
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.selection import conditions, parse_where, select_rows, select_runs, values_of
+from energyalign.report.selection import conditions, parse_where, select_part, select_rows, select_runs, values_of
+from energyalign.report.tables import Cell, Column, Line, PaperTable
 
 CELL = "digits-lt-50"
 ROWS = [
@@ -90,3 +91,55 @@ def test_runs_keep_the_rows_that_are_chosen() -> None:
 def test_numbers_sort_as_numbers() -> None:
     names = ["lt-200", "lt-5", "7", "lt", "lt-20-b", "lt-20-a"]
     assert sorted(names, key=natural) == ["7", "lt", "lt-5", "lt-20-a", "lt-20-b", "lt-200"]
+
+
+TABLE = PaperTable(
+    "small",
+    "t",
+    (Column("100", "CIFAR-100-LT"), Column("50", "CIFAR-100-LT"), Column("100", "CIFAR-10-LT")),
+    tuple(
+        Line(name, source, tuple(map(Cell, means)))
+        for name, means in {"ce": (1.0, 2.0, 3.0), "la-loss": (4.0, 1.0, 2.0), "la-post-hoc": (5.0, 6.0, 7.0)}.items()
+        for source in ("paper", "ours")
+    ),
+)
+
+
+def part(rows: list[str], columns: list[str]) -> tuple[list[str], list[str], list[list[float | None]]]:
+    table = select_part(TABLE, rows, columns)
+    lines = [line for line in table.lines if line.source == "ours"]
+    return (
+        [line.method for line in lines],
+        [column.full_title for column in table.columns],
+        [[cell.mean for cell in line.cells] for line in lines],
+    )
+
+
+def test_rows_of_a_table_in_the_order_asked_for() -> None:
+    names, _, means = part(["LA-*", "ce"], [])
+    assert (names, means[2]) == (["la-loss", "la-post-hoc", "ce"], [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("columns", "titles"),
+    [
+        (["50", "100"], ["CIFAR-100-LT, 50", "CIFAR-100-LT, 100", "CIFAR-10-LT, 100"]),
+        (["cifar-10-lt"], ["CIFAR-10-LT, 100"]),
+        (["CIFAR-100-LT, 100"], ["CIFAR-100-LT, 100"]),
+        (["5*", "50"], ["CIFAR-100-LT, 50"]),
+    ],
+)
+def test_columns_by_title_group_or_both(columns: list[str], titles: list[str]) -> None:
+    assert part([], columns)[1] == titles
+
+
+def test_the_best_is_that_of_what_is_shown() -> None:
+    table = select_part(TABLE, ["ce", "la-loss"], ["50"])
+    assert [cell.best for line in table.lines for cell in line.cells] == [True, True, False, False]
+
+
+def test_names_that_a_table_does_not_have() -> None:
+    with pytest.raises(EnergyAlignError, match="no row of the table small matches 'x': choose from ce, la-loss, la-po"):
+        select_part(TABLE, ["ce", "x"])
+    with pytest.raises(EnergyAlignError, match=r"no column of the table small matches '7\*': choose from 100, 50\."):
+        select_part(TABLE, columns=["7*"])

@@ -63,7 +63,8 @@ def test_numbers_whose_paired_difference_may_be_0_are_as_good() -> None:
     assert unclear.mean is not None
     assert unclear.mean < behind.mean
     assert are_best([best, behind, unclear], column) == [True, False, True]
-    assert are_best([best, behind, unclear], Column("a", better="lower")) == [False, True, True]
+    assert are_best([best, behind, unclear], Column("a", better="lower")) == [True, True, True]
+    assert are_best([best, behind], Column("a", better="lower")) == [False, True]
     assert are_best([best, behind, unclear], Column("a", better="")) == [False, False, False]
 
 

@@ -191,10 +191,14 @@ class Row:
         return self.config.in_steps
 
     @property
-    def key(self) -> tuple[int, str, str, int]:
+    def key(self) -> tuple[int, str, tuple[str, int]]:
         """Rows of one run differ in these, and are in their order."""
-        plan = self.evidence
-        return self.step, self.corrector, plan.policy if plan else "", plan.per_class if plan else 0
+        return self.step, self.corrector, self.evidence_key
+
+    @property
+    def evidence_key(self) -> tuple[str, int]:
+        """By which kinds of evidence are sorted: the policy, then the number of images."""
+        return (self.evidence.policy, self.evidence.per_class) if self.evidence else ("", 0)
 
     @property
     def has_balanced_test(self) -> bool:

@@ -43,10 +43,9 @@ def predictions_file(folder: Path, corrector: str, plan: EvidencePlan | None) ->
 
 
 def read_rows(run: RunDirectory) -> list[Row]:
-    """The rows of a run so far, in the order of their keys."""
+    """The rows of a run so far."""
     path = run.path / "rows.jsonl"
-    rows = [Row.from_json(value, f"{path}, line {line},") for line, value in enumerate(run.read_rows(), 1)]
-    return sorted(rows, key=lambda row: row.key)
+    return [Row.from_json(value, f"{path}, line {line},") for line, value in enumerate(run.read_rows(), 1)]
 
 
 def store_row(run: RunDirectory, row: Row) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from energyalign.experiments.engine.config import Method
-from energyalign.experiments.engine.row import HEADLINE, Row
+from energyalign.experiments.engine.row import HEADLINE, Row, natural
 from energyalign.experiments.incremental.config import config_of
 from energyalign.experiments.incremental.learners import LEARNERS
 from energyalign.experiments.incremental.methods import METHODS, head_of
@@ -53,9 +53,10 @@ class Curve(NamedTuple):
 
 
 def lines_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each line, by what the line is called; in the order they came in.
+    """The rows of each line, by what the line is called.
 
-    Memory and evidence are part of a name where they differ within a cell.
+    Memory and evidence are part of a name where they differ within a cell. Lines are in the order they came in; those
+    that differ in memory or evidence alone by its size.
     """
     memories, plans = defaultdict(set), defaultdict(set)
     for row in rows:
@@ -75,7 +76,13 @@ def lines_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
     for name, same in lines.items():
         for cell in dict.fromkeys(row.cell for row in same):
             check_one_setting((row for row in same if row.cell == cell), name)
-    return lines
+    labels = [label_of(row) for row in rows]
+
+    def place(line: tuple[str, list[Row]]) -> tuple[Any, ...]:
+        first = line[1][0]
+        return labels.index(label_of(first)), natural(str(first.memory)), first.evidence_key
+
+    return dict(sorted(lines.items(), key=place))
 
 
 def curves_of(rows: Sequence[Row]) -> dict[str, list[Curve]]:
@@ -140,6 +147,19 @@ def label_of(row: Row) -> str:
 def training_of(row: Row) -> str:
     """What was trained, whatever is behind it."""
     return f"{row.learner} ({', '.join([row.config.head, str(row.memory), *_feedback(row)])})"
+
+
+def trainings_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each training, by its name; without the size of the memory if only cells differ in it."""
+    by_cell = {(row.cell, _training_of(row), row.memory) for row in rows}
+    several_cells = len({row.cell for row in rows}) > 1
+    sizes_matter = not several_cells or len(by_cell) > len({key[:2] for key in by_cell})
+    trainings: dict[str, list[Row]] = {}
+    for row in rows:
+        words = [row.config.head, selection_of(row), *_feedback(row)]
+        name = training_of(row) if sizes_matter else f"{row.learner} ({', '.join(words)})"
+        trainings.setdefault(name, []).append(row)
+    return trainings
 
 
 def selection_of(row: Row) -> str:

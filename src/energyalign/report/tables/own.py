@@ -76,11 +76,7 @@ def matrix_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
     As in the figure of this name, a training in steps is as it is after the last step that all of its seeds have.
     """
     _check(rows, "matrix")
-    training_of = (incremental if rows[0].in_steps else longtail).training_of
-    trainings: dict[str, list[Row]] = {}
-    for row in rows:
-        trainings.setdefault(training_of(row), []).append(row)
-    return _make(trainings, _matrix, per_seed)
+    return _make((incremental if rows[0].in_steps else longtail).trainings_of(rows), _matrix, per_seed)
 
 
 def metrics_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:

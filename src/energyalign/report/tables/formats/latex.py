@@ -14,7 +14,8 @@ from energyalign.report.tables.model import DIFFERENCE, OURS, Cell, Column, Line
 MISSING = "--"
 TEXT_WIDTH, TEXT_HEIGHT = 345.0, 550.0
 """Points: of article at 10pt on letter paper; on A4 it is as wide and higher."""
-_CAPTION, _LINE = 40.0, 11.0
+_CAPTION, _LINE, _RULES, _SPACE = 40.0, 11.0, 15.0, 5.0
+"""Heights in points: of a caption of two lines, a line, all rules of a block, and the space between methods."""
 _SEPARATION = 3.0
 _MAX_NAME, _MAX_HEAD = 110.0, 52.0
 """Names and heads that are wider are folded where width is scarce."""
@@ -60,6 +61,7 @@ def to_latex(table: PaperTable) -> str:
             *([r"\addtocounter{table}{-1}"] if number else []),
             rf"\caption{{{title}}}",
             *([] if number else [rf"\label{{tab:{table.name}}}"]),
+            r"\smallskip",
             *_tabular(table, layout, page),
             *(rf"\par\smallskip{{\footnotesize\raggedright {note}\par}}" for note in notes if page is pages[-1]),
             r"\end{table}",
@@ -73,13 +75,14 @@ def _pages(table: PaperTable, layout: _Layout, room: float) -> list[list[_Part]]
     pages: list[list[_Part]] = [[]]
     left = room
     for block in layout.blocks:
-        parts: list[list[tuple[str, Line]]] = [[]]
+        heads = _heads_height(table, block, layout)
+        parts: list[tuple[float, list[tuple[str, Line]]]] = [(heads, [])]
         for method in methods:
-            if parts[-1] and _height([*parts[-1], *method], layout) > room:
-                parts.append([])
-            parts[-1] += method
-        for lines in parts:
-            height = _height(lines, layout)
+            height = _lines_height(method, layout)
+            if parts[-1][1] and parts[-1][0] + height > room:
+                parts.append((heads, []))
+            parts[-1] = (parts[-1][0] + height, [*parts[-1][1], *method])
+        for height, lines in parts:
             if height > left and pages[-1]:
                 pages.append([])
                 left = room
@@ -88,11 +91,17 @@ def _pages(table: PaperTable, layout: _Layout, room: float) -> list[list[_Part]]
     return pages
 
 
-def _height(lines: Sequence[tuple[str, Line]], layout: _Layout) -> float:
-    """Of a part of a block with its heads, in points: an upper bound."""
-    rows = sum(max(1, _name(name, layout).tex.count(r"\\") + 1) for name, _ in lines)
-    spaces = sum(bool(name) for name, _ in lines)
-    return (rows + 4) * (_LINE if layout.small else 0.87 * _LINE) + 5 * spaces + 20
+def _heads_height(table: PaperTable, block: Sequence[int], layout: _Layout) -> float:
+    """Of the heads of columns and groups, with their rules, in points."""
+    heads = max(_head(table.columns[k], layout).n_lines for k in block)
+    groups = [_group(name, layout, len(members)).n_lines for name, members in _groups_in(table, block) if name]
+    return _LINE * (heads + max(groups, default=0)) + _RULES
+
+
+def _lines_height(lines: Sequence[tuple[str, Line]], layout: _Layout) -> float:
+    """Of the lines of a method, with the space before it if there are several."""
+    rows = sum(_name(name, layout).n_lines for name, _ in lines)
+    return _LINE * rows + (_SPACE if len(lines) > 1 else 0.0)
 
 
 def _note_height(note: str) -> float:

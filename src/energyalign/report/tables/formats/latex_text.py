@@ -29,10 +29,11 @@ _PLUS_MINUS, _SCRIPT_DIGIT = 6.4, 3.7
 
 @dataclass(frozen=True)
 class Text:
-    """What is written, and its width in points where the size is \\small."""
+    """What is written, its width in points where the size is \\small, and in how many lines."""
 
     tex: str
     width: float
+    n_lines: int = 1
 
 
 def escaped(text: str) -> str:
@@ -67,17 +68,25 @@ def text(words: str, limit: float, *, place: str = "tl") -> Text:
     if len(lines) == 1:
         return Text(escaped(lines[0]), width)
     body = r"\\".join(map(escaped, lines))
-    return Text(rf"\begin{{tabular}}[{place[0]}]{{@{{}}{place[1]}@{{}}}}{body}\end{{tabular}}", width)
+    return Text(rf"\begin{{tabular}}[{place[0]}]{{@{{}}{place[1]}@{{}}}}{body}\end{{tabular}}", width, len(lines))
 
 
 def _fold(words: str, limit: float) -> list[str]:
-    """Lines of at most this width: broken after spaces and hyphens, within words only where there is no other way."""
+    """Lines of at most this width; a word that is wider is broken after hyphens, or else anywhere."""
+    if width_of(words) <= limit:
+        return [words]
     lines = [""]
-    for part in re.findall(r"[^\s-]*(?:-+|\s+|$)", words):
-        if width_of((lines[-1] + part).rstrip()) > limit and lines[-1]:
-            lines.append("")
-        for letter in part:
-            if width_of((lines[-1] + letter).rstrip()) > limit and lines[-1]:
+    for word in words.split():
+        joined = f"{lines[-1]} {word}".strip()
+        if width_of(joined) <= limit:
+            lines[-1] = joined
+            continue
+        lines += [""] if lines[-1] else []
+        for part in [word] if width_of(word) <= limit else re.findall(r"[^-]*-+|[^-]+", word):
+            if lines[-1] and width_of(lines[-1] + part) > limit:
                 lines.append("")
-            lines[-1] += letter
-    return [line.strip() for line in lines]
+            for letter in part:
+                if lines[-1] and width_of(lines[-1] + letter) > limit:
+                    lines.append("")
+                lines[-1] += letter
+    return lines
