@@ -32,6 +32,17 @@ def test_rows_of_a_folder_in_three_ways(run, runs) -> None:
     assert len(cells[0][0]) == len(json.loads(text)["columns"]) == 9
 
 
+def test_a_part_of_it(run, runs) -> None:
+    code, out, _ = run("compare", runs, "--where", "seed=1", "--columns", "p", "B - A", "--format", "json")
+    assert code == 0
+    table = json.loads(out)
+    assert [column["title"] for column in table["columns"]] == ["p", "B - A"]
+    assert [line["method"] for line in table["lines"]] == ["raw to ea, seed 1"]
+    code, _, err = run("compare", runs, "--where", "corrector=wa")
+    assert code == 2
+    assert "no row has corrector=wa: choose corrector from ea, raw." in err
+
+
 def test_the_file_is_what_would_be_printed(run, runs, tmp_path) -> None:
     for form in ("terminal", "markdown", "latex", "csv", "json"):
         _, printed, _ = run("compare", runs, "--format", form)

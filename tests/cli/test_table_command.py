@@ -54,6 +54,20 @@ def test_a_run_in_steps(run, runs):
     assert "| method | average | with step 1 | last step |" in out
 
 
+def test_a_part_of_it(run, runs):
+    rows = {row["corrector"]: row for row in rows_of(runs / "longtail")}
+    code, out, _ = run(
+        "table", "longtail", runs / "longtail", "--columns", "few", "bal*", "--rows", "raw", "ea", "--where", "seed=0",
+        "--where", "learner=ce", "--per-seed", "--format", "csv",
+    )  # fmt: skip
+    assert code == 0
+    read = list(csv.DictReader(out.splitlines()))
+    assert [list(line) for line in read] == [["method", "seed", "few", "balanced"]] * 2
+    assert [(line["method"], line["seed"]) for line in read] == [("raw", "0"), ("ea", "0")]
+    for line in read:
+        assert float(line["balanced"]) == pytest.approx(100 * rows[line["method"]]["balanced"], abs=1e-4)
+
+
 @pytest.mark.parametrize(("form", "start"), [
     ("terminal", "Top-1 accuracy (%) on digits-lt-50"), ("markdown", "**Top-1 accuracy (%)"),
     ("latex", "% needs"), ("csv", "method,source,"), ("json", "{\n \"name\": \"matrix\""),
@@ -72,11 +86,19 @@ def test_the_file_is_what_would_be_printed(run, runs, tmp_path, form, start):
     [
         (["table-of-mine", "longtail"], "unknown table 'table-of-mine': choose one of imagenet100-il-10, "),
         (["cifar-lt", "longtail"], "runs of digits-lt-50, which the table cifar-lt does not have"),
-        (["matrix", "longtail", "steps"], "is of one cell, and was given runs of digits-il-5, digits-lt-50"),
+        (["matrix", "longtail", "steps"], "is of long-tailed or of incremental runs, not of both"),
+        (["longtail", "longtail", "--rows", "wa"], "no row of the table longtail matches 'wa': choose from ea, raw."),
+        (
+            ["longtail", "longtail", "--columns", "ece"],
+            "matches 'ece': choose from balanced, many, medium, few, seeds.",
+        ),
+        (["longtail", "longtail", "--where", "seed=3"], "no row has seed=3: choose seed from 0."),
+        (["longtail", "longtail", "--where", "sed=0"], "unknown key 'sed': choose one of cell, dataset, method, "),
+        (["longtail", "longtail", "--where", "seed=0", "steps"], "must be KEY=VALUE, such as seed=0, got 'steps'"),
         (["matrix", "nowhere"], "there is no such folder"),
         (["matrix", "longtail", "--out", "nowhere/table.tex"], "there is no folder nowhere"),
     ],
-    ids=["name", "cell", "cells", "folder", "out"],
+    ids=["name", "cell", "cells", "row", "column", "value", "key", "folder last", "folder", "out"],
 )
 def test_what_is_refused(run, runs, monkeypatch, arguments, problem):
     monkeypatch.chdir(runs)

@@ -41,6 +41,15 @@ def test_results_as_a_frame_a_table_and_a_figure(results):
     assert [run.path for run in results.runs] == list(results.folders)
 
 
+def test_a_part_of_the_results(results):
+    part = results.where(seed=1).where(corrector=["ea", "wa"])
+    assert part.frame[["corrector", "seed"]].values.tolist() == [["ea", 1]]
+    assert [[row.corrector for row in run.rows] for run in part.runs] == [["ea"]]
+    assert results.where(seed=0).compare("raw", "ea").shape[0] == 1
+    with pytest.raises(EnergyAlignError, match="no row has seed=0: choose seed from 1"):
+        part.where(seed=0)
+
+
 def test_two_correctors_are_compared_over_images_and_seeds(results):
     frame = results.compare("raw", "ea")
     balanced = results.frame.pivot_table("balanced", "seed", "corrector") * 100

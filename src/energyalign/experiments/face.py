@@ -31,10 +31,13 @@ class Results:
         One for each corrector, seed, step and kind of evidence.
     folders : tuple of Path
         The run directories, for ``energyalign report`` and all other commands.
+    chosen : tuple of mapping
+        The conditions of `where`, to which the rows are the answer.
     """
 
     rows: ResultRows
     folders: tuple[Path, ...]
+    chosen: tuple[Mapping[str, tuple[str, ...]], ...] = ()
 
     @property
     def frame(self) -> pandas.DataFrame:
@@ -43,8 +46,23 @@ class Results:
 
     @property
     def runs(self) -> list[StoredRun]:
-        """The runs as they are on disk, with logits and predictions."""
-        return measured_runs(self.folders)
+        """The runs as they are on disk, with logits and predictions, and those rows that `where` chose."""
+        from energyalign.report.selection import select_runs
+
+        runs = measured_runs(self.folders)
+        for conditions in self.chosen:
+            runs = select_runs(runs, conditions)
+        return runs
+
+    def where(self, **values: Any) -> Results:
+        """Those with these values alone, as ``--where`` chooses them: ``results.where(seed=[0, 1], corrector="ea")``.
+
+        Keys are those of ``energyalign table --where``, with ``__`` for a point: ``recipe__batch_size=128``.
+        """
+        from energyalign.report.selection import conditions, select_rows
+
+        chosen = conditions(**values)
+        return Results(select_rows(self.rows, chosen), self.folders, (*self.chosen, chosen))
 
     def figure(self, name: str) -> Figure:
         """A figure of ``energyalign list figures``, such as ``groups`` or ``energies``."""

@@ -185,8 +185,8 @@ def test_kinds_of_evidence_are_told_apart() -> None:
     rows = curve(config, "raw", [0.9]) + curve(config, "ea", [0.9]) + curve(config, "ea", [0.8], **other)
     assert [line[:2] for line in by_steps(rows)] == [
         ["raw", "90.0"],
-        ["ea, one x 50", "90.0"],
         ["ea, none x 5", "80.0"],
+        ["ea, one x 50", "90.0"],
     ]
 
 

@@ -77,7 +77,7 @@ def test_kinds_of_evidence_are_told_apart() -> None:
     lines = printed(
         longtail_table([row("raw", 0.4), row("ea", 0.45), row("ea", 0.44, evidence=EvidencePlan(5, "none"))])
     )
-    assert [line[0] for line in lines] == ["raw", "ea, one x 50", "ea, none x 5"]
+    assert [line[0] for line in lines] == ["raw", "ea, none x 5", "ea, one x 50"]
 
 
 def test_trainings_and_correctors_as_a_matrix() -> None:

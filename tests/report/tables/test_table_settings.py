@@ -12,7 +12,7 @@ from energyalign.experiments.engine.stored import of_one_plan
 from energyalign.report.tables import TABLES
 from energyalign.report.tables.incremental import as_in_the_paper as incremental_as_in_the_paper
 from energyalign.report.tables.longtail import as_in_the_paper
-from energyalign.report.tables.settings import Difference, check_one_cell, check_one_setting, differences
+from energyalign.report.tables.settings import Difference, check_one_setting, differences
 
 
 def test_differences_have_paths_and_words() -> None:
@@ -38,13 +38,6 @@ def test_seeds_are_one_setting_and_epochs_are_two() -> None:
         EnergyAlignError, match=r"the rows of ea are of different settings \(recipe.epochs is 200 and 16"
     ):
         check_one_setting([*rows, other], "ea")
-
-
-def test_one_cell() -> None:
-    with pytest.raises(EnergyAlignError, match="of one cell, and was given runs of cifar10-lt-10, cifar10-lt-50"):
-        check_one_cell([long_tail_row("ea", cell, 0.4) for cell in ("cifar10-lt-50", "cifar10-lt-10")], "matrix")
-    with pytest.raises(EnergyAlignError, match="was given no rows"):
-        check_one_cell([], "matrix")
 
 
 @pytest.mark.parametrize("make", [

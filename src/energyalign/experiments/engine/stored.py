@@ -16,7 +16,7 @@ from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.engine.config import EvidencePlan
-from energyalign.experiments.engine.row import Row, Settings
+from energyalign.experiments.engine.row import Row, Settings, natural
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.experiments.train.tensor_file import load_arrays
 
@@ -223,7 +223,7 @@ def _run_folders(path: Path) -> dict[Path, Settings]:
                     "that made it again, in another folder."
                 ) from error
             below.clear()
-        below.sort()
+        below.sort(key=natural)
     return folders
 
 

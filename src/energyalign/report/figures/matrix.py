@@ -15,7 +15,8 @@ from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import panels
 from energyalign.report.figures.common import about, panel_title, trainings_of
-from energyalign.report.tables.model import Cell, Column, are_best
+from energyalign.report.tables.best import are_best
+from energyalign.report.tables.model import Cell, Column
 from energyalign.report.trainings import Training
 
 _COLOURS = "Blues"
@@ -27,7 +28,7 @@ _MISSING = "–"
 def draw(runs: Sequence[StoredRun]) -> Figure:
     """Balanced accuracy, of an incremental run that after its last step; the best of each training in bold.
 
-    As in the table of this name, numbers that are written alike are equally good.
+    Bold is as in the table of this name: the best, and what is not clearly worse.
     """
     trainings = trainings_of("matrix", runs)
     correctors = _in_order(trainings)
@@ -41,7 +42,8 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
         axes.imshow(means, cmap=_COLOURS, aspect="auto", interpolation="nearest", norm=_colours(means))
         darkness = _colours(means)(means)
         for i, line in enumerate(cells):
-            best = are_best([None if np.isnan(mean) else mean for mean in means[i].tolist()], Column(HEADLINE))
+            rows = [trainings[i].rows_of(name) for name in correctors]
+            best = are_best([Cell.over_seeds({row.seed: row.balanced for row in same}) for same in rows], Column(""))
             for j, seeds in enumerate(line):
                 _write(axes, (j, i), seeds, dark=bool(darkness[i, j] > _DARK_ABOVE), bold=best[j])
         axes.set_xticks(range(len(correctors)), correctors, rotation=30, ha="right", rotation_mode="anchor")

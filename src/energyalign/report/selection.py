@@ -1,0 +1,155 @@
+"""A part of what there is: rows of runs by conditions such as ``seed=0``, lines and columns of a table by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.row import Row, natural
+from energyalign.experiments.engine.stored import ResultRows, StoredRun
+from energyalign.report.tables import incremental, longtail
+from energyalign.report.tables.best import with_best
+from energyalign.report.tables.model import PaperTable
+from energyalign.report.trainings import leaves_of
+
+Where = Mapping[str, tuple[str, ...]]
+"""For each key the values that a row may have; a row must satisfy all keys."""
+KEYS = (
+    "cell", "dataset", "method", "learner", "corrector", "evidence", "policy", "per_class", "seed", "step", "memory",
+    "fed_back", "estimator", "head", "backbone", "epochs", "optimizer", "lr",
+)  # fmt: skip
+"""Of every row. A key may also be a setting of config.json, such as ``imbalance`` or ``recipe.batch_size``."""
+
+
+def parse_where(words: Iterable[str]) -> Where:
+    """Conditions as they are given on the command line.
+
+    Parameters
+    ----------
+    words : iterable of str
+        ``KEY=VALUE`` each. Values of one key are alternatives. A value may be a pattern: ``method=la-*``.
+    """
+    where: dict[str, tuple[str, ...]] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not (key and equals and value):
+            raise EnergyAlignError(f"--where must be KEY=VALUE, such as seed=0, got {word!r}. Give run folders first.")
+        where[key] = (*where.get(key, ()), value)
+    return where
+
+
+def conditions(**values: Any) -> Where:
+    """The same from Python: a value, or a list of alternatives, for each key; ``recipe__lr`` is ``recipe.lr``."""
+    where = {}
+    for key, value in values.items():
+        alternatives = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+        where[key.replace("__", ".")] = tuple(map(str, alternatives))
+    return where
+
+
+def select_rows(rows: Sequence[Row], where: Where) -> ResultRows:
+    """The rows that satisfy all conditions; an error that says what there is if none does."""
+    left = [(row, values_of(row) if where else {}) for row in rows]
+    before: list[str] = []
+    for key, wanted in where.items():
+        measured = list(dict.fromkeys(values[key] for _, values in left if key in values))
+        if not measured:
+            raise EnergyAlignError(
+                f"unknown key {key!r}: choose one of {', '.join(KEYS)}, or a setting of config.json such as "
+                "imbalance or recipe.batch_size."
+            )
+        left = [(row, values) for row, values in left if key in values and _matches(values[key], wanted)]
+        condition = f"{key}={' or '.join(wanted)}"
+        if not left:
+            among = f" with {', '.join(before)}" if before else ""
+            choice = ", ".join(sorted(measured, key=natural))
+            raise EnergyAlignError(f"no row{among} has {condition}: choose {key} from {choice}.")
+        before.append(condition)
+    return ResultRows(row for row, _ in left)
+
+
+def select_runs(runs: Sequence[StoredRun], where: Where) -> list[StoredRun]:
+    """The runs with those of their rows that satisfy all conditions; runs without any are left out."""
+    chosen = {id(row) for row in select_rows([row for run in runs for row in run.rows], where)}
+    selected = [replace(run, rows=[row for row in run.rows if id(row) in chosen]) for run in runs]
+    return [run for run in selected if run.rows]
+
+
+def select_part(table: PaperTable, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> PaperTable:
+    """The table with the lines and columns of these names or patterns, in this order, and its best marked anew.
+
+    Parameters
+    ----------
+    table : PaperTable
+    rows, columns : sequence of str
+        Empty for all. A column is named by its title, its group, or both: ``few``, ``CIFAR-10-LT``,
+        ``CIFAR-10-LT, 50``. Groups stay together.
+    """
+    names = [[line.method] for line in table.lines]
+    titles = [[column.title, column.group, column.full_title] for column in table.columns]
+    lines = _chosen(names, rows, f"row of the table {table.name}", [name for (name,) in names])
+    order = _chosen(titles, columns, f"column of the table {table.name}", [column.title for column in table.columns])
+    groups = [column.group for column in table.columns]
+    order.sort(key=lambda index: groups.index(groups[index]))
+    cut = [replace(table.lines[k], cells=tuple(table.lines[k].cells[index] for index in order)) for k in lines]
+    return with_best(replace(table, lines=tuple(cut), columns=tuple(table.columns[index] for index in order)))
+
+
+def _chosen(names: Sequence[Sequence[str]], patterns: Sequence[str], what: str, known: Sequence[str]) -> list[int]:
+    """Which of several things, each with its names, match these patterns; in the order of the patterns."""
+    if not patterns:
+        return list(range(len(names)))
+    found: dict[int, None] = {}
+    for pattern in patterns:
+        matching = [index for index, of_one in enumerate(names) if any(match_any(name, [pattern]) for name in of_one)]
+        if not matching:
+            raise EnergyAlignError(f"no {what} matches {pattern!r}: choose from {', '.join(dict.fromkeys(known))}.")
+        found |= dict.fromkeys(matching)
+    return list(found)
+
+
+def values_of(row: Row) -> dict[str, str]:
+    """What conditions can be on, as text."""
+    plan, config = row.evidence, row.config
+    named = {
+        "cell": row.cell,
+        "dataset": config.values.get("dataset"),
+        "method": incremental.label_of(row) if row.in_steps else longtail.method_of(row),
+        "learner": row.learner,
+        "corrector": row.corrector,
+        "evidence": plan,
+        "policy": plan and plan.policy,
+        "per_class": plan and plan.per_class,
+        "seed": row.seed,
+        "step": row.step,
+        "memory": row.memory,
+        "fed_back": row.fed_back,
+        "estimator": row.estimator,
+        "head": config.head,
+        "backbone": config.backbone,
+        "epochs": config.epochs,
+        "optimizer": str(config.optimizer["kind"]).lower(),
+        "lr": config.optimizer.get("lr"),
+    }
+    return leaves_of(config.values) | {key: "none" if value is None else str(value) for key, value in named.items()}
+
+
+def match_any(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name is one of these, or matches one as a file name matches ``*``; upper and lower case are alike."""
+    return any(name == pattern or fnmatchcase(name.lower(), pattern.lower()) for pattern in patterns)
+
+
+def _matches(value: str, wanted: Iterable[str]) -> bool:
+    """Numbers are compared as numbers: 100 is 1e2."""
+    number = _number(value)
+    return match_any(value, wanted) or (number is not None and number in map(_number, wanted))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
