@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY, ORANGE, grid_lines, panels, summarised, title_panel
+from energyalign.report.drawing import BLUE, GREY, ORANGE, summarised
 from energyalign.report.figures.common import about, lacking, not_shown, panel_title, trainings_of
+from energyalign.report.panels import grid_lines, panels, title_panel
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 _FIXED_NUMBER = re.compile(r"ea-M(\d+)")

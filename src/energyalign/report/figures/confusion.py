@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from energyalign.core.metrics import confusion_matrix
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import VERMILLION, first_of_rows, panels, title_panel
+from energyalign.report.drawing import VERMILLION
 from energyalign.report.figures.common import (
     about,
     class_order,
@@ -25,6 +25,7 @@ from energyalign.report.figures.common import (
     trainings_of,
     with_and_without,
 )
+from energyalign.report.panels import first_of_rows, panels, title_panel
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 # White where nothing is: kind to printers, and darker is more in grey too.

@@ -10,17 +10,9 @@ from matplotlib.figure import Figure
 
 from energyalign.core.estimators.lse import MIN_EFFECTIVE_SAMPLES
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import (
-    BLUE,
-    GREY,
-    VERMILLION,
-    deviation_over_seeds,
-    grid_lines,
-    panels,
-    plain_log,
-    title_panel,
-)
+from energyalign.report.drawing import BLUE, GREY, VERMILLION, deviation_over_seeds
 from energyalign.report.figures.common import about, command_for, lacking, not_shown, panel_title, trainings_of
+from energyalign.report.panels import grid_lines, panels, plain_log, title_panel
 from energyalign.report.trainings import Training
 
 

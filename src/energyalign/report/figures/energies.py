@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from energyalign.core.free_energy import FreeEnergy
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, PALE_BARS, deviation_over_seeds, panels, title_panel
+from energyalign.report.drawing import BLUE, PALE_BARS, deviation_over_seeds
 from energyalign.report.figures.common import (
     about,
     class_order,
@@ -24,6 +24,7 @@ from energyalign.report.figures.common import (
     trainings_of,
     with_and_without,
 )
+from energyalign.report.panels import panels, title_panel
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, corrected_outputs
 
 _MODELS = {AS_TRAINED: "raw model", ALIGNED: "after energy aligning"}

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, PALE_BARS, VERMILLION, first_of_rows, grid_lines, panels, title_panel
+from energyalign.report.drawing import BLUE, PALE_BARS, VERMILLION
 from energyalign.report.figures.common import (
     about,
     class_order,
@@ -20,6 +20,7 @@ from energyalign.report.figures.common import (
     told_order,
     trainings_of,
 )
+from energyalign.report.panels import first_of_rows, grid_lines, panels, title_panel
 from energyalign.report.trainings import Training, shown
 
 _MAX_STEPS = 4

@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from energyalign.core.metrics import shot_groups
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY, INK, deviation_over_seeds, grid_lines, panels, title_panel
+from energyalign.report.drawing import BLUE, GREY, INK, deviation_over_seeds
 from energyalign.report.figures.common import about, panel_title, trainings_of, with_and_without
+from energyalign.report.panels import grid_lines, panels, title_panel
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 _WIDTH = 0.38

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from energyalign.experiments.correctors import CORRECTORS
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import panels
 from energyalign.report.figures.common import about, panel_title, trainings_of
+from energyalign.report.panels import panels
 from energyalign.report.tables.model import Cell, Column, are_best
 from energyalign.report.trainings import Training
 

@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 
 from energyalign.core.calibration import N_BINS, Calibration, measure_calibration
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY, INK, PALE_BARS, grid_lines, panels, title_panel
+from energyalign.report.drawing import BLUE, GREY, INK, PALE_BARS
 from energyalign.report.figures.common import about, panel_title, trainings_of, with_and_without
+from energyalign.report.panels import grid_lines, panels, title_panel
 from energyalign.report.tables.model import Cell
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, corrected_outputs
 

@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY, grid_lines, panels, title_panel
+from energyalign.report.drawing import BLUE, GREY
 from energyalign.report.figures.common import about, command_for, lacking, panel_title, trainings_of
+from energyalign.report.panels import grid_lines, panels, title_panel
 from energyalign.report.trainings import Training
 
 _THE_LINE = ("logit-adjustment",)

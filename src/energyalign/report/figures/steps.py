@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, grid_lines, panels, summarised
+from energyalign.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, summarised
 from energyalign.report.figures.common import about, check_one_cell, lacking, trainings_of
+from energyalign.report.panels import grid_lines, panels
 from energyalign.report.tables.incremental import Curve, curves_of, label_of
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, shown
 

@@ -13,18 +13,9 @@ from numpy.typing import NDArray
 from energyalign.core.metrics import ClassScores
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import (
-    BLUE,
-    GREY,
-    INK,
-    ORANGE,
-    VERMILLION,
-    deviation_over_seeds,
-    grid_lines,
-    panels,
-    title_panel,
-)
+from energyalign.report.drawing import BLUE, GREY, INK, ORANGE, VERMILLION, deviation_over_seeds
 from energyalign.report.figures.common import about, command_for, lacking, panel_title, trainings_of
+from energyalign.report.panels import grid_lines, panels, title_panel
 from energyalign.report.trainings import Training, scores_by_strength
 
 STRENGTHS = tuple(k / 10 for k in range(21))
