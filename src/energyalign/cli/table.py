@@ -34,6 +34,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_output_options(parser)
 
 
+def add_where_option(parser: argparse.ArgumentParser) -> None:
+    """Of every command that reads rows."""
+    parser.add_argument(
+        "--where", nargs="+", action="extend", default=[], metavar="KEY=VALUE",
+        help="rows with this seed, method, learner, corrector, step, memory, head or setting of config.json alone, such "
+        "as seed=0 or recipe.batch_size=128; values of one key are alternatives and may have a *: seed=0 seed=1",
+    )  # fmt: skip
+
+
 def add_output_options(parser: argparse.ArgumentParser) -> None:
     """Of every command that makes a table."""
     add = parser.add_argument

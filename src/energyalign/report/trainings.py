@@ -183,7 +183,7 @@ def seeds_and_settings(runs: Sequence[StoredRun], seeds: Sequence[int], *others:
 
 def _any_setting(runs: Sequence[StoredRun]) -> list[Facet]:
     """Whatever else may differ: ``lr 0.05``."""
-    settings = {id(run): _leaves(run.config.values) for run in runs}
+    settings = {id(run): leaves_of(run.config.values) for run in runs}
 
     def told(key: str) -> Facet:
         return lambda run: f"{key.rpartition('.')[2].replace('_', ' ')} {settings[id(run)].get(key, '-')}"
@@ -191,10 +191,11 @@ def _any_setting(runs: Sequence[StoredRun]) -> list[Facet]:
     return [told(key) for key in sorted({key for leaves in settings.values() for key in leaves} - {"seed"})]
 
 
-def _leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def leaves_of(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Every setting as text, by its path: ``recipe.optimizer.lr``."""
     found: dict[str, str] = {}
     for key, value in config.items():
-        found |= _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": str(value)}
+        found |= leaves_of(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": str(value)}
     return found
 
 

@@ -191,9 +191,10 @@ class Row:
         return self.config.in_steps
 
     @property
-    def key(self) -> tuple[int, str, str]:
+    def key(self) -> tuple[int, str, str, int]:
         """Rows of one run differ in these, and are in their order."""
-        return self.step, self.corrector, json.dumps(describe(self.evidence), sort_keys=True)
+        plan = self.evidence
+        return self.step, self.corrector, plan.policy if plan else "", plan.per_class if plan else 0
 
     @property
     def has_balanced_test(self) -> bool:
@@ -233,6 +234,11 @@ class Row:
                 f"{where} is no result of this version, or was changed: {str(error).rstrip('.')}. Run the command that "
                 "made it again, in another folder."
             ) from error
+
+
+def natural(text: str) -> list[tuple[int, str]]:
+    """A key that sorts numbers within names as numbers: ``lt-5``, ``lt-20``, ``lt-200``."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)]
 
 
 @functools.cache

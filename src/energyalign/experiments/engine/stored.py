@@ -16,7 +16,7 @@ from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.engine.config import EvidencePlan
-from energyalign.experiments.engine.row import Row, Settings
+from energyalign.experiments.engine.row import Row, Settings, natural
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.experiments.train.tensor_file import load_arrays
 
@@ -43,9 +43,10 @@ def predictions_file(folder: Path, corrector: str, plan: EvidencePlan | None) ->
 
 
 def read_rows(run: RunDirectory) -> list[Row]:
-    """The rows of a run so far."""
+    """The rows of a run so far, in the order of their keys."""
     path = run.path / "rows.jsonl"
-    return [Row.from_json(value, f"{path}, line {line},") for line, value in enumerate(run.read_rows(), 1)]
+    rows = [Row.from_json(value, f"{path}, line {line},") for line, value in enumerate(run.read_rows(), 1)]
+    return sorted(rows, key=lambda row: row.key)
 
 
 def store_row(run: RunDirectory, row: Row) -> None:
@@ -223,7 +224,7 @@ def _run_folders(path: Path) -> dict[Path, Settings]:
                     "that made it again, in another folder."
                 ) from error
             below.clear()
-        below.sort()
+        below.sort(key=natural)
     return folders
 
 

@@ -1,0 +1,92 @@
+"""Rows are chosen by what they are of; what does not exist is refused with what does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from table_rows import long_tail_row, step_rows
+
+from energyalign import EnergyAlignError
+from energyalign.experiments.engine.row import Row, natural
+from energyalign.experiments.engine.stored import StoredRun
+from energyalign.report.selection import conditions, parse_where, select_rows, select_runs, values_of
+
+CELL = "digits-lt-50"
+ROWS = [
+    long_tail_row("ce", CELL, 0.5, seed=0),
+    long_tail_row("ce", CELL, 0.6, seed=1),
+    long_tail_row("ea", CELL, 0.7, seed=0),
+    long_tail_row("la-loss", CELL, 0.8, seed=10, epochs=3),
+]
+
+
+def chosen(*words: str) -> list[float]:
+    return [row.balanced for row in select_rows(ROWS, parse_where(words))]
+
+
+def test_every_row_without_conditions() -> None:
+    assert select_rows(ROWS, {}) == tuple(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("words", "accuracies"),
+    [
+        (["seed=0"], [0.5, 0.7]),
+        (["seed=0", "seed=10"], [0.5, 0.7, 0.8]),
+        (["seed=0", "corrector=ea"], [0.7]),
+        (["method=ea"], [0.7]),
+        (["learner=ce", "corrector=raw"], [0.5, 0.6]),
+        (["method=la-*"], [0.8]),
+        (["evidence=one x 50"], [0.7]),
+        (["evidence=none", "seed=0"], [0.5]),
+        (["epochs=3"], [0.8]),
+        (["recipe.epochs=3.0"], [0.8]),
+        (["imbalance=50", "seed=1"], [0.6]),
+        (["cell=DIGITS*", "learner=la-loss"], [0.8]),
+    ],
+)
+def test_conditions(words: list[str], accuracies: list[float]) -> None:
+    assert chosen(*words) == accuracies
+
+
+def test_from_python() -> None:
+    assert conditions(seed=[0, 1], recipe__epochs=3, method="ce") == parse_where(
+        ["seed=0", "seed=1", "recipe.epochs=3", "method=ce"]
+    )
+
+
+def test_rows_in_steps() -> None:
+    rows = step_rows("ea", "digits-il-5", [0.9, 0.8, 0.7, 0.6, 0.5])
+    assert [row.step for row in select_rows(rows, parse_where(["step=5", "step=2"]))] == [2, 5]
+    assert values_of(rows[0])["memory"] == str(rows[0].memory)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["seed"], "must be KEY=VALUE, such as seed=0, got 'seed'. Give run folders first."),
+        (["=0"], "got '=0'"),
+        (["colour=red"], "unknown key 'colour': choose one of cell, dataset, method, "),
+        (["seed=7"], "no row has seed=7: choose seed from 0, 1, 10."),
+        (["corrector=ea", "seed=1", "seed=7"], "no row with corrector=ea has seed=1 or 7: choose seed from 0."),
+    ],
+)
+def test_what_there_is_not(words: list[str], message: str) -> None:
+    with pytest.raises(EnergyAlignError) as raised:
+        chosen(*words)
+    assert message in str(raised.value)
+
+
+def test_runs_keep_the_rows_that_are_chosen() -> None:
+    def run(*rows: Row) -> StoredRun:
+        return StoredRun(Path("a run"), rows[0].config, list(rows))
+
+    runs = [run(ROWS[0], ROWS[2]), run(ROWS[1])]
+    assert [each.rows for each in select_runs(runs, parse_where(["seed=0", "method=ce"]))] == [[ROWS[0]]]
+    assert [each.rows for each in select_runs(runs, {})] == [[ROWS[0], ROWS[2]], [ROWS[1]]]
+
+
+def test_numbers_sort_as_numbers() -> None:
+    names = ["lt-200", "lt-5", "7", "lt", "lt-20-b", "lt-20-a"]
+    assert sorted(names, key=natural) == ["7", "lt", "lt-5", "lt-20-a", "lt-20-b", "lt-200"]
