@@ -46,12 +46,33 @@ class Results:
         """The runs as they are on disk, with logits and predictions."""
         return measured_runs(self.folders)
 
-    def figure(self, name: str) -> Figure:
-        """A figure of ``energyalign list figures``, such as ``groups`` or ``energies``."""
-        from energyalign.experiments.engine.config import look_up
-        from energyalign.report.figures import FIGURES
+    def figure(
+        self, name: str, *, rows: Iterable[str] = (), where: Mapping[str, Any] | None = None,
+        width: str | float | None = None, font_size: float | None = None, title: str | None = None,
+    ) -> Figure:  # fmt: skip
+        """A figure of ``energyalign list figures``, such as ``groups`` or ``energies``.
 
-        return look_up(FIGURES, name, "figure").draw(self.runs)
+        Parameters
+        ----------
+        name : str
+        rows : iterable of str
+            Correctors or methods to show, such as ``["raw", "ea*"]`` (default: all).
+        where : mapping or None
+            What rows must have, such as ``{"seed": [0, 1]}``; values of one key are alternatives.
+        width : float or str or None
+            In inches, or ``column`` or ``page`` of a paper (default: as wide as its panels need).
+        font_size : float or None
+            In points (default: 9, or 8 if a width is given).
+        title : str or None
+            Instead of the one that says what is shown; empty for none.
+        """
+        from energyalign.experiments.engine.config import look_up
+        from energyalign.report.drawing import Style
+        from energyalign.report.figures import FIGURES
+        from energyalign.report.selection import conditions, select_named, select_runs
+
+        entry, style = look_up(FIGURES, name, "figure"), Style.make(width, font_size, title)
+        return entry.draw(select_named(select_runs(self.runs, conditions(**(where or {}))), rows), style)
 
     def compare(self, first: str, second: str) -> pandas.DataFrame:
         """Two correctors behind every training: over the test images, and over seeds if there are several.

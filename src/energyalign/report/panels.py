@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -53,8 +54,8 @@ def panels(
     across = style.width or scale * max(_NARROWEST, columns * width)
     columns = max(1, min(columns, int(across / (_MIN_SHARE * scale * width))))
     rows = math.ceil(n_panels / columns)
-    down = rows * height * scale * min(1.0, max(0.75, across / columns / (scale * width)))
-    title = _wrapped(f"{what}\n{about}" if style.title is None else style.title, across / 1.1)
+    down = rows * height * scale * min(1.0, max(0.85, across / columns / (scale * width)))
+    title = _wrapped(f"{what}\n{about}" if style.title is None else style.title, across)
     with new_figure(width=across, height=down, title=title) as figure:
         grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey)
         for unused in grid.flat[n_panels:]:
@@ -65,6 +66,8 @@ def panels(
         yield figure, drawn
         for panel in first_of_rows(drawn) if ylabel else []:
             panel.set_ylabel(ylabel)
+        for panel in drawn:
+            panel.set_xlabel(_wrapped(panel.get_xlabel(), 0.85 * across / columns))
         lines = _explain(figure, drawn, _wrapped(note, 1.2 * across)) + _title_lines(drawn, columns)
         lines += 1.2 * len(title.splitlines())
         figure.set_figheight(down + 0.1 + lines * _LINE * style.size / 72)
@@ -129,8 +132,7 @@ def _explain(figure: Figure, axes: Sequence[Axes], note: str) -> float:
             by_name.setdefault(name, handle)
     note_lines = 0.9 * len(note.splitlines())
     if by_name:
-        longest = text_scale() * (max(map(len, by_name)) / _LETTERS_PER_INCH + _HANDLE)
-        columns = max(1, min(len(by_name), int(figure.get_figwidth() / longest)))
+        columns = _legend_columns(list(by_name), figure.get_figwidth() / text_scale())
         figure.legend(
             by_name.values(), by_name.keys(), loc="outside lower center", ncols=columns, title=note,
             title_fontsize="small",
@@ -139,6 +141,15 @@ def _explain(figure: Figure, axes: Sequence[Axes], note: str) -> float:
     if note:
         figure.supxlabel(note, fontsize="small")
     return note_lines
+
+
+def _legend_columns(names: Sequence[str], room: float) -> int:
+    """As many as find room, in inches; matplotlib fills one after the other."""
+    for columns in range(len(names), 1, -1):
+        longest = [max(map(len, part)) for part in np.array_split(names, columns)]
+        if sum(longest) / _LETTERS_PER_INCH + columns * _HANDLE <= room:
+            return columns
+    return 1
 
 
 def _title_lines(axes: Sequence[Axes], columns: int) -> int:

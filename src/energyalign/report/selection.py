@@ -76,6 +76,27 @@ def select_runs(runs: Sequence[StoredRun], where: Where) -> list[StoredRun]:
     return [run for run in selected if run.rows]
 
 
+def select_named(runs: Sequence[StoredRun], names: Iterable[str]) -> list[StoredRun]:
+    """The runs with those rows whose corrector or method has one of these names; all rows if there are none.
+
+    Parameters
+    ----------
+    names : iterable of str
+        A name may be a pattern: ``ea-*``. One that fits no row is an error.
+    """
+    names = list(names)
+    if not names:
+        return list(runs)
+    called = {id(row): {row.corrector, values_of(row)["method"]} for run in runs for row in run.rows}
+    known = {name for both in called.values() for name in both}
+    for name in names:
+        if not any(match_any(each, [name]) for each in known):
+            raise EnergyAlignError(f"no row is called {name!r}: choose from {', '.join(sorted(known, key=natural))}.")
+    chosen = {row for row, both in called.items() if any(match_any(name, names) for name in both)}
+    selected = [replace(run, rows=[row for row in run.rows if id(row) in chosen]) for run in runs]
+    return [run for run in selected if run.rows]
+
+
 def values_of(row: Row) -> dict[str, str]:
     """What conditions can be on, as text."""
     plan, config = row.evidence, row.config

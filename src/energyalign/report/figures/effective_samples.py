@@ -55,7 +55,7 @@ def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:
     axes.axhline(total, color=GREY, linestyle="--", linewidth=1.2, label="all samples of the evidence")
     axes.axhline(
         MIN_EFFECTIVE_SAMPLES, color=VERMILLION, linestyle=":", linewidth=1.2,
-        label=f"{MIN_EFFECTIVE_SAMPLES:g}: fewer are not to be trusted",
+        label=f"{MIN_EFFECTIVE_SAMPLES:g}: fewer are too few to trust",
     )  # fmt: skip
     axes.set_ylim(0.8, 1.5 * total)
     plain_log(axes.yaxis)
