@@ -100,10 +100,9 @@ def end_at_100(axes: Sequence[Axes]) -> None:
     """End axes of per cent at 0 and 100, whatever deviations add; to be called when all panels are drawn."""
     for panel in axes:
         low, high = panel.get_ylim()
-        if high > 100:
-            panel.set_ylim(top=100 + _MARGIN * (100 - low))
-        if low < 0:
-            panel.set_ylim(bottom=0)
+        low = max(low, 0.0)
+        if (low, high) != panel.get_ylim() or high > 100:
+            panel.set_ylim(low, min(high, 100 + _MARGIN * (100 - low)))
 
 
 def first_of_rows(axes: Sequence[Axes]) -> list[Axes]:

@@ -11,7 +11,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import INK, current_style
@@ -50,8 +50,8 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     narrow = current_style().width
     if narrow is not None and text_scale() * width > narrow:
         raise EnergyAlignError(
-            f"the figure matrix needs {text_scale() * width:.1f} inches for {len(columns)} columns: give a larger "
-            "width or a smaller font size, or choose fewer rows."
+            f"the figure matrix needs {text_scale() * width:.1f} inches for {count_of(len(columns), 'column')}: give a "
+            "larger width or a smaller font size, or choose fewer rows."
         )
     return _draw(cells, trainings, (down, lines), (across, columns), width)
 
