@@ -79,7 +79,7 @@ def test_names_of_folders_do_not_command_the_terminal(runs: Path, run: Any) -> N
         (["groups", "runs/seed-0", "--width", "wide"], "width must be column, page or a number of inches from 2 to 40"),
         (["groups", "runs/seed-0", "--width", "nan"], "inches from 2 to 40, got 'nan'"),
         (["groups", "runs/seed-0", "--font-size", "99"], "font size must be from 4 to 30 points, got 99"),
-        (["groups", "runs/seed-0", "--rows", "crt"], "no row is called 'crt': choose from ce, ea, raw"),
+        (["groups", "runs/seed-0", "--rows", "crt"], "no row matches 'crt': choose from ce, ea, raw"),
         (["groups", "runs/seed-0", "--where", "seed=7"], "no row has seed=7: choose seed from 0"),
         (["all", "runs/seed-0", "--out", "runs/seed-0/rows.jsonl"], "cannot make the folder"),
     ],

@@ -12,7 +12,8 @@ from made_up_run import made_up_run
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.comparison import bootstrap, comparison_table, mcnemar, paired_t, pairs_between, pairs_within
+from energyalign.report.comparison import comparison_table, pairs_between, pairs_within
+from energyalign.report.paired import bootstrap, mcnemar, paired_t
 
 NAMES = ["cat", "dog", "eel", "fox"]
 

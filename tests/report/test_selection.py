@@ -66,7 +66,7 @@ def test_rows_by_name(tmp_path: Path) -> None:
     assert named("ea") == [0.7]
     assert named("raw") == [0.5, 0.6, 0.8]  # correctors and methods
     assert named("la-*", "ea") == [0.7, 0.8]
-    with pytest.raises(EnergyAlignError, match=r"no row is called 'crt': choose from ce, ea, la-loss, raw\."):
+    with pytest.raises(EnergyAlignError, match=r"no row matches 'crt': choose from ce, ea, la-loss, raw\."):
         named("ea", "crt")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from energyalign.cli.table import add_output_options, write_table
+from energyalign.cli.table import add_columns_option, add_output_options, add_where_option, write_table
 
 if TYPE_CHECKING:
     from energyalign.report.comparison import Pair
@@ -19,6 +19,7 @@ examples:
   energyalign compare runs/digits-lt-50                          raw against every other corrector
   energyalign compare runs/digits-lt-50 --rows raw ea            these two, behind every training in the folder
   energyalign compare runs/digits-lt-50/ce runs/digits-lt-50/ldam-drw       two trainings, under each corrector of both
+  energyalign compare runs --where head=cosine seed=0 --columns "B - A" p
   energyalign compare runs/digits-lt-50/ce:ea runs/digits-lt-50/ldam-drw:raw --format markdown
 """
 
@@ -30,21 +31,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("other", metavar="B", nargs="?", help="another one; without it, rows of A are compared with each other")
     add("--rows", nargs="+", default=[], metavar="CORRECTOR",
         help="of A alone: the first against each other one; of A and B: these under both")  # fmt: skip
+    add_columns_option(parser)
+    add_where_option(parser)
     add_output_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, compare, print."""
     from energyalign.report.comparison import comparison_table
+    from energyalign.report.selection import select_part
 
     folders = [_split(place)[0] for place in (arguments.one, arguments.other) if place is not None]
-    write_table(arguments, folders, lambda: comparison_table(_pairs(arguments)))
+    write_table(arguments, folders, lambda: select_part(comparison_table(_pairs(arguments)), columns=arguments.columns))
 
 
 def _pairs(arguments: argparse.Namespace) -> list[Pair]:
     from energyalign.core.errors import EnergyAlignError
     from energyalign.experiments.engine.stored import measured_runs
     from energyalign.report.comparison import pairs_between, pairs_within
+    from energyalign.report.selection import parse_where, select_runs
 
     (one, first), (other, second) = _split(arguments.one), _split(arguments.other or "")
     named = [name for name in (first, second) if name]
@@ -52,10 +57,12 @@ def _pairs(arguments: argparse.Namespace) -> list[Pair]:
         raise EnergyAlignError(
             "two rows are compared: give A:CORRECTOR and B:CORRECTOR, or folders alone and --rows ONE OTHER."
         )
+    where = parse_where(arguments.where)
+    runs = select_runs(measured_runs([one]), where)
     if not arguments.other:
-        return pairs_within(measured_runs([one]), arguments.rows)
+        return pairs_within(runs, arguments.rows)
     rows = [(first, second)] if named else [(name, name) for name in arguments.rows]
-    return pairs_between(measured_runs([one]), measured_runs([other]), rows)
+    return pairs_between(runs, select_runs(measured_runs([other]), where), rows)
 
 
 def _split(place: str) -> tuple[str, str]:

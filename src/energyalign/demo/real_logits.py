@@ -11,7 +11,8 @@ from energyalign.core.metrics import ClassScores
 from energyalign.datasets import load_cifar100_lt
 from energyalign.demo.part import DemoSection
 from energyalign.experiments.engine.row import HEADLINE
-from energyalign.report.tables.model import Cell, Column, Line, PaperTable, with_best
+from energyalign.report.tables.best import with_best
+from energyalign.report.tables.model import Cell, Column, Line, PaperTable
 
 TITLE = "Real logits: CIFAR-100-LT, ResNet-32, 200 epochs"
 CORRECTIONS = {
@@ -36,10 +37,8 @@ def real_logits() -> DemoSection:
         shares = {HEADLINE: scores.balanced_accuracy} | scores.groups(data.counts)
         lines.append(Line(name, "", tuple(Cell(100 * share) for share in shares.values())))
     columns = tuple(map(Column, shares))
-    table = PaperTable(
-        "real-logits", "Top-1 accuracy (%) on the 10,000 test images", columns, with_best(lines, columns)
-    )
-    return DemoSection(TITLE, [table], [_ABOUT])
+    table = PaperTable("real-logits", "Top-1 accuracy (%) on the 10,000 test images", columns, tuple(lines))
+    return DemoSection(TITLE, [with_best(table)], [_ABOUT])
 
 
 _ABOUT = (

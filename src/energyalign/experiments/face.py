@@ -31,10 +31,13 @@ class Results:
         One for each corrector, seed, step and kind of evidence.
     folders : tuple of Path
         The run directories, for ``energyalign report`` and all other commands.
+    chosen : tuple of mapping
+        The conditions of `where`, to which the rows are the answer.
     """
 
     rows: ResultRows
     folders: tuple[Path, ...]
+    chosen: tuple[Mapping[str, tuple[str, ...]], ...] = ()
 
     @property
     def frame(self) -> pandas.DataFrame:
@@ -43,22 +46,35 @@ class Results:
 
     @property
     def runs(self) -> list[StoredRun]:
-        """The runs as they are on disk, with logits and predictions."""
-        return measured_runs(self.folders)
+        """The runs as they are on disk, with logits and predictions, and those rows that `where` chose."""
+        from energyalign.report.selection import select_runs
+
+        runs = measured_runs(self.folders)
+        for conditions in self.chosen:
+            runs = select_runs(runs, conditions)
+        return runs
+
+    def where(self, **values: Any) -> Results:
+        """Those with these values alone, as ``--where`` chooses them: ``results.where(seed=[0, 1], corrector="ea")``.
+
+        Keys are those of ``energyalign table --where``, with ``__`` for a point: ``recipe__batch_size=128``.
+        """
+        from energyalign.report.selection import conditions, select_rows
+
+        chosen = conditions(**values)
+        return Results(select_rows(self.rows, chosen), self.folders, (*self.chosen, chosen))
 
     def figure(
-        self, name: str, *, rows: Iterable[str] = (), where: Mapping[str, Any] | None = None,
-        width: str | float | None = None, font_size: float | None = None, title: str | None = None,
+        self, name: str, *, rows: Sequence[str] = (), width: str | float | None = None, font_size: float | None = None,
+        title: str | None = None,
     ) -> Figure:  # fmt: skip
         """A figure of ``energyalign list figures``, such as ``groups`` or ``energies``.
 
         Parameters
         ----------
         name : str
-        rows : iterable of str
-            Correctors or methods to show, such as ``["raw", "ea*"]`` (default: all).
-        where : mapping or None
-            What rows must have, such as ``{"seed": [0, 1]}``; values of one key are alternatives.
+        rows : sequence of str
+            Correctors or methods to show, such as ``["raw", "ea*"]`` (default: all); see also `where`.
         width : float or str or None
             In inches, or ``column`` or ``page`` of a paper (default: as wide as its panels need).
         font_size : float or None
@@ -69,10 +85,10 @@ class Results:
         from energyalign.experiments.engine.config import look_up
         from energyalign.report.drawing import Style
         from energyalign.report.figures import FIGURES
-        from energyalign.report.selection import conditions, select_named, select_runs
+        from energyalign.report.selection import select_named
 
         entry, style = look_up(FIGURES, name, "figure"), Style.make(width, font_size, title)
-        return entry.draw(select_named(select_runs(self.runs, conditions(**(where or {}))), rows), style)
+        return entry.draw(select_named(self.runs, rows), style)
 
     def compare(self, first: str, second: str) -> pandas.DataFrame:
         """Two correctors behind every training: over the test images, and over seeds if there are several.

@@ -12,12 +12,10 @@ from energyalign.core.arrays import Bools, Floats, Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import StoredRun
+from energyalign.report.paired import N_RESAMPLES, RESAMPLING_SEED, Gain, bootstrap, mcnemar, paired_t
 from energyalign.report.tables.model import Cell, Column, Line, PaperTable
 from energyalign.report.trainings import AS_TRAINED, Training, named_in_full
 
-N_RESAMPLES = 2000
-RESAMPLING_SEED = 0
-_LEVEL = 0.95
 _COLUMNS = (
     Column("A", better=""),
     Column("B", better=""),
@@ -44,64 +42,6 @@ class Pair(NamedTuple):
     name: str
     one: Sequence[tuple[StoredRun, Row]]
     other: Sequence[tuple[StoredRun, Row]]
-
-
-class Gain(NamedTuple):
-    """A difference, its standard error, and the interval that holds it with 95 % confidence."""
-
-    difference: float
-    error: float
-    low: float
-    high: float
-
-
-def mcnemar(one: Bools, other: Bools) -> float:
-    """The p-value of McNemar's exact test that two classifiers are right equally often.
-
-    With b samples that one alone has right, and c that the other alone has: ``min(1, 2 P(X <= min(b, c)))`` for
-    ``X ~ Binomial(b + c, 1/2)``.
-
-    References
-    ----------
-    McNemar (1947), Note on the sampling error of the difference between correlated proportions or percentages.
-    """
-    from scipy.special import bdtr
-
-    b, c = np.count_nonzero(one & ~other), np.count_nonzero(other & ~one)
-    return min(1.0, 2 * float(bdtr(min(b, c), b + c, 0.5))) if b + c else 1.0
-
-
-def bootstrap(labels: Ints, gains: Floats) -> Gain:
-    """Of a difference of balanced accuracies, from samples drawn again within each class.
-
-    Parameters
-    ----------
-    labels : array
-        Class of each sample.
-    gains : array
-        1 where the second classifier alone is right, -1 where the first alone is, 0 elsewhere; or means of these.
-    """
-    rng = np.random.default_rng(RESAMPLING_SEED)
-    classes = np.unique(labels)
-    difference, draws = 0.0, np.zeros(N_RESAMPLES)
-    for k in classes:
-        values, counts = np.unique(gains[labels == k], return_counts=True)
-        n = counts.sum()
-        difference += float(values @ counts) / n
-        draws += rng.multinomial(n, counts / n, size=N_RESAMPLES) @ values / n
-    draws /= len(classes)
-    low, high = np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-    return Gain(difference / len(classes), float(draws.std(ddof=1)), float(low), float(high))
-
-
-def paired_t(differences: Sequence[float]) -> Gain:
-    """Of differences of two seeds or more."""
-    from scipy.special import stdtrit
-
-    n = len(differences)
-    mean, error = float(np.mean(differences)), float(np.std(differences, ddof=1) / np.sqrt(n))
-    half = float(stdtrit(n - 1, (1 + _LEVEL) / 2)) * error
-    return Gain(mean, error, mean - half, mean + half)
 
 
 def comparison_table(pairs: Sequence[Pair]) -> PaperTable:

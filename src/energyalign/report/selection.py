@@ -1,4 +1,4 @@
-"""Which rows of runs a table, figure or comparison is made of: ``seed=0``, ``corrector=ea``, ``recipe.epochs=200``."""
+"""A part of what there is: rows of runs by conditions such as ``seed=0``, lines and columns of a table by name."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import Row, natural
 from energyalign.experiments.engine.stored import ResultRows, StoredRun
 from energyalign.report.tables import incremental, longtail
+from energyalign.report.tables.best import with_best
+from energyalign.report.tables.model import PaperTable
 from energyalign.report.trainings import leaves_of
 
 Where = Mapping[str, tuple[str, ...]]
@@ -76,25 +78,47 @@ def select_runs(runs: Sequence[StoredRun], where: Where) -> list[StoredRun]:
     return [run for run in selected if run.rows]
 
 
-def select_named(runs: Sequence[StoredRun], names: Iterable[str]) -> list[StoredRun]:
-    """The runs with those rows whose corrector or method has one of these names; all rows if there are none.
+def select_named(runs: Sequence[StoredRun], names: Sequence[str]) -> list[StoredRun]:
+    """The runs with those rows whose corrector or method has one of these names or patterns; empty for all."""
+    rows = [row for run in runs for row in run.rows]
+    called = [[row.corrector, values_of(row)["method"]] for row in rows] if names else [[]] * len(rows)
+    known = sorted({name for both in called for name in both}, key=natural)
+    chosen = {id(rows[index]) for index in _chosen(called, names, "row", known)}
+    selected = [replace(run, rows=[row for row in run.rows if id(row) in chosen]) for run in runs]
+    return [run for run in selected if run.rows]
+
+
+def select_part(table: PaperTable, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> PaperTable:
+    """The table with the lines and columns of these names or patterns, in this order, and its best marked anew.
 
     Parameters
     ----------
-    names : iterable of str
-        A name may be a pattern: ``ea-*``. One that fits no row is an error.
+    table : PaperTable
+    rows, columns : sequence of str
+        Empty for all. A column is named by its title, its group, or both: ``few``, ``CIFAR-10-LT``,
+        ``CIFAR-10-LT, 50``. Groups stay together.
     """
-    names = list(names)
-    if not names:
-        return list(runs)
-    called = {id(row): {row.corrector, values_of(row)["method"]} for run in runs for row in run.rows}
-    known = {name for both in called.values() for name in both}
-    for name in names:
-        if not any(match_any(each, [name]) for each in known):
-            raise EnergyAlignError(f"no row is called {name!r}: choose from {', '.join(sorted(known, key=natural))}.")
-    chosen = {row for row, both in called.items() if any(match_any(name, names) for name in both)}
-    selected = [replace(run, rows=[row for row in run.rows if id(row) in chosen]) for run in runs]
-    return [run for run in selected if run.rows]
+    names = [[line.method] for line in table.lines]
+    titles = [[column.title, column.group, column.full_title] for column in table.columns]
+    lines = _chosen(names, rows, f"row of the table {table.name}", [name for (name,) in names])
+    order = _chosen(titles, columns, f"column of the table {table.name}", [column.title for column in table.columns])
+    groups = [column.group for column in table.columns]
+    order.sort(key=lambda index: groups.index(groups[index]))
+    cut = [replace(table.lines[k], cells=tuple(table.lines[k].cells[index] for index in order)) for k in lines]
+    return with_best(replace(table, lines=tuple(cut), columns=tuple(table.columns[index] for index in order)))
+
+
+def _chosen(names: Sequence[Sequence[str]], patterns: Sequence[str], what: str, known: Sequence[str]) -> list[int]:
+    """Which of several things, each with its names, match these patterns; in the order of the patterns."""
+    if not patterns:
+        return list(range(len(names)))
+    found: dict[int, None] = {}
+    for pattern in patterns:
+        matching = [index for index, of_one in enumerate(names) if any(match_any(name, [pattern]) for name in of_one)]
+        if not matching:
+            raise EnergyAlignError(f"no {what} matches {pattern!r}: choose from {', '.join(dict.fromkeys(known))}.")
+        found |= dict.fromkeys(matching)
+    return list(found)
 
 
 def values_of(row: Row) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Cells, lines and tables: means over seeds, what a line says of its seeds, and which numbers are the best."""
+"""Cells, lines and tables: means over seeds, and what a line says of its seeds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import pytest
 
 from energyalign.report.tables import Cell, Column, Line, PaperTable
-from energyalign.report.tables.model import with_best, with_best_of_line
 
 
 def test_mean_and_deviation_over_seeds_in_per_cent() -> None:
@@ -49,33 +48,3 @@ def test_a_line_is_off_the_papers_setting_if_all_it_has_is() -> None:
 def test_neighbours_of_a_name_are_a_group() -> None:
     columns = tuple(Column(title, group) for title, group in ("1a", "2a", "3b", "4a"))
     assert PaperTable("t", "t", columns, ()).groups == [("a", [0, 1]), ("b", [2]), ("a", [3])]
-
-
-def best_of(lines: list[tuple[str, list[float | None]]], columns: list[Column]) -> list[list[bool]]:
-    made = [Line(str(k), source, tuple(map(Cell, means))) for k, (source, means) in enumerate(lines)]
-    return [[cell.best for cell in line.cells] for line in with_best(made, columns)]
-
-
-def test_the_best_of_each_source_and_column() -> None:
-    lines = [("paper", [45.3, None]), ("paper", [44.1, 50.0]), ("ours", [40.0, 10.0]), ("ours", [41.0, 9.0])]
-    assert best_of(lines, [Column("a"), Column("b")]) == [[True, False], [False, False], [False, True], [True, False]]
-
-
-def test_numbers_that_are_printed_alike_are_equally_good() -> None:
-    assert best_of([("ours", [40.04]), ("ours", [39.96]), ("ours", [39.94])], [Column("a")]) == [
-        [True],
-        [True],
-        [False],
-    ]
-
-
-def test_differences_and_counts_have_no_best_and_forgetting_is_best_low() -> None:
-    columns = [Column("forgetting", better="lower"), Column("seeds", better="", form=".0f")]
-    assert best_of([("", [5.0, 3]), ("", [7.0, 4])], columns) == [[True, False], [False, False]]
-    assert best_of([("difference", [1.0]), ("difference", [2.0])], [Column("a")]) == [[False], [False]]
-
-
-def test_the_best_of_a_line() -> None:
-    line = with_best_of_line(Line("ce", "ours", tuple(map(Cell, (40.04, None, 39.96, 39.0)))))
-    assert [cell.best for cell in line.cells] == [True, False, True, False]
-    assert not with_best_of_line(Line("ce", "ours", (Cell(40.0), Cell()))).cells[0].best

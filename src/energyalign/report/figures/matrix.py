@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.colors import Normalize
@@ -17,7 +16,8 @@ from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import INK, current_style
 from energyalign.report.figures.common import about, in_order, panel_title, trainings_of
 from energyalign.report.panels import panels, text_scale
-from energyalign.report.tables.model import Cell, Column, are_best
+from energyalign.report.tables.best import are_best
+from energyalign.report.tables.model import Cell, Column
 from energyalign.report.trainings import Training
 
 _COLOURS = "Blues"
@@ -31,15 +31,12 @@ _LETTER, _LINE, _MAX_WIDTH = 0.07, 0.28, 10.0
 def draw(runs: Sequence[StoredRun]) -> Figure:
     """Balanced accuracy, of an incremental run that after its last step; the best of each training in bold.
 
-    As in the table of this name, numbers that are written alike are equally good. Trainings are lines and correctors
+    Bold is as in the table of this name: the best, and what is not clearly worse. Trainings are lines and correctors
     columns, or the other way round if that is too wide.
     """
     trainings = trainings_of("matrix", runs)
     correctors = in_order({name for training in trainings for name in training.correctors})
-    cells = [[_Numbers.of(training, name) for name in correctors] for training in trainings]
-    for line in cells:
-        best = are_best([numbers.mean for numbers in line], Column(HEADLINE))
-        line[:] = [replace(numbers, best=is_best) for numbers, is_best in zip(line, best, strict=True)]
+    cells = [_numbers(training, correctors) for training in trainings]
     labels = [panel_title(training, trainings) or training.label for training in trainings]
     sides = {"training": labels, "corrector": correctors}
     if not _fits(labels, correctors, cells) and len(trainings) < len(correctors):
@@ -56,23 +53,21 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     return _draw(cells, trainings, (down, lines), (across, columns), width)
 
 
-@dataclass(frozen=True)
-class _Numbers:
+class _Numbers(NamedTuple):
     """What one cell says."""
 
     text: str
     mean: float | None
-    best: bool = False
+    best: bool
 
-    @classmethod
-    def of(cls, training: Training, corrector: str) -> Self:
-        """Mean and deviation over seeds, and how many there are if that is not all."""
-        shares = training.percentages(corrector, [HEADLINE])[:, 0] / 100.0
-        if not len(shares):
-            return cls(_MISSING, None)
-        number = Cell.over_seeds(shares.tolist())
-        few = f"\n(n = {len(shares)})" if len(shares) < len(training.runs) else ""
-        return cls(f"{number}{few}", number.mean)
+
+def _numbers(training: Training, correctors: Sequence[str]) -> list[_Numbers]:
+    """Mean and deviation over the seeds of each corrector, and how many there are if that is not all."""
+    cells = [Cell.over_seeds({row.seed: row.balanced for row in training.rows_of(name)}) for name in correctors]
+    few = [f"\n(n = {cell.n})" if cell.n is not None and cell.n < len(training.runs) else "" for cell in cells]
+    texts = [_MISSING if cell.mean is None else f"{cell}{note}" for cell, note in zip(cells, few, strict=True)]
+    means = [cell.mean for cell in cells]
+    return list(map(_Numbers, texts, means, are_best(cells, Column(HEADLINE))))
 
 
 def _draw(

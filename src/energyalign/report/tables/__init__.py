@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.config import look_up
@@ -29,6 +30,8 @@ class TableEntry:
     build : callable
     cells : tuple of str
         What its rows may be of; empty for any.
+    build_per_seed : callable or None
+        The same with a line for each seed; None if there is no such table.
     """
 
     name: str
@@ -36,14 +39,17 @@ class TableEntry:
     reference: str
     build: Callable[[Sequence[Row]], PaperTable]
     cells: tuple[str, ...] = ()
+    build_per_seed: Callable[[Sequence[Row]], PaperTable] | None = None
 
-    def make(self, rows: Sequence[Row]) -> PaperTable:
+    def make(self, rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
         """The table of these rows.
 
         Parameters
         ----------
         rows : sequence of Row
             Of one or more runs, as in their rows.jsonl: ``[row for run in measured_runs([...]) for row in run.rows]``.
+        per_seed : bool, default False
+            A line for each seed, instead of means over seeds.
         """
         for row in rows:
             if self.cells and row.cell not in self.cells:
@@ -51,7 +57,12 @@ class TableEntry:
                     f"there are runs of {row.cell}, which the table {self.name} does not have: "
                     f"use energyalign table {_fitting(row)} for these."
                 )
-        return self.build(rows)
+        if not per_seed:
+            return self.build(rows)
+        if self.build_per_seed is None:
+            others = ", ".join(name for name, entry in TABLES.items() if entry.build_per_seed)
+            raise EnergyAlignError(f"the table {self.name} has no numbers of each seed: use one of {others}.")
+        return self.build_per_seed(rows)
 
 
 def find_table(name: str) -> TableEntry:
@@ -71,14 +82,17 @@ def _fitting(row: Row) -> str:
     return of_paper[0] if of_paper else "incremental" if row.in_steps else "longtail"
 
 
+_OWN: dict[str, tuple[str, Callable[..., PaperTable]]] = {
+    "longtail": ("any long-tailed runs: balanced accuracy, many, medium, few", longtail_table),
+    "incremental": ("any runs in steps: averages, last step, forgetting", incremental_table),
+    "steps": ("any runs in steps: accuracy after each step", steps_table),
+    "matrix": ("any runs: every training under every corrector", matrix_table),
+    "metrics": ("any runs: accuracy with its standard error, F1, ECE, NLL, Brier", metrics_table),
+}
 TABLES: dict[str, TableEntry] = {
-    entry.name: entry
-    for entry in (
-        *map(_of_paper, (*INCREMENTAL, INATURALIST, IMAGENET_LT, CIFAR_LT)),
-        TableEntry("longtail", "any long-tailed runs: balanced accuracy, many, medium, few", "", longtail_table),
-        TableEntry("incremental", "any runs in steps: averages, last step, forgetting", "", incremental_table),
-        TableEntry("steps", "any runs in steps: accuracy after each step", "", steps_table),
-        TableEntry("matrix", "any runs: every training under every corrector", "", matrix_table),
-        TableEntry("metrics", "any runs: accuracy with its standard error, F1, ECE, NLL, Brier", "", metrics_table),
-    )
+    **{layout.name: _of_paper(layout) for layout in (*INCREMENTAL, INATURALIST, IMAGENET_LT, CIFAR_LT)},
+    **{
+        name: TableEntry(name, description, "", build, build_per_seed=partial(build, per_seed=True))
+        for name, (description, build) in _OWN.items()
+    },
 }

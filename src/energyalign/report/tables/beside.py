@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE, of_one_plan
 from energyalign.experiments.train.recipe import describe
-from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable, with_best
+from energyalign.report.tables.best import with_best
+from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable
 from energyalign.report.tables.settings import Difference, check_one_setting, differences
 
 _QUOTED = (
@@ -50,7 +51,7 @@ class Application(NamedTuple):
     any_runs: str
     method_of: Callable[[Row], str]
     setting_in_paper: Callable[[Row], dict[str, Any] | None]
-    ours: Callable[[Sequence[Row], Slot], list[float | None]]
+    ours: Callable[[Sequence[Row], Slot], dict[int, float | None]]
     paper: Callable[[str, Slot], Cell]
 
 
@@ -93,7 +94,7 @@ class PaperLayout:
         lines = [line for method, by_cell in by_method.items() for line in self._lines(method, by_cell)]
         measured = {(m, cell): found for m, by_cell in by_method.items() for cell, found in by_cell.items()}
         notes = (*_about_settings(measured), *self._about_plans(measured.values()), _QUOTED)
-        return PaperTable(self.name, self.title, columns, with_best(lines, columns), notes, stacked=self.stacked)
+        return with_best(PaperTable(self.name, self.title, columns, tuple(lines), notes, stacked=self.stacked))
 
     def _grouped(self, rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
         groups: dict[tuple[str, str], list[Row]] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from energyalign.experiments.engine.config import Method
@@ -51,23 +52,35 @@ class Curve(NamedTuple):
         return len(self.rows) == self.last.n_steps
 
 
-def curves_of(rows: Sequence[Row]) -> dict[str, list[Curve]]:
-    """The curves of each line of a table, one for each seed; lines in the order in which they came."""
-    one_training = len({_training_of(row) for row in rows}) == 1
-    groups: dict[tuple[str, str | None, str], list[Row]] = {}
+def lines_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each line, by what the line is called; in the order they came in.
+
+    Memory and evidence are part of a name where they differ within a cell.
+    """
+    memories, plans = defaultdict(set), defaultdict(set)
     for row in rows:
-        label = row.corrector if one_training else label_of(row)
-        groups.setdefault((label, row.memory, str(row.evidence or "")), []).append(row)
-    lines = {}
-    for (label, memory, evidence), same in groups.items():
-        check_one_setting(same, label)
-        name = label
-        if len({key[1] for key in groups if key[0] == label}) > 1:
-            name += f", {memory}"
-        if len({key[2] for key in groups if key[:2] == (label, memory)}) > 1 and evidence:
-            name += f", {evidence}"
-        lines[name] = curves_by_seed(same)
+        memories[row.cell, label_of(row)].add(row.memory)
+        plans[row.cell, label_of(row), row.memory].add(row.evidence)
+    several = {label for (_, label), found in memories.items() if len(found) > 1}
+    one_training = not several and len({_training_of(row) for row in rows}) == 1
+    lines: dict[str, list[Row]] = {}
+    for row in rows:
+        label = label_of(row)
+        name = row.corrector if one_training else label
+        name += f", {row.memory}" if label in several else ""
+        with_plan = row.evidence and any(
+            len(found) > 1 for (_, *key), found in plans.items() if key == [label, row.memory]
+        )
+        lines.setdefault(f"{name}, {row.evidence}" if with_plan else name, []).append(row)
+    for name, same in lines.items():
+        for cell in dict.fromkeys(row.cell for row in same):
+            check_one_setting((row for row in same if row.cell == cell), name)
     return lines
+
+
+def curves_of(rows: Sequence[Row]) -> dict[str, list[Curve]]:
+    """The curves of each line of a table, one for each seed; rows are of one cell."""
+    return {name: curves_by_seed(same) for name, same in lines_of(rows).items()}
 
 
 def curves_by_seed(rows: Sequence[Row]) -> list[Curve]:
@@ -78,20 +91,23 @@ def curves_by_seed(rows: Sequence[Row]) -> list[Curve]:
     return [Curve([by_step[step] for step in sorted(by_step)]) for by_step in found.values()]
 
 
-def summary_of(curves: Sequence[Curve]) -> list[list[float | None]]:
+def summary_of(curves: Sequence[Curve]) -> list[dict[int, float | None]]:
     """For each column of `SUMMARY` the numbers of each seed, from 0 to 1."""
-    return [
-        [curve.average() for curve in curves],
-        [curve.average(with_first=True) for curve in curves],
-        *([curve.last.accuracy(column) for curve in curves] for column in (HEADLINE, "old", "new")),
-        [curve.forgetting for curve in curves],
-        [curve.average("top5") for curve in curves],
+    numbers: list[Callable[[Curve], float | None]] = [
+        lambda curve: curve.average(),
+        lambda curve: curve.average(with_first=True),
+        lambda curve: curve.last.accuracy(HEADLINE),
+        lambda curve: curve.last.accuracy("old"),
+        lambda curve: curve.last.accuracy("new"),
+        lambda curve: curve.forgetting,
+        lambda curve: curve.average("top5"),
     ]
+    return [{curve.last.seed: number(curve) for curve in curves} for number in numbers]
 
 
-def at_step(curves: Sequence[Curve], step: int, column: str = HEADLINE) -> list[float | None]:
-    """The numbers of those curves that have come to a step."""
-    return [row.accuracy(column) for curve in curves for row in curve.rows if row.step == step]
+def at_step(curves: Sequence[Curve], step: int, column: str = HEADLINE) -> dict[int, float | None]:
+    """The numbers of those curves that have come to a step, by seed."""
+    return {row.seed: row.accuracy(column) for curve in curves for row in curve.rows if row.step == step}
 
 
 def paper_of(curves: Sequence[Curve]) -> PaperCurve:
@@ -151,8 +167,8 @@ def _feedback(row: Row) -> list[str]:
 
 
 def _training_of(row: Row) -> tuple[Any, ...]:
-    """What trainings of one cell differ in."""
-    return row.learner, row.memory, row.fed_back, row.config.head, row.config.held_out
+    """What trainings differ in; how much memory they have depends on the cell."""
+    return row.learner, selection_of(row), row.fed_back, row.config.head, row.config.held_out
 
 
 def _act_on_training(method: str) -> tuple[str, float]:
@@ -161,9 +177,9 @@ def _act_on_training(method: str) -> tuple[str, float]:
     return config["fed_back"], config["held_out"]
 
 
-def _ours(rows: Sequence[Row], slot: Slot) -> list[float | None]:
+def _ours(rows: Sequence[Row], slot: Slot) -> dict[int, float | None]:
     """Of each seed; an average needs all of its steps."""
-    return [_number(curve, slot) for curve in curves_by_seed(rows)]
+    return {curve.last.seed: _number(curve, slot) for curve in curves_by_seed(rows)}
 
 
 def _number(curve: Curve, slot: Slot) -> float | None:

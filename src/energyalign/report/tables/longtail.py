@@ -33,17 +33,17 @@ def training_of(row: Row) -> str:
 
 
 def lines_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each line, one for each seed, by what the line is called; in the order in which they came."""
+    """The rows of each line, one for each cell and seed, by what the line is called; in the order they came in."""
     one_training = len({(row.learner, row.config.head) for row in rows}) == 1
     one_plan = len({row.evidence for row in rows if row.evidence}) <= 1
-    groups: dict[str, dict[int, Row]] = {}
+    groups: dict[str, dict[tuple[str, int], Row]] = {}
     for row in rows:
         label = row.corrector if one_training else method_of(row)
         if row.evidence and not one_plan:
             label += f", {row.evidence}"
         known = groups.setdefault(label, {})
-        check_one_setting([*known.values(), row], label)
-        known.setdefault(row.seed, row)
+        check_one_setting([*(other for (cell, _), other in known.items() if cell == row.cell), row], label)
+        known.setdefault((row.cell, row.seed), row)
     return {label: list(by_seed.values()) for label, by_seed in groups.items()}
 
 
@@ -75,9 +75,8 @@ def difference_of(rows: Sequence[Row]) -> float | None:
     return 100.0 * statistics.mean(row.balanced for row in rows) - paper.overall
 
 
-def _ours(rows: Sequence[Row], slot: Slot) -> list[float | None]:
-    """Of each seed, which counts once."""
-    return list({row.seed: row.accuracy(slot.measure) for row in rows}.values())
+def _ours(rows: Sequence[Row], slot: Slot) -> dict[int, float | None]:
+    return {row.seed: row.accuracy(slot.measure) for row in rows}
 
 
 def _paper(method: str, slot: Slot) -> Cell:

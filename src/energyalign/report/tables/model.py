@@ -1,11 +1,11 @@
-"""What a table is made of, which of its numbers are the best, and how they are written."""
+"""What a table is made of, and how its numbers are written."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from energyalign.experiments.engine.config import look_up
@@ -35,6 +35,8 @@ class Cell:
         Whether it is to be printed in bold.
     digits : int
         Behind the point of the deviation.
+    by_seed : mapping
+        The number of each seed; empty where nobody has said.
     """
 
     mean: float | None = None
@@ -43,17 +45,22 @@ class Cell:
     off_paper: bool = False
     best: bool = False
     digits: int = 1
+    by_seed: Mapping[int, float] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def over_seeds(
-        cls, shares: Sequence[float | None], *, off_paper: bool = False, scale: float = 100.0, digits: int = 1
-    ) -> Cell:
-        """Of accuracies between 0 and 1, one for each seed, in per cent; None and NaN are missing."""
-        known = [scale * share for share in shares if share is not None and not math.isnan(share)]
+        cls, shares: Mapping[int, float | None] | Sequence[float | None], *, off_paper: bool = False,
+        scale: float = 100.0, digits: int = 1,
+    ) -> Cell:  # fmt: skip
+        """Of accuracies between 0 and 1, by seed or of seeds unknown, in per cent; None and NaN are missing."""
+        seeds_known = isinstance(shares, Mapping)
+        by_seed = shares.items() if isinstance(shares, Mapping) else enumerate(shares)
+        known = {seed: scale * share for seed, share in by_seed if share is not None and not math.isnan(share)}
         if not known:
             return cls()
-        deviation = statistics.stdev(known) if len(known) > 1 else None
-        return cls(statistics.mean(known), deviation, len(known), off_paper, digits=digits)
+        deviation = statistics.stdev(known.values()) if len(known) > 1 else None
+        mean = statistics.mean(known.values())
+        return cls(mean, deviation, len(known), off_paper, digits=digits, by_seed=known if seeds_known else {})
 
     @property
     def spread(self) -> str:
@@ -90,14 +97,34 @@ class Column:
     form: str = ".1f"
     source: str = OURS
 
+    @property
+    def full_title(self) -> str:
+        """With its group before it."""
+        return ", ".join(filter(None, (self.group, self.title)))
+
+
+SEEDS = Column("seeds", better="", form=".0f")
+"""How many seeds a line is of."""
+
 
 @dataclass(frozen=True)
 class Line:
-    """The numbers of a method from one source: ``paper``, ``ours`` or ``difference``; empty if columns say so."""
+    """The numbers of a method.
+
+    Attributes
+    ----------
+    method : str
+    source : str
+        Where they are from: ``paper``, ``ours``, ``difference``, or ``seed 0``; empty if columns say so.
+    cells : tuple of Cell
+    seed : int or None
+        If they are of one seed, which has a line of its own.
+    """
 
     method: str
     source: str
     cells: tuple[Cell, ...]
+    seed: int | None = None
 
     @property
     def off_paper(self) -> bool:
@@ -148,7 +175,7 @@ class PaperTable:
     stacked : bool
         Whether the groups of columns stand below each other where width is scarce, as in the paper.
     best_of : str
-        What a number in bold is the best of: its column, or its line.
+        What a number in bold is the best of: its column, or its line within a group of columns.
     """
 
     name: str
@@ -180,6 +207,11 @@ class PaperTable:
         return any(line.source for line in self.lines)
 
     @property
+    def is_per_seed(self) -> bool:
+        """Whether every line is of one seed, and says which."""
+        return bool(self.lines) and all(line.seed is not None for line in self.lines)
+
+    @property
     def groups(self) -> list[tuple[str, list[int]]]:
         """Names of the groups of columns and where in `columns` they are."""
         found: list[tuple[str, list[int]]] = []
@@ -188,37 +220,6 @@ class PaperTable:
                 found.append((column.group, []))
             found[-1][1].append(index)
         return found
-
-
-def with_best(lines: Sequence[Line], columns: Sequence[Column]) -> tuple[Line, ...]:
-    """The lines with the best number of each column marked, among lines of the same source."""
-    marked = [list(line.cells) for line in lines]
-    for source in {line.source for line in lines} - {DIFFERENCE}:
-        same = [k for k, line in enumerate(lines) if line.source == source]
-        for index, column in enumerate(columns):
-            if column.better:
-                means = [lines[k].cells[index].mean for k in same]
-                for k, best in zip(same, are_best(means, column), strict=True):
-                    marked[k][index] = replace(marked[k][index], best=best)
-    return tuple(replace(line, cells=tuple(cells)) for line, cells in zip(lines, marked, strict=True))
-
-
-def with_best_of_line(line: Line) -> Line:
-    """The line with its best number marked: its columns are of one measure, of which more is better."""
-    best = are_best([cell.mean for cell in line.cells], Column(""))
-    return replace(line, cells=tuple(replace(cell, best=it) for cell, it in zip(line.cells, best, strict=True)))
-
-
-def are_best(means: Sequence[float | None], column: Column) -> list[bool]:
-    """Which numbers are the best, as a column has it.
-
-    Numbers that are printed alike are equally good. A number that stands alone is not the best of anything.
-    """
-    known = [mean for mean in means if mean is not None]
-    if len(known) < 2:
-        return [False] * len(means)
-    best = format(max(known) if column.better == "higher" else min(known), column.form)
-    return [mean is not None and format(mean, column.form) == best for mean in means]
 
 
 def as_text(table: PaperTable) -> tuple[list[str], list[list[str]]]:

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.engine.row import HEADLINE, Row
+from energyalign.experiments.engine.row import HEADLINE, Row, natural
 from energyalign.experiments.engine.stored import of_one_plan
 from energyalign.experiments.incremental.paper import PAPER as INCREMENTAL_PAPER
 from energyalign.experiments.longtail.paper import PAPER as LONG_TAIL_PAPER
 from energyalign.report.tables import incremental, longtail
-from energyalign.report.tables.incremental import at_step, curves_of
+from energyalign.report.tables.best import with_best
+from energyalign.report.tables.combine import join_cells, join_seeds
+from energyalign.report.tables.incremental import at_step, curves_by_seed
 from energyalign.report.tables.model import (
     DIFFERENCE,
     MAX_BESIDE,
     OURS,
     PAPER,
+    SEEDS,
     Cell,
     Column,
     Line,
     PaperTable,
     step_group,
-    with_best,
-    with_best_of_line,
 )
-from energyalign.report.tables.settings import check_one_cell, check_one_setting
+from energyalign.report.tables.settings import check_one_setting
 
+Lines = Mapping[str, Sequence[Row]]
+"""Rows of one cell by the name of their line."""
 _ABOUT_PAPER = (
     "The paper quotes its rows other than ea from other papers, with networks and cuts of their own; a difference is "
     "shown for ea, where all settings are the paper's."
 )
 _WITHOUT_FIRST = "Averages are over the steps from the second on, as in the paper."
-_SEEDS = Column("seeds", better="", form=".0f")
 _UNBALANCED = {"macro-F1": "macro_f1", "overall": "overall"}
 """What stands beside the balanced accuracy where the test set is not balanced."""
 _CALIBRATION = (("ece", "ECE", 100.0, 1), ("nll", "NLL", 1.0, 3), ("brier", "Brier", 1.0, 3))
@@ -50,94 +52,136 @@ def tables_of(rows: Sequence[Row], *, matrix: bool = False) -> list[PaperTable]:
     return [longtail_table(rows), *([matrix_table(rows)] if matrix else [])]
 
 
-def longtail_table(rows: Sequence[Row]) -> PaperTable:
+def longtail_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
     """A line for each method and kind of evidence of long-tailed runs."""
     _check(rows, "longtail", in_steps=False)
-    _check_trainings(rows, longtail.training_of)
-    has_paper = rows[0].cell in LONG_TAIL_PAPER  # not missing elsewhere: the paper has no such table
-    head, *groups = longtail.COLUMNS
-    accuracies = {head: head, **_unbalanced(rows), **{name: name for name in groups}}
-    lines = []
-    for name, same in longtail.lines_of(rows).items():
-        cells = [Cell.over_seeds([row.accuracy(column) for row in same]) for column in accuracies.values()]
-        cells.append(Cell(len(same)))
-        if has_paper:
-            paper = longtail.paper_of(same)
-            cells += [Cell(paper.overall if paper else None), Cell(longtail.difference_of(same))]
-        lines.append(Line(name, "", tuple(cells)))
-    columns = [*map(Column, accuracies), _SEEDS, *([_paper("paper"), _DIFFERENCE] if has_paper else [])]
-    title = f"Top-1 accuracy (%) on {rows[0].cell}"
-    return _by_column("longtail", title, columns, lines, [_ABOUT_PAPER] if has_paper else [])
+    return _make(longtail.lines_of(rows), _longtail, per_seed)
 
 
-def incremental_table(rows: Sequence[Row]) -> PaperTable:
+def incremental_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
     """A line for each method of runs in steps: averages, and the state after the last step."""
     _check(rows, "incremental", in_steps=True)
-    _check_trainings(rows, incremental.training_of)
-    has_paper = rows[0].cell in INCREMENTAL_PAPER
-    beside = _unbalanced(rows)
-    lines = []
-    for name, curves in curves_of(rows).items():
-        at_end = [[curve.last.accuracy(column) for curve in curves] for column in beside.values()]
-        cells = [*map(Cell.over_seeds, [*incremental.summary_of(curves), *at_end]), Cell(len(curves))]
-        if has_paper:
-            paper = incremental.paper_of(curves)
-            cells += map(Cell, (paper.average1, paper.average5, incremental.difference_of(curves)))
-        lines.append(Line(name, "", tuple(cells)))
-    columns = [Column(name, better="lower" if name == "forgetting" else "higher") for name in incremental.SUMMARY]
-    columns += [
-        *map(Column, beside),
-        _SEEDS,
-        *([_paper("paper"), _paper("paper, top-5"), _DIFFERENCE] if has_paper else []),
-    ]
-    notes = [_ABOUT_PAPER] if has_paper else []
-    after = ", ".join(["Old, new, forgetting", *beside])
-    notes += [f"{_WITHOUT_FIRST} {after}: after the last step.", *_unfinished(rows)]
-    title = f"Accuracy (%) on {rows[0].cell} over {rows[0].n_steps} steps"
-    return _by_column("incremental", title, columns, lines, notes)
+    return _make(incremental.lines_of(rows), _incremental, per_seed)
 
 
-def steps_table(rows: Sequence[Row]) -> PaperTable:
+def steps_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
     """A line for each method of runs in steps, a column for each step."""
     _check(rows, "steps", in_steps=True)
-    _check_trainings(rows, incremental.training_of)
-    n_steps = rows[0].n_steps
-    steps = range(1, n_steps + 1)
-    columns = [Column(f"{step}", step_group(step, n_steps)) for step in steps]
-    lines = [
-        Line(name, OURS, tuple(Cell.over_seeds(at_step(curves, step)) for step in steps))
-        for name, curves in curves_of(rows).items()
-    ]
-    title = f"Top-1 accuracy (%) on {rows[0].cell}, all classes seen, after each of {n_steps} steps"
-    return _by_column("steps", title, columns, lines, _unfinished(rows), stacked=n_steps > MAX_BESIDE)
+    return _make(incremental.lines_of(rows), _steps, per_seed)
 
 
-def matrix_table(rows: Sequence[Row]) -> PaperTable:
+def matrix_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
     """A line for each training, a column for each corrector behind it.
 
     As in the figure of this name, a training in steps is as it is after the last step that all of its seeds have.
     """
-    check_one_cell(rows, "matrix")
-    in_steps = rows[0].in_steps
-    training_of = incremental.training_of if in_steps else longtail.training_of
-    _check_trainings(rows, training_of)
-    correctors = list(dict.fromkeys(row.corrector for row in rows))
+    _check(rows, "matrix")
+    training_of = (incremental if rows[0].in_steps else longtail).training_of
     trainings: dict[str, list[Row]] = {}
     for row in rows:
         trainings.setdefault(training_of(row), []).append(row)
+    return _make(trainings, _matrix, per_seed)
+
+
+def metrics_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
+    """A line for each method and kind of evidence: accuracy, its standard error, F1 and calibration.
+
+    Of runs in steps, after the last step that all seeds of a line have.
+    """
+    _check(rows, "metrics")
+    return _make((incremental if rows[0].in_steps else longtail).lines_of(rows), _metrics, per_seed)
+
+
+def _make(lines: Lines, build: Callable[[Lines], PaperTable], per_seed: bool) -> PaperTable:
+    """The table of these lines, with a group of columns for each cell if there are several."""
+    tables = {}
+    for cell in sorted({row.cell for same in lines.values() for row in same}, key=natural):
+        of_cell = _part(lines, "cell", cell)
+        if per_seed:
+            seeds = sorted({row.seed for same in of_cell.values() for row in same})
+            tables[cell] = join_seeds({seed: build(_part(of_cell, "seed", seed)) for seed in seeds})
+        else:
+            tables[cell] = with_best(build(of_cell))
+    return join_cells(tables)
+
+
+def _part(lines: Lines, field: str, value: object) -> Lines:
+    """The rows with this value, by line; without lines that have none."""
+    parts = {name: [row for row in same if getattr(row, field) == value] for name, same in lines.items()}
+    return {name: same for name, same in parts.items() if same}
+
+
+def _longtail(lines: Lines) -> PaperTable:
+    rows = [row for same in lines.values() for row in same]
+    has_paper = rows[0].cell in LONG_TAIL_PAPER  # not missing elsewhere: the paper has no such table
+    head, *groups = longtail.COLUMNS
+    accuracies = {head: head, **_unbalanced(rows), **{name: name for name in groups}}
+    made = []
+    for name, same in lines.items():
+        cells = [_over_seeds(same, column) for column in accuracies.values()]
+        cells.append(Cell(len(same)))
+        if has_paper:
+            paper = longtail.paper_of(same)
+            cells += [Cell(paper.overall if paper else None), Cell(longtail.difference_of(same))]
+        made.append(Line(name, "", tuple(cells)))
+    columns = (*map(Column, accuracies), SEEDS, *((_paper("paper"), _DIFFERENCE) if has_paper else ()))
+    notes = (_ABOUT_PAPER,) if has_paper else ()
+    return PaperTable("longtail", f"Top-1 accuracy (%) on {rows[0].cell}", columns, tuple(made), notes)
+
+
+def _incremental(lines: Lines) -> PaperTable:
+    rows = [row for same in lines.values() for row in same]
+    has_paper = rows[0].cell in INCREMENTAL_PAPER
+    beside = _unbalanced(rows)
+    made = []
+    for name, same in lines.items():
+        curves = curves_by_seed(same)
+        at_end = [_over_seeds([curve.last for curve in curves], column) for column in beside.values()]
+        cells = [*map(Cell.over_seeds, incremental.summary_of(curves)), *at_end, Cell(len(curves))]
+        if has_paper:
+            paper = incremental.paper_of(curves)
+            cells += map(Cell, (paper.average1, paper.average5, incremental.difference_of(curves)))
+        made.append(Line(name, "", tuple(cells)))
+    columns = [Column(name, better="lower" if name == "forgetting" else "higher") for name in incremental.SUMMARY]
+    columns += [*map(Column, beside), SEEDS]
+    columns += [_paper("paper"), _paper("paper, top-5"), _DIFFERENCE] if has_paper else []
+    notes = [_ABOUT_PAPER] if has_paper else []
+    after = ", ".join(["Old, new, forgetting", *beside])
+    notes += [f"{_WITHOUT_FIRST} {after}: after the last step.", *_unfinished(lines)]
+    title = f"Accuracy (%) on {rows[0].cell} over {rows[0].n_steps} steps"
+    return PaperTable("incremental", title, tuple(columns), tuple(made), tuple(notes))
+
+
+def _steps(lines: Lines) -> PaperTable:
+    first = next(iter(lines.values()))[0]
+    steps = range(1, first.n_steps + 1)
+    columns = tuple(Column(f"{step}", step_group(step, first.n_steps)) for step in steps)
+    curves = {name: curves_by_seed(same) for name, same in lines.items()}
+    made = tuple(
+        Line(name, OURS, tuple(Cell.over_seeds(at_step(of_line, step)) for step in steps))
+        for name, of_line in curves.items()
+    )
+    title = f"Top-1 accuracy (%) on {first.cell}, all classes seen, after each of {first.n_steps} steps"
+    return PaperTable("steps", title, columns, made, _unfinished(lines), stacked=first.n_steps > MAX_BESIDE)
+
+
+def _matrix(trainings: Lines) -> PaperTable:
+    rows = [row for of_training in trainings.values() for row in of_training]
+    in_steps = rows[0].in_steps
+    correctors = list(dict.fromkeys(row.corrector for row in rows))
     last = {name: _last_step(of) for name, of in trainings.items()}
-    lines, notes = [], _unfinished(rows) if in_steps else []
+    lines, notes = [], list(_unfinished(incremental.lines_of(rows)) if in_steps else ())
     for training, of_training in trainings.items():
         cells = []
         for corrector in correctors:
             same = [row for row in of_training if (row.corrector, row.step) == (corrector, last[training])]
             taken, left_out = of_one_plan(same)
-            cells.append(Cell.over_seeds(list({row.seed: row.balanced for row in taken}.values())))
+            cells.append(_over_seeds(taken, HEADLINE))
             if left_out:
                 plan, others = taken[0].evidence or "none", ", ".join(left_out)
                 notes.append(f"{training} + {corrector}: with evidence {plan}; measured with {others} too.")
         when = f", after step {last[training]}" if in_steps and len(set(last.values())) > 1 else ""
-        lines.append(with_best_of_line(Line(training + when, OURS, tuple(cells))))
+        lines.append(Line(training + when, OURS, tuple(cells)))
     one_step = in_steps and len(set(last.values())) == 1
     when = f" after step {last.popitem()[1]} of {rows[0].n_steps}" if one_step else ""
     title = f"Top-1 accuracy (%) on {rows[0].cell}{when}: trainings and the correctors behind them"
@@ -145,28 +189,24 @@ def matrix_table(rows: Sequence[Row]) -> PaperTable:
     return PaperTable("matrix", title, columns, tuple(lines), tuple(notes), corner="training", best_of="line")
 
 
-def metrics_table(rows: Sequence[Row]) -> PaperTable:
-    """A line for each method and kind of evidence: accuracy, its standard error, F1 and calibration.
-
-    Of runs in steps, after the last step that all seeds of a line have.
-    """
-    check_one_cell(rows, "metrics")
-    in_steps = rows[0].in_steps
-    _check_trainings(rows, incremental.training_of if in_steps else longtail.training_of)
+def _metrics(lines: Lines) -> PaperTable:
+    rows = [row for same in lines.values() for row in same]
     beside = {"macro-F1": "macro_f1", **_unbalanced(rows)}
-    lines = []
-    for name, same in (_at_end(rows) if in_steps else longtail.lines_of(rows)).items():
-        shares: list[list[float | None]] = [[row.balanced for row in same], [row.standard_error for row in same]]
-        shares += [[row.accuracy(column) for row in same] for column in beside.values()]
-        cells = [*map(Cell.over_seeds, shares)]
+    made = []
+    for name, of_line in lines.items():
+        last = _last_step(of_line)
+        same = [row for row in of_line if row.step == last]
+        errors = Cell.over_seeds({row.seed: row.standard_error for row in same})
+        cells = [_over_seeds(same, HEADLINE), errors, *(_over_seeds(same, column) for column in beside.values())]
         for field, _, scale, digits in _CALIBRATION:
-            cells.append(Cell.over_seeds([getattr(row, field) for row in same], scale=scale, digits=digits))
-        lines.append(Line(name, "", (*cells, Cell(len(same)))))
+            numbers = {row.seed: getattr(row, field) for row in same}
+            cells.append(Cell.over_seeds(numbers, scale=scale, digits=digits))
+        made.append(Line(name, "", (*cells, Cell(len({row.seed for row in same})))))
     columns = [Column(HEADLINE), Column("s.e.", better=""), *map(Column, beside)]
     columns += [Column(title, better="lower", form=f".{digits}f") for _, title, _, digits in _CALIBRATION]
-    columns.append(_SEEDS)
-    notes = [_ABOUT_METRICS, *(_unfinished(rows) if in_steps else [])]
-    return _by_column("metrics", f"Accuracy and calibration on {rows[0].cell}", columns, lines, notes)
+    notes = (_ABOUT_METRICS, *(_unfinished(lines) if rows[0].in_steps else ()))
+    title = f"Accuracy and calibration on {rows[0].cell}"
+    return PaperTable("metrics", title, (*columns, SEEDS), tuple(made), notes)
 
 
 def describe_row(row: Row, training: str = "") -> str:
@@ -182,54 +222,45 @@ def _unbalanced(rows: Sequence[Row]) -> dict[str, str]:
     return {} if all(row.has_balanced_test for row in rows) else _UNBALANCED
 
 
-def _at_end(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each line after the last step that all of its seeds have."""
-    lines = {}
-    for name, curves in curves_of(rows).items():
-        last = min(curve.last.step for curve in curves)
-        lines[name] = [row for curve in curves for row in curve.rows if row.step == last]
-    return lines
-
-
-def _by_column(
-    name: str, title: str, columns: Sequence[Column], lines: Sequence[Line], notes: Sequence[str], *,
-    stacked: bool = False,
-) -> PaperTable:  # fmt: skip
-    """With the best number of each column in bold."""
-    return PaperTable(name, title, tuple(columns), with_best(lines, columns), tuple(notes), stacked=stacked)
+def _over_seeds(rows: Sequence[Row], column: str) -> Cell:
+    return Cell.over_seeds({row.seed: row.accuracy(column) for row in rows})
 
 
 def _paper(title: str) -> Column:
     return Column(title, better="", source=PAPER)
 
 
-def _check(rows: Sequence[Row], table: str, *, in_steps: bool) -> None:
-    """Rows of the other application, of several cells, or none at all have no such table."""
-    check_one_cell(rows, table)
-    if rows[0].in_steps != in_steps:
+def _check(rows: Sequence[Row], table: str, *, in_steps: bool | None = None) -> None:
+    """Refuse no rows, rows of the other application or of both, and trainings of several settings in a cell."""
+    if not rows:
+        raise EnergyAlignError(f"the table {table} was given no rows: give those of a run.")
+    kinds = {row.in_steps for row in rows}
+    if len(kinds) > 1:
+        raise EnergyAlignError(
+            f"the table {table} is of long-tailed or of incremental runs, not of both: give one kind."
+        )
+    if in_steps not in (None, *kinds):
         kind, other = ("long-tailed runs", "longtail") if in_steps else ("runs in steps", "incremental")
         raise EnergyAlignError(f"these are {kind}, which the table {table} is not for: use energyalign table {other}.")
-
-
-def _check_trainings(rows: Sequence[Row], training_of: Callable[[Row], str]) -> None:
-    for training in dict.fromkeys(map(training_of, rows)):
-        check_one_setting((row for row in rows if training_of(row) == training), training)
+    training_of = (incremental if rows[0].in_steps else longtail).training_of
+    for cell, training in dict.fromkeys((row.cell, training_of(row)) for row in rows):
+        check_one_setting((row for row in rows if (row.cell, training_of(row)) == (cell, training)), training)
 
 
 def _last_step(rows: Sequence[Row]) -> int:
-    """That all seeds of a training have come to."""
+    """That all seeds of these rows have come to."""
     reached: dict[int, int] = {}
     for row in rows:
         reached[row.seed] = max(row.step, reached.get(row.seed, 0))
     return min(reached.values())
 
 
-def _unfinished(rows: Sequence[Row]) -> list[str]:
+def _unfinished(lines: Lines) -> tuple[str, ...]:
     """A note for each line with a run that has not come to its last step."""
     notes = []
-    for name, curves in curves_of(rows).items():
-        parts = [curve for curve in curves if not curve.is_whole]
+    for name, same in lines.items():
+        parts = [curve for curve in curves_by_seed(same) if not curve.is_whole]
         if parts:
             runs = "; ".join(f"{len(c.rows)} of {c.last.n_steps} steps of seed {c.last.seed}" for c in parts)
             notes.append(f"{name} is not whole: {runs}.")
-    return notes
+    return tuple(notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from energyalign.core.errors import EnergyAlignError
@@ -37,14 +37,6 @@ def check_one_setting(rows: Iterable[Row], name: str) -> None:
             raise EnergyAlignError(
                 f"the rows of {name} are of different settings ({'; '.join(found)}): make a table of each."
             )
-
-
-def check_one_cell(rows: Sequence[Row], table: str) -> None:
-    """Refuse rows of several data sets, or of none."""
-    cells = sorted({row.cell for row in rows})
-    if len(cells) != 1:
-        given = f"runs of {', '.join(cells)}: make a table of each" if cells else "no rows: give those of a run"
-        raise EnergyAlignError(f"the table {table} is of one cell, and was given {given}.")
 
 
 def _told(value: Any) -> str:

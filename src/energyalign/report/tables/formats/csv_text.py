@@ -1,4 +1,4 @@
-"""Tables as comma-separated values, a line for each number: for pandas and its like."""
+"""Tables as comma-separated values: a line for each number, or for each seed, for pandas and its like."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ def to_csv(table: PaperTable) -> str:
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
+    if table.is_per_seed:
+        writer.writerow(["method", "seed", *(_name(column.full_title) for column in table.columns)])
+        writer.writerows(
+            [_name(line.method), line.seed, *(_plain(cell.mean) for cell in line.cells)] for line in table.lines
+        )
+        return text.getvalue()
     writer.writerow(COLUMNS)
     for line in table.lines:
         for cell, column in zip(line.cells, table.columns, strict=True):

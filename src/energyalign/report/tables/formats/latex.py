@@ -1,90 +1,222 @@
-"""Tables as LaTeX, with the rules of the booktabs package."""
+"""Tables as LaTeX, with the rules of the booktabs package, no wider than a page of the article class."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
-from energyalign.report.tables.model import Cell, Column, Line, PaperTable, one_line
+from energyalign.report.tables.best import about_best
+from energyalign.report.tables.formats.latex_text import Text, escaped, subscript_width, text, width_of
+from energyalign.report.tables.model import DIFFERENCE, OURS, Cell, Column, Line, PaperTable
 
 MISSING = "--"
-_ESCAPES = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", "†": r"$^\dagger$", "±": r"$\pm$",
-    "[": "{[}", "]": "{]}",  # at the beginning of a line they would be an option of the line break before
-}  # fmt: skip
+TEXT_WIDTH, TEXT_HEIGHT = 345.0, 550.0
+"""Points: of article at 10pt on letter paper; on A4 it is as wide and higher."""
+_CAPTION, _LINE = 40.0, 11.0
+_SEPARATION = 3.0
+_MAX_NAME, _MAX_HEAD = 110.0, 52.0
+"""Names and heads that are wider are folded where width is scarce."""
+_SHORT = {DIFFERENCE: "diff."}
+_Part = tuple[Sequence[int], Sequence[tuple[str, Line]]]
+"""Columns and lines, these with the names that they are shown with."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a table is set.
+
+    Attributes
+    ----------
+    blocks : list of list of int
+        Columns that are beside each other; blocks are below each other.
+    folded : bool
+        Whether long names and heads take several lines.
+    small : bool
+        Whether its font is \\small, or else \\footnotesize.
+    """
+
+    blocks: list[list[int]]
+    folded: bool = True
+    small: bool = True
 
 
 def to_latex(table: PaperTable) -> str:
-    """A table environment; groups stand below each other in one tabular where the table says so."""
-    blocks = [indices for _, indices in table.groups] if table.stacked else [list(range(len(table.columns)))]
-    n_names, n_numbers = 1 + table.has_sources, max(map(len, blocks))
-    body = [r"\toprule"]
-    for number, block in enumerate(blocks):
-        body += [r"\midrule"] if number else []
-        body += _block(table, block, n_names, n_numbers)
-    return "\n".join(
-        [
-            r"% needs \usepackage{booktabs}",
+    """A table environment, or several if it is longer than a page.
+
+    What is too wide is folded, set smaller, or in blocks below each other in one tabular.
+    """
+    layout = next(layout for layout in _layouts(table) if _width(table, layout) <= TEXT_WIDTH)
+    rule = about_best(table)
+    notes = [rf"\textbf{{Bold}}: {escaped(rule)}"] * bool(rule) + [*map(escaped, table.notes)]
+    pages = _pages(table, layout, TEXT_HEIGHT - _CAPTION - sum(map(_note_height, notes)))
+    floats = []
+    for number, page in enumerate(pages):
+        title = escaped(table.title) + (" (continued)" if number else "")
+        floats += [
             r"\begin{table}[t]",
-            r"\centering\small\setlength{\tabcolsep}{3pt}",
-            rf"\caption{{{escaped(table.title)}}}",
-            rf"\label{{tab:{table.name}}}",
-            rf"\begin{{tabular}}{{{'l' * n_names}{'r' * n_numbers}}}",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            *(rf"\par\smallskip{{\footnotesize\raggedright {escaped(note)}\par}}" for note in table.notes),
+            rf"\centering\{'small' if layout.small else 'footnotesize'}\setlength{{\tabcolsep}}{{{_SEPARATION:g}pt}}",
+            *([r"\addtocounter{table}{-1}"] if number else []),
+            rf"\caption{{{title}}}",
+            *([] if number else [rf"\label{{tab:{table.name}}}"]),
+            *_tabular(table, layout, page),
+            *(rf"\par\smallskip{{\footnotesize\raggedright {note}\par}}" for note in notes if page is pages[-1]),
             r"\end{table}",
-            "",
         ]
-    )
+    return "\n".join([r"% needs \usepackage{booktabs}", *floats, ""])
 
 
-def escaped(text: str) -> str:
-    """Text that is set as it is."""
-    return "".join(_ESCAPES.get(character, character) for character in one_line(text))
+def _pages(table: PaperTable, layout: _Layout, room: float) -> list[list[_Part]]:
+    """The blocks, and parts of those that are longer than a page; a method is never parted."""
+    methods = [list(lines) for _, lines in groupby(table.named_lines, key=lambda named: named[1].method)]
+    pages: list[list[_Part]] = [[]]
+    left = room
+    for block in layout.blocks:
+        parts: list[list[tuple[str, Line]]] = [[]]
+        for method in methods:
+            if parts[-1] and _height([*parts[-1], *method], layout) > room:
+                parts.append([])
+            parts[-1] += method
+        for lines in parts:
+            height = _height(lines, layout)
+            if height > left and pages[-1]:
+                pages.append([])
+                left = room
+            pages[-1].append((block, lines))
+            left -= height
+    return pages
 
 
-def _block(table: PaperTable, block: Sequence[int], n_names: int, n_numbers: int) -> list[str]:
+def _height(lines: Sequence[tuple[str, Line]], layout: _Layout) -> float:
+    """Of a part of a block with its heads, in points: an upper bound."""
+    rows = sum(max(1, _name(name, layout).tex.count(r"\\") + 1) for name, _ in lines)
+    spaces = sum(bool(name) for name, _ in lines)
+    return (rows + 4) * (_LINE if layout.small else 0.87 * _LINE) + 5 * spaces + 20
+
+
+def _note_height(note: str) -> float:
+    return 4 + 9.5 * math.ceil(width_of(note) / TEXT_WIDTH)
+
+
+def _tabular(table: PaperTable, layout: _Layout, page: Sequence[_Part]) -> list[str]:
+    n_numbers = max(map(len, layout.blocks))
+    body = [r"\toprule"]
+    for number, (block, lines) in enumerate(page):
+        body += [r"\midrule"] if number else []
+        body += _block(table, block, lines, layout, n_numbers)
+    names = "l" * (1 + table.has_sources)
+    return [rf"\begin{{tabular}}{{{names}{'r' * n_numbers}}}", *body, r"\bottomrule", r"\end{tabular}"]
+
+
+def _layouts(table: PaperTable) -> Iterator[_Layout]:
+    """From the plainest to one column in each block, which fits whatever its names are."""
+    everything = list(range(len(table.columns)))
+    yield _Layout([everything], folded=False)
+    yield _Layout([everything])
+    yield _Layout([everything], small=False)
+    groups = [members for _, members in table.groups] if table.stacked else [everything]
+    for most in range(max(map(len, groups)), 0, -1):
+        blocks = [part for members in groups for part in _even_parts(members, most)]
+        yield _Layout(blocks)
+        yield _Layout(blocks, small=False)
+
+
+def _even_parts(members: Sequence[int], most: int) -> list[list[int]]:
+    """Neighbours in parts of at most so many, and of one size if that is possible."""
+    size = math.ceil(len(members) / math.ceil(len(members) / most))
+    return [list(members[start : start + size]) for start in range(0, len(members), size)]
+
+
+def _width(table: PaperTable, layout: _Layout) -> float:
+    """An upper bound, in points."""
+    names = [_name(line.method, layout).width for line in table.lines]
+    sources = [_source(line).width for line in table.lines] if table.has_sources else []
+    numbers = [0.0] * max(map(len, layout.blocks))
+    for block in layout.blocks:
+        for place, k in enumerate(block):
+            cells = [_cell(line.cells[k], line, table.columns[k]).width for line in table.lines]
+            numbers[place] = max([numbers[place], _head(table.columns[k], layout).width, *cells])
+    for block in layout.blocks:
+        for title, members in _groups_in(table, block):
+            places = [block.index(k) for k in members]
+            room = sum(numbers[place] for place in places) + 2 * _SEPARATION * (len(places) - 1)
+            numbers[places[-1]] += max(0.0, _group(title, layout, len(members)).width - room)
+    widths = [max(names, default=0.0), *([max(sources)] if sources else []), *numbers]
+    return sum(widths) * (1.0 if layout.small else 0.95) + 2 * _SEPARATION * len(widths)
+
+
+def _block(
+    table: PaperTable, block: Sequence[int], named: Sequence[tuple[str, Line]], layout: _Layout, n_numbers: int
+) -> list[str]:
     """Heads and lines of these columns, filled up to the width of the widest block."""
     filling = [""] * (n_numbers - len(block))
-    names = [escaped(table.corner), *[""] * (n_names - 1)]
-    heads = [escaped(table.columns[k].title) for k in block]
-    lines = [*_group_heads(table, block, n_names, n_numbers), _row([*names, *heads, *filling]), r"\midrule"]
-    for name, line in table.named_lines:
-        if name and line is not table.lines[0] and len({line.source for line in table.lines}) > 1:
+    names = [escaped(table.corner), *([_seeds_head(table)] if table.has_sources else [])]
+    heads = [_head(table.columns[k], layout).tex for k in block]
+    lines = [*_group_heads(table, block, layout, filling), _row([*names, *heads, *filling]), r"\midrule"]
+    for number, (name, line) in enumerate(named):
+        if name and number and len({line.source for line in table.lines}) > 1:
             lines.append(r"\addlinespace")
-        named = [escaped(name)]
-        if table.has_sources:
-            named.append(escaped(line.source_and_seeds + line.mark))
-        lines.append(_row([*named, *(_cell(line.cells[k], line, table.columns[k]) for k in block), *filling]))
+        begin = [_name(name, layout).tex, *([_source(line).tex] if table.has_sources else [])]
+        lines.append(_row([*begin, *(_cell(line.cells[k], line, table.columns[k]).tex for k in block), *filling]))
     return lines
 
 
-def _group_heads(table: PaperTable, block: Sequence[int], n_names: int, n_numbers: int) -> list[str]:
+def _seeds_head(table: PaperTable) -> str:
+    """What the number behind ``ours`` is."""
+    return "(seeds)" if any(line.source == OURS for line in table.lines) else ""
+
+
+def _group_heads(table: PaperTable, block: Sequence[int], layout: _Layout, filling: Sequence[str]) -> list[str]:
     """A line with the groups of these columns, and rules below them; nothing if there are none."""
-    groups = [(name, [k for k in members if k in block]) for name, members in table.groups]
-    groups = [(name, members) for name, members in groups if members]
+    groups = _groups_in(table, block)
     if not any(name for name, _ in groups):
         return []
-    cells, rules, column = [""] * n_names, [], n_names + 1
+    column = 2 + table.has_sources
+    cells, rules = [""] * (column - 1), []
     for name, members in groups:
-        cells.append(rf"\multicolumn{{{len(members)}}}{{c}}{{{escaped(name)}}}")
+        cells.append(rf"\multicolumn{{{len(members)}}}{{c}}{{{_group(name, layout, len(members)).tex}}}")
         rules.append(rf"\cmidrule(lr){{{column}-{column + len(members) - 1}}}")
         column += len(members)
-    return [_row([*cells, *[""] * (n_numbers - len(block))]), " ".join(rules)]
+    return [_row([*cells, *filling]), " ".join(rules)]
+
+
+def _groups_in(table: PaperTable, block: Sequence[int]) -> list[tuple[str, list[int]]]:
+    groups = [(name, [k for k in members if k in block]) for name, members in table.groups]
+    return [(name, members) for name, members in groups if members]
 
 
 def _row(cells: Sequence[str]) -> str:
     return rf"{' & '.join(cells)} \\"
 
 
-def _cell(cell: Cell, line: Line, column: Column) -> str:
+def _name(name: str, layout: _Layout) -> Text:
+    return text(name, _MAX_NAME if layout.folded else math.inf)
+
+
+def _head(column: Column, layout: _Layout) -> Text:
+    return text(_SHORT.get(column.title, column.title), _MAX_HEAD if layout.folded else math.inf, place="br")
+
+
+def _group(name: str, layout: _Layout, n_columns: int) -> Text:
+    return text(name, max(_MAX_HEAD, 30.0 * n_columns) if layout.folded else math.inf, place="bc")
+
+
+def _source(line: Line) -> Text:
+    """Where a line is from, with the number of seeds if it is ours."""
+    words = _SHORT.get(line.source, line.source)
+    if line.source == OURS:
+        words = line.source_and_seeds.replace("seeds", "").replace("seed", "").replace(" )", ")")
+    return text(words + line.mark, math.inf)
+
+
+def _cell(cell: Cell, line: Line, column: Column) -> Text:
     if cell.mean is None:
-        return MISSING
+        return Text(MISSING, width_of("0"))
     number = line.number(cell, column)
+    mark = line.mark_of(cell)
+    width = width_of(number, bold=cell.best) + width_of(mark) + (subscript_width(cell.spread) if cell.spread else 0.0)
     if number[0] in "+-":  # a minus, not a hyphen
-        number = f"${number}$"
+        number, width = f"${number}$", width + 4
     number = rf"\textbf{{{number}}}" if cell.best else number
-    return number + (rf"$_{{\pm {cell.spread}}}$" if cell.spread else "") + escaped(line.mark_of(cell))
+    return Text(number + (rf"$_{{\pm {cell.spread}}}$" if cell.spread else "") + escaped(mark), width)

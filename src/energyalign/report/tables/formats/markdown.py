@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from energyalign.report.tables.best import about_best
 from energyalign.report.tables.model import Cell, Column, Line, PaperTable, one_line
 
 MISSING = "-"
@@ -13,14 +14,15 @@ MISSING = "-"
 def to_markdown(table: PaperTable) -> str:
     """Title, table and notes, with a blank line between them."""
     names = [escaped(table.corner), *([""] if table.has_sources else [])]
-    heads = [", ".join(escaped(word) for word in (column.group, column.title) if word) for column in table.columns]
+    heads = [escaped(column.full_title) for column in table.columns]
     rows = [names + heads, [":--"] * len(names) + ["--:"] * len(heads)]
     for name, line in table.named_lines:
         row = [escaped(name)]
         if table.has_sources:
             row.append(escaped(line.source_and_seeds) + line.mark)
         rows.append(row + [_cell(cell, line, column) for cell, column in zip(line.cells, table.columns, strict=True)])
-    return "\n\n".join([f"**{escaped(table.title)}**", "\n".join(map(_row, rows)), *map(escaped, table.notes)]) + "\n"
+    notes = [f"**Bold**: {rule}" for rule in [about_best(table)] if rule] + [*map(escaped, table.notes)]
+    return "\n\n".join([f"**{escaped(table.title)}**", "\n".join(map(_row, rows)), *notes]) + "\n"
 
 
 def escaped(text: str) -> str:

@@ -12,6 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from energyalign.report.tables.best import about_best
 from energyalign.report.tables.model import Cell, Column, Line, PaperTable, one_line
 
 MISSING = "-"
@@ -39,11 +40,13 @@ def show(table: PaperTable, console: Console) -> None:
     """Print it in the width of the console: in several parts, one below the other, if it is wider."""
     bold = console.color_system is not None
     console.print(Text(one_line(table.title), style="bold"))
-    groups = table.groups if table.stacked else [("", list(range(len(table.columns))))]
 
     def width_of(columns: Sequence[int], layout: _Layout) -> int:
         return _width(_part(table, columns, layout, bold=bold))
 
+    groups = [("", list(range(len(table.columns))))]
+    if table.stacked and (len(table.groups) == 1 or width_of(groups[0][1], _LAYOUTS[0]) > console.width):
+        groups = table.groups
     fitting = (lay for lay in _LAYOUTS if all(width_of(columns, lay) <= console.width for _, columns in groups))
     layout = next(fitting, _LAYOUTS[1])
     for name, columns in groups:
@@ -54,8 +57,9 @@ def show(table: PaperTable, console: Console) -> None:
                 console.print(Text(f"\n{one_line(name)}", style="italic"))
             console.print(_part(table, rest[:n], layout, bold=bold))
             rest = rest[n:]
-    if not bold and any(cell.best for line in table.lines for cell in line.cells):
-        console.print(f"* best of its {table.best_of}")
+    rule = about_best(table)
+    if rule:
+        console.print(Text(f"{'Bold:' if bold else '*'} {rule}"))
     for note in table.notes:
         console.print(Text(one_line(note)))
 
@@ -89,7 +93,7 @@ def _heads(table: PaperTable, columns: Sequence[int], *, narrow: bool) -> list[s
     if narrow:
         titles = [title.replace(" ", "\n") for title in titles]
     groups = [one_line(table.columns[k].group) for k in columns]
-    if table.stacked or not any(groups):
+    if len(set(groups)) == 1 and (table.stacked or not groups[0]):
         return titles
     begins = [index == 0 or groups[index - 1] != group for index, group in enumerate(groups)]
     return [f"{g if begin else ''}\n{title}" for g, begin, title in zip(groups, begins, titles, strict=True)]

@@ -1,0 +1,72 @@
+"""Which numbers of a table are in bold: the best, and those that are not clearly worse."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+from energyalign.report.paired import LEVEL, paired_t
+from energyalign.report.tables.model import DIFFERENCE, Cell, Column, PaperTable
+
+
+def with_best(table: PaperTable) -> PaperTable:
+    """The table with its best numbers marked anew, in columns or in lines as it says."""
+    columns = range(len(table.columns))
+    if table.best_of == "line":
+        shared = [([k], members) for k in range(len(table.lines)) for _, members in table.groups]
+    else:
+        sources = dict.fromkeys(line.source for line in table.lines)
+        same_source = [[k for k, line in enumerate(table.lines) if line.source == each] for each in sources]
+        shared = [(lines, [index]) for lines in same_source for index in columns]
+    marked = [[replace(cell, best=False) for cell in line.cells] for line in table.lines]
+    for lines, indices in shared:
+        places = [(k, index) for k in lines for index in indices if table.lines[k].source != DIFFERENCE]
+        best = are_best([marked[k][index] for k, index in places], table.columns[indices[0]])
+        for (k, index), is_best in zip(places, best, strict=True):
+            marked[k][index] = replace(marked[k][index], best=is_best)
+    with_marks = (replace(line, cells=tuple(cells)) for line, cells in zip(table.lines, marked, strict=True))
+    return replace(table, lines=tuple(with_marks))
+
+
+def are_best(cells: Sequence[Cell], column: Column) -> list[bool]:
+    """Which numbers are the best among those of the same seeds, or not clearly worse.
+
+    A number is not clearly worse if it is printed alike, or if the 95 % interval of the paired t-test over
+    seeds holds a difference of 0. With one seed, or without the numbers of each seed, that test is left out. A number
+    that has nothing to be compared with is not the best of anything.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for k, cell in enumerate(cells):
+        if column.better and cell.mean is not None:
+            groups.setdefault((cell.n, frozenset(cell.by_seed)), []).append(k)
+    marks = [False] * len(cells)
+    for members in groups.values():
+        if len(members) > 1:
+            sign = 1 if column.better == "higher" else -1
+            best = max((cells[k] for k in members), key=lambda cell: sign * (cell.mean or 0.0))
+            for k in members:
+                marks[k] = _is_like(cells[k], best, column)
+    return marks
+
+
+def about_best(table: PaperTable) -> str:
+    """What bold means in a table; empty if nothing is."""
+    marked = [cell for line in table.lines for cell in line.cells if cell.best]
+    if not marked:
+        return ""
+    rule = f"best of its {table.best_of}"
+    if all(len(cell.by_seed) < 2 for cell in marked):
+        return f"{rule}."
+    return (
+        f"{rule} among numbers of the same seeds, or not clearly worse: the {LEVEL:.0%} interval of the paired t-test "
+        "over seeds holds 0. With one seed, the best alone."
+    ).replace("%", " %")
+
+
+def _is_like(cell: Cell, best: Cell, column: Column) -> bool:
+    if format(cell.mean, column.form) == format(best.mean, column.form):
+        return True
+    if len(cell.by_seed) < 2:
+        return False
+    gain = paired_t([value - best.by_seed[seed] for seed, value in cell.by_seed.items()])
+    return gain.low <= 0 <= gain.high

@@ -1,0 +1,60 @@
+"""Several tables as one: data sets beside each other, seeds below each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from energyalign.report.tables.model import SEEDS, Cell, Line, PaperTable
+
+
+def join_cells(tables: Mapping[str, PaperTable]) -> PaperTable:
+    """One table with a group of columns for each of these, by name; the only one as it is."""
+    if len(tables) == 1:
+        return next(iter(tables.values()))
+    joined = _join([_with_group(table, name) for name, table in tables.items()])
+    titles = {table.title.replace(name, ", ".join(tables)) for name, table in tables.items()}
+    title = titles.pop() if len(titles) == 1 else "; ".join(table.title for table in tables.values())
+    every = [note for table in tables.values() for note in table.notes]
+    notes = {note: f"{name}: {note}" for name, table in tables.items() for note in table.notes}
+    said = tuple(named if every.count(note) == 1 else note for note, named in notes.items())
+    return replace(joined, title=title, notes=said, stacked=True)
+
+
+def join_seeds(tables: Mapping[int, PaperTable]) -> PaperTable:
+    """One table with a line for each method and seed, of tables of one seed each."""
+    joined = _join([_with_seed(table, seed) for seed, table in tables.items()])
+    methods = list(dict.fromkeys(line.method for line in joined.lines))
+    return replace(joined, lines=tuple(sorted(joined.lines, key=lambda line: methods.index(line.method))))
+
+
+def _with_group(table: PaperTable, name: str) -> PaperTable:
+    groups = (", ".join(filter(None, (name, column.group))) for column in table.columns)
+    columns = tuple(replace(column, group=group) for column, group in zip(table.columns, groups, strict=True))
+    return replace(table, columns=columns)
+
+
+def _with_seed(table: PaperTable, seed: int) -> PaperTable:
+    """With the seed in place of the number of seeds; a line of one seed has no best."""
+    kept = [k for k, column in enumerate(table.columns) if column != SEEDS]
+    columns = tuple(replace(table.columns[k], better="") for k in kept)
+    lines = (Line(line.method, f"seed {seed}", tuple(line.cells[k] for k in kept), seed) for line in table.lines)
+    return replace(table, columns=columns, lines=tuple(lines))
+
+
+def _join(tables: Sequence[PaperTable]) -> PaperTable:
+    """All lines and columns of these; what a table does not have is missing."""
+    columns = list(dict.fromkeys(column for table in tables for column in table.columns))
+    notes = dict.fromkeys(note for table in tables for note in table.notes)
+    lines = dict.fromkeys((line.method, line.source, line.seed) for table in tables for line in table.lines)
+    cells = {
+        (line.method, line.source, line.seed, column): cell
+        for table in tables
+        for line in table.lines
+        for column, cell in zip(table.columns, line.cells, strict=True)
+    }
+    joined = tuple(
+        Line(method, source, tuple(cells.get((method, source, seed, column), Cell()) for column in columns), seed)
+        for method, source, seed in lines
+    )
+    return replace(tables[0], columns=tuple(columns), lines=joined, notes=tuple(notes))
