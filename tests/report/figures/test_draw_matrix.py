@@ -33,9 +33,10 @@ def test_long_tail(long_tail: Stored) -> None:
             np.testing.assert_allclose(drawn[i, j], np.mean(values))
             assert texts[i, j].startswith(f"{np.mean(values):.1f}")
             assert ("±" in texts[i, j]) == (len(runs) > 1)
-        # Numbers that are written alike are equally good.
+        # Of one seed, numbers that are written alike are equally good; of several, others may be not clearly worse.
         best = f"{np.nanmax(drawn[i]):.1f}"
-        assert bold[i].tolist() == [f"{mean:.1f}" == best for mean in drawn[i]]
+        written_alike = [f"{mean:.1f}" == best for mean in drawn[i]]
+        assert bold[i].tolist() == written_alike if len(runs) == 1 else bold[i][written_alike].all()
 
 
 def test_last_step(incremental: Stored) -> None:

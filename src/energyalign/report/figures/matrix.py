@@ -78,7 +78,7 @@ def _draw(
     height = sum(_LINE * (1 + max(numbers.text.count("\n") for numbers in line)) for line in cells)
     with panels(
         1, what="Accuracy of every training under every corrector, %", about=about(trainings), columns=1,
-        width=width, height=0.9 + height,
+        width=width, height=0.9 + height, note="Bold: best of its training, or not clearly worse over seeds.",
     ) as (figure, (axes,)):  # fmt: skip
         axes.imshow(means, cmap=_COLOURS, aspect="auto", interpolation="nearest", norm=_colours(means))
         darkness = _colours(means)(means)
