@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,20 @@ def test_a_corrector_joins_a_finished_run_of_any_learner_and_no_unfinished_one(t
     assert "is not finished" in err
 
 
+def test_several_finished_runs_are_measured_alike(tmp_path: Path) -> None:
+    quick = ["--epochs", "1", "--corrector", "raw", "--seed", "0", "1", "--out", "run"]
+    done(tmp_path, "digits", *quick)
+    runs = [tmp_path / "run" / "ce" / f"seed-{seed}" for seed in (0, 1)]
+    before = [(run / "manifest.json").read_bytes() for run in runs]
+    done(tmp_path, "digits", "--corrector", "logit-adjustment", "--from", *map(str, runs))
+    for run, manifest in zip(runs, before, strict=True):
+        rows = [json.loads(line) for line in (run / "rows.jsonl").read_text().splitlines()]
+        assert [(row["corrector"], row["seed"]) for row in rows] == [
+            (name, int(run.name[-1])) for name in ("logit-adjustment", "raw")
+        ]
+        assert (run / "manifest.json").read_bytes() == manifest
+
+
 def test_counts_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "counts.json").write_text(json.dumps({str(k): 20 - k for k in range(10)}))
     done(tmp_path, "digits", "--epochs", "1", "--corrector", "raw", "--profile", "counts.json", "--out", "run")
@@ -207,6 +222,13 @@ def test_methods_share_one_training_and_can_be_added_to_it_later(tmp_path: Path)
         code, _, err = longtail(tmp_path, *wrong, "--from", str(run))
         assert code == 2
         assert message in err
+    other = tmp_path / "run" / "ce" / "seed-1"
+    shutil.copytree(run, other)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "name": "digits-lt-20"}))
+    code, _, err = longtail(tmp_path, "digits", "--corrector", "raw", "--from", str(run), str(other))
+    assert code == 2
+    assert f"--from takes runs of one cell and precision: {run} is of digits-lt-50, {other} of digits-lt-20" in err
     for parent in (run.parent, run.parents[1]):
         _, _, err = longtail(tmp_path, "digits", "--corrector", "raw", "--from", str(parent))
         assert f"{parent} is no run directory" in err

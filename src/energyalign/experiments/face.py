@@ -152,6 +152,8 @@ def _request(
     name, source = (dataset, None) if isinstance(dataset, str) else (dataset.name, dataset)
     given: dict[str, Any] = {option: _settled(value) for option, value in options.items()}
     given |= {option: tuple(value) for option, value in lists.items()}
+    if isinstance(given.get("source"), str):
+        given["source"] = (given["source"],)
     return kind(dataset=name, own_source=source, out=None if out is None else str(out), **given)
 
 
