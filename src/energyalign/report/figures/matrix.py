@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.colors import Normalize
@@ -24,7 +24,7 @@ _COLOURS = "Blues"
 _DARK_ABOVE = 0.6
 """Of the colour scale: numbers on darker colours are white."""
 _MISSING = "–"
-_LETTER, _LINE, _MAX_WIDTH = 0.07, 0.28, 10.0
+_LETTER, _LINE, _MAX_WIDTH = 0.07, 0.28, 12.0
 """In inches, with text of 9 points: a letter beside the cells, a line of cells, and the figure if no width is given."""
 
 
@@ -91,7 +91,7 @@ def _draw(
                     fontweight="bold" if numbers.best else "normal",
                 )  # fmt: skip
         (down, lines), (across, columns) = vertical, horizontal
-        slanted = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if len(columns) > 1 else {}
+        slanted: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if len(columns) > 1 else {}
         axes.set_xticks(range(len(columns)), columns, **slanted)
         axes.set_yticks(range(len(lines)), lines)
         axes.set(xlabel=across, ylabel=down)

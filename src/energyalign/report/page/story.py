@@ -65,7 +65,8 @@ def _tables(cell: str, trainings: Sequence[Training]) -> str:
 
 def compared_section(trainings: Sequence[Training]) -> Section | None:
     """Energy aligning against the network as trained, with what chance may have done."""
-    html, notes = "", ()
+    html = ""
+    notes: tuple[str, ...] = ()
     for training in trainings:
         try:
             (pair,) = pairs_within(training.runs, (AS_TRAINED, ALIGNED))
