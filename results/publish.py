@@ -67,9 +67,9 @@ def load_trained(source: Path, data_root: Path | None, rows: Sequence[Row]) -> T
     """The trained network and its images, if they are those of the rows."""
     dataset = str(rows[0].config.values["dataset"])
     request = LongTailRequest(
-        dataset=dataset, source=str(source), data_root=None if data_root is None else str(data_root)
+        dataset=dataset, source=(str(source),), data_root=None if data_root is None else str(data_root)
     )
-    config = LongTailConfig.from_json(request.finished().config.to_json())
+    config = LongTailConfig.from_json(request.finished()[0].config.to_json())
     experiment: LongTailExperiment = request.experiment(config, request.load_for(config))
     trained = next(experiment.steps(RunDirectory(source, writes=False)))
     for row in rows:

@@ -42,6 +42,24 @@ def test_all_figures_that_the_runs_allow(runs: Path, run: Any) -> None:
     assert all(f"Wrote made/here/{name}.png." in lines for name in written)
 
 
+def test_a_figure_for_a_column_of_a_paper(runs: Path, run: Any) -> None:
+    options = ["--width", "column", "--font-size", "7", "--title", "My runs"]
+    assert run("figure", "groups", "runs/seed-0", "--out", "g.svg", *options)[0] == 0
+    assert 'width="234pt"' in Path("g.svg").read_text()  # 3.25 inches
+    assert run("figure", "groups", "runs/seed-0", "--out", "page.svg", "--width", "6.5")[0] == 0
+    assert 'width="468pt"' in Path("page.svg").read_text()
+
+
+def test_rows_of_a_figure(runs: Path, run: Any) -> None:
+    made_up_run(runs / "seed-2", ["a", "b", "c"], seed=2)
+    assert run("figure", "matrix", "runs/seed-0", "--out", "one.png")[0] == 0
+    assert run("figure", "matrix", "runs", "--out", "both.png", "--where", "seed=0")[0] == 0
+    assert Path("both.png").read_bytes() == Path("one.png").read_bytes()
+    code, _, err = run("figure", "groups", "runs/seed-0", "--rows", "r*")
+    assert code == 2
+    assert "the figure groups needs rows of raw and ea of one training" in err
+
+
 def test_names_of_folders_do_not_command_the_terminal(runs: Path, run: Any) -> None:
     (runs / "seed-1").rename(runs / "seed\x1b[31m")
     code, out, err = run("figure", "groups", "runs", "--out", "g\x1b.png")
@@ -58,6 +76,11 @@ def test_names_of_folders_do_not_command_the_terminal(runs: Path, run: Any) -> N
         (["groups", "runs", "--out", "no/g.png"], "there is no folder no"),
         (["steps", "runs/seed-0"], "the figure steps needs runs whose classes came in steps"),
         (["groups", "runs/seed-1"], "has no rows yet"),
+        (["groups", "runs/seed-0", "--width", "wide"], "width must be column, page or a number of inches from 2 to 40"),
+        (["groups", "runs/seed-0", "--width", "nan"], "inches from 2 to 40, got 'nan'"),
+        (["groups", "runs/seed-0", "--font-size", "99"], "font size must be from 4 to 30 points, got 99"),
+        (["groups", "runs/seed-0", "--rows", "crt"], "no row matches 'crt': choose from ce, ea, raw"),
+        (["groups", "runs/seed-0", "--where", "seed=7"], "no row has seed=7: choose seed from 0"),
         (["all", "runs/seed-0", "--out", "runs/seed-0/rows.jsonl"], "cannot make the folder"),
     ],
 )

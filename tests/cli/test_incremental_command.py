@@ -441,7 +441,7 @@ def test_the_examples_of_help_can_be_run(capsys: pytest.CaptureFixture[str]) -> 
     assert len(found) >= 8
     for _, *arguments in found:
         asked = request(*arguments[1:])
-        if asked.source is None:
+        if not asked.source:
             assert asked.plan()
     (source,) = [words[words.index("--from") + 1] for words in found if "--from" in words]
     (run,) = plan("digits", "--method", "il2m")

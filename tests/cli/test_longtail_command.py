@@ -181,6 +181,25 @@ def test_a_corrector_joins_a_finished_run_of_any_learner_and_no_unfinished_one(t
     assert "is not finished" in err
 
 
+def test_several_finished_runs_are_measured_alike(tmp_path: Path) -> None:
+    quick = ["--epochs", "1", "--corrector", "raw", "--seed", "0", "1", "--out", "run"]
+    done(tmp_path, "digits", *quick)
+    runs = [tmp_path / "run" / "ce" / f"seed-{seed}" for seed in (0, 1)]
+    before = [(run / "manifest.json").read_bytes() for run in runs]
+    done(tmp_path, "digits", "--corrector", "logit-adjustment", "--from", *map(str, runs))
+    for run, manifest in zip(runs, before, strict=True):
+        rows = [json.loads(line) for line in (run / "rows.jsonl").read_text().splitlines()]
+        assert [(row["corrector"], row["seed"]) for row in rows] == [
+            (name, int(run.name[-1])) for name in ("logit-adjustment", "raw")
+        ]
+        assert (run / "manifest.json").read_bytes() == manifest
+    done(tmp_path, "digits", "--imbalance", "20", "--epochs", "1", "--corrector", "raw", "--out", "other")
+    other = tmp_path / "other" / "ce" / "seed-0"
+    code, _, err = longtail(tmp_path, "digits", "--corrector", "raw", "--from", str(runs[0]), str(other))
+    assert code == 2
+    assert f"--from takes runs of one cell and precision: {runs[0]} is of digits-lt-50, {other} of digits-lt-20" in err
+
+
 def test_counts_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "counts.json").write_text(json.dumps({str(k): 20 - k for k in range(10)}))
     done(tmp_path, "digits", "--epochs", "1", "--corrector", "raw", "--profile", "counts.json", "--out", "run")

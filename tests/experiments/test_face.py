@@ -38,6 +38,9 @@ def test_results_as_a_frame_a_table_and_a_figure(results):
     assert "logit" not in repr(results)
     assert "ea" in repr(results)
     assert len(results.figure("groups").axes) > 0
+    figure = results.where(seed=0).figure("matrix", rows=["r*", "ea"], width="column", font_size=7, title="")
+    assert (figure.get_figwidth(), figure.get_suptitle()) == (3.25, "")
+    assert len(figure.axes[0].texts) == 2
     assert [run.path for run in results.runs] == list(results.folders)
 
 

@@ -24,6 +24,7 @@ from energyalign.report.drawing import (
     ORANGE,
     PURPLE,
     VERMILLION,
+    VIOLET,
     new_figure,
     page_svg,
     save_figure,
@@ -99,7 +100,7 @@ def luminance(colour: str) -> float:
     return float(np.dot([0.2126, 0.7152, 0.0722], linear))
 
 
-@pytest.mark.parametrize("colour", [BLUE, ORANGE, GREEN, VERMILLION, PURPLE, GREY])
+@pytest.mark.parametrize("colour", [BLUE, ORANGE, GREEN, VERMILLION, PURPLE, VIOLET, GREY])
 def test_lines_stand_out_from_a_light_and_a_dark_page(colour: str) -> None:
     assert 1.05 / (luminance(colour) + 0.05) >= 3
     assert (luminance(colour) + 0.05) / (luminance("#14171a") + 0.05) >= 3

@@ -10,7 +10,15 @@ from table_rows import long_tail_row, step_rows
 from energyalign import EnergyAlignError
 from energyalign.experiments.engine.row import Row, natural
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.selection import conditions, parse_where, select_part, select_rows, select_runs, values_of
+from energyalign.report.selection import (
+    conditions,
+    parse_where,
+    select_named,
+    select_part,
+    select_rows,
+    select_runs,
+    values_of,
+)
 from energyalign.report.tables import Cell, Column, Line, PaperTable
 
 CELL = "digits-lt-50"
@@ -55,6 +63,20 @@ def test_from_python() -> None:
     assert conditions(seed=[0, 1], recipe__epochs=3, method="ce") == parse_where(
         ["seed=0", "seed=1", "recipe.epochs=3", "method=ce"]
     )
+
+
+def test_rows_by_name(tmp_path: Path) -> None:
+    runs = [StoredRun(tmp_path, row.config, [row]) for row in ROWS]
+
+    def named(*names: str) -> list[float]:
+        return [row.balanced for run in select_named(runs, names) for row in run.rows]
+
+    assert named() == [0.5, 0.6, 0.7, 0.8]
+    assert named("ea") == [0.7]
+    assert named("raw") == [0.5, 0.6, 0.8]  # correctors and methods
+    assert named("la-*", "ea") == [0.7, 0.8]
+    with pytest.raises(EnergyAlignError, match=r"no row matches 'crt': choose from ce, ea, la-loss, raw\."):
+        named("ea", "crt")
 
 
 def test_rows_in_steps() -> None:

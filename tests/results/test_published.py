@@ -98,9 +98,9 @@ def test_shifts_follow_from_the_published_evidence(run: StoredRun) -> None:
 
 @EVERY_RUN
 def test_the_network_is_that_of_the_rows_and_finished(run: StoredRun) -> None:
-    request = LongTailRequest(dataset=run.config.values["dataset"], source=str(run.path))
+    request = LongTailRequest(dataset=run.config.values["dataset"], source=(str(run.path),))
     config = LongTailConfig.from_json(dict(run.config.values))
-    assert request.finished().config == config
+    assert [each.config for each in request.finished()] == [config]
     folder = RunDirectory(run.path)
     checkpoint, problems = newest_checkpoint(folder.checkpoints, folder.config_sha256)
     assert checkpoint is not None

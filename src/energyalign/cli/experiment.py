@@ -23,7 +23,10 @@ def add_run_options(parser: argparse.ArgumentParser, *, seeds: Sequence[int] = (
     add("--data-root", metavar="DIR", help="where the data set is (default: data)")
     add("--out", metavar="DIR", help="where the runs go (default: runs/ and the name of cell and options)")
     if with_source:
-        add("--from", dest="source", metavar="RUN", help="measure the network of this run directory, train none")
+        add(
+            "--from", dest="source", nargs="+", default=[], metavar="RUN",
+            help="measure the networks of these run directories, such as all seeds of a training; train none",
+        )  # fmt: skip
 
 
 def add_training_options(parser: argparse.ArgumentParser, heads: Sequence[str]) -> Any:

@@ -25,7 +25,7 @@ examples:
   energyalign longtail cifar100 --quick --head linear                 a small network, sized for two cores
   energyalign longtail digits --method ce ldam-drw tau-norm ea        rows of the paper's tables, by name
   energyalign longtail digits --method ldam-drw --corrector raw ea    any corrector behind any training
-  energyalign longtail digits --method crt lws ncm --from runs/digits-lt-50/ce/seed-0     all of one trained network
+  energyalign longtail digits --method crt lws ncm --from runs/digits-lt-50/ce/seed-*       of finished runs
   energyalign longtail digits --clusters 1 2 4 8                      influence of the number of clusters
   energyalign longtail digits --evidence-size 5 20 50 --evidence-policy one none training    and of the evidence
   energyalign longtail folder:my_images --epochs 30                   your own images, as imbalanced as they are

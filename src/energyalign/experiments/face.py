@@ -64,12 +64,31 @@ class Results:
         chosen = conditions(**values)
         return Results(select_rows(self.rows, chosen), self.folders, (*self.chosen, chosen))
 
-    def figure(self, name: str) -> Figure:
-        """A figure of ``energyalign list figures``, such as ``groups`` or ``energies``."""
-        from energyalign.experiments.engine.config import look_up
-        from energyalign.report.figures import FIGURES
+    def figure(
+        self, name: str, *, rows: Sequence[str] = (), width: str | float | None = None, font_size: float | None = None,
+        title: str | None = None,
+    ) -> Figure:  # fmt: skip
+        """A figure of ``energyalign list figures``, such as ``groups`` or ``energies``.
 
-        return look_up(FIGURES, name, "figure").draw(self.runs)
+        Parameters
+        ----------
+        name : str
+        rows : sequence of str
+            Correctors or methods to show, such as ``["raw", "ea*"]`` (default: all); see also `where`.
+        width : float or str or None
+            In inches, or ``column`` or ``page`` of a paper (default: as wide as its panels need).
+        font_size : float or None
+            In points (default: 9, or 8 if a width is given).
+        title : str or None
+            Instead of the one that says what is shown; empty for none.
+        """
+        from energyalign.experiments.engine.config import look_up
+        from energyalign.report.drawing import Style
+        from energyalign.report.figures import FIGURES
+        from energyalign.report.selection import select_named
+
+        entry, style = look_up(FIGURES, name, "figure"), Style.make(width, font_size, title)
+        return entry.draw(select_named(self.runs, rows), style)
 
     def compare(self, first: str, second: str) -> pandas.DataFrame:
         """Two correctors behind every training: over the test images, and over seeds if there are several.
@@ -133,6 +152,8 @@ def _request(
     name, source = (dataset, None) if isinstance(dataset, str) else (dataset.name, dataset)
     given: dict[str, Any] = {option: _settled(value) for option, value in options.items()}
     given |= {option: tuple(value) for option, value in lists.items()}
+    if isinstance(given.get("source"), str):
+        given["source"] = (given["source"],)
     return kind(dataset=name, own_source=source, out=None if out is None else str(out), **given)
 
 

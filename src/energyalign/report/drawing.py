@@ -1,14 +1,15 @@
-"""How figures look, how their panels are laid out, and how they reach a file or a page."""
+"""How figures look, and how they reach a file or a page."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Self
 
 import matplotlib as mpl
 import numpy as np
@@ -20,7 +21,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import StepPatch
 from matplotlib.path import Path as Outline
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from energyalign.core._io.atomic import atomic_write
@@ -28,6 +28,8 @@ from energyalign.core.errors import EnergyAlignError
 
 # From the colour-blind safe palette of Okabe and Ito, its orange darker: 3:1 and more on a light and a dark page.
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE = "#0072B2", "#AD7700", "#009E73", "#D55E00", "#CC79A7"
+VIOLET = "#7A68C8"
+"""Not of that palette: for a sixth line, which has a marker and dashes of its own."""
 GREY, GRID = "#7A7A7A", "#80808059"
 PALE_BARS: dict[str, Any] = {"facecolor": GRID, "edgecolor": GREY, "linewidth": 0.8}
 """Bars that something is drawn over: it is seen on their pale inside, and they by their outline."""
@@ -37,12 +39,11 @@ _ON_DARK = {INK: "#E8E8E8", BLUE: "#3D9BDC"}
 """What takes the place of colours that thin lines and text would be hard to read in."""
 
 _LOOK: dict[Any, Any] = {
-    "font.size": 9,
-    "figure.titlesize": 10,
-    "axes.titlesize": 9,
+    "axes.titlesize": "medium",
     "axes.spines.top": False,
     "axes.axisbelow": True,
     "axes.formatter.use_mathtext": False,
+    "axes.formatter.useoffset": False,  # 99.2, not 0.2 below "+99"
     "legend.frameon": False,
     "hatch.linewidth": 0.8,
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
@@ -57,34 +58,97 @@ _METADATA = {
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
+FONT_SIZE, _FONT_IN_PAPER = 9.0, 8.0
+WIDTHS = {"column": 3.25, "page": 6.75}
+"""Of a paper with two columns, in inches."""
+MIN_WIDTH, MAX_WIDTH = 2.0, 40.0
+MIN_FONT, MAX_FONT = 4, 30
 _MAX_MARKS = 400
 """Of a panel: more cannot be told apart, and cost more bytes than its pixels."""
 _FEW_MARKS = 50
 """Lines and bands of a crowded panel that are no crowd themselves stay as sharp as they are."""
-_LETTERS_PER_INCH = 12.5
-_NARROWEST = 5.6
-_HANDLE = 0.55
-"""What a legend needs beside a name, in inches."""
-_SMALL, _SMALLER = 7, 1.3
-"""The font of notes, and how many more letters of it there are to an inch."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """What the user of a figure chooses about its looks; see `use_style`.
+
+    Attributes
+    ----------
+    width : float or None
+        Of the figure in inches; None for what its panels need.
+    font_size : float or None
+        In points; None for 9, or 8 if a width is given.
+    title : str or None
+        Instead of the figure's own; empty for none, as in a paper, whose captions say it.
+    """
+
+    width: float | None = None
+    font_size: float | None = None
+    title: str | None = None
+
+    @classmethod
+    def make(
+        cls, width: str | float | None = None, font_size: float | None = None, title: str | None = None
+    ) -> Self:  # fmt: skip
+        """The style of these values, checked; a width may be the name of one in `WIDTHS`."""
+        inches = WIDTHS.get(width, width) if isinstance(width, str) else width
+        try:
+            inches = None if inches is None else float(inches)
+        except ValueError:
+            inches = math.nan
+        if inches is not None and not MIN_WIDTH <= inches <= MAX_WIDTH:
+            names = ", ".join(WIDTHS)
+            raise EnergyAlignError(
+                f"width must be {names} or a number of inches from {MIN_WIDTH:g} to {MAX_WIDTH:g}, got {width!r}."
+            )
+        if font_size is not None and not MIN_FONT <= font_size <= MAX_FONT:
+            raise EnergyAlignError(f"font size must be from {MIN_FONT} to {MAX_FONT} points, got {font_size:g}.")
+        return cls(inches, font_size, title)
+
+    @property
+    def size(self) -> float:
+        """Of the text, in points."""
+        return self.font_size or (FONT_SIZE if self.width is None else _FONT_IN_PAPER)
+
+
+DEFAULT_STYLE = Style()
+_STYLE: ContextVar[Style] = ContextVar("style", default=DEFAULT_STYLE)
+
+
+@contextlib.contextmanager
+def use_style(style: Style) -> Iterator[None]:
+    """Draw figures in this style inside the context, as `matplotlib.rc_context` does with its settings."""
+    token = _STYLE.set(style)
+    try:
+        yield
+    finally:
+        _STYLE.reset(token)
+
+
+def current_style() -> Style:
+    """The style that figures are drawn in now."""
+    return _STYLE.get()
 
 
 @contextlib.contextmanager
 def _our_look() -> Iterator[None]:
     """Whatever a matplotlibrc says: the one in the current folder may be anybody's, and LaTeX can run programs."""
+    size = current_style().size
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(_LOOK)
+        mpl.rcParams.update({**_LOOK, "font.size": size, "figure.titlesize": 1.1 * size})
         yield
 
 
 @contextlib.contextmanager
 def new_figure(*, width: float, height: float, title: str) -> Iterator[Figure]:
-    """An empty figure in our look, in inches, to be drawn on inside the context."""
+    """An empty figure in our look, in inches, to be drawn on inside the context; an empty title takes no room."""
     with _our_look():
         figure = Figure(figsize=(width, height), layout="constrained", dpi=160)
         FigureCanvasAgg(figure)
-        figure.suptitle(title)
+        if title:
+            figure.suptitle(title)
         yield figure
 
 
@@ -165,89 +229,3 @@ def _marks(artist: Artist) -> int:
 
 def _points(path: Outline) -> int:
     return int(np.shape(path.vertices)[0])
-
-
-@contextlib.contextmanager
-def panels(
-    n_panels: int, *, what: str, about: str, columns: int = 3, width: float = 2.7, height: float = 2.3,
-    ylabel: str = "", note: str = "", sharey: bool | Literal["row"] = False,
-) -> Iterator[tuple[Figure, list[Axes]]]:  # fmt: skip
-    """A figure with so many panels, in inches each; what is drawn inside the context gets one legend below it.
-
-    Parameters
-    ----------
-    what, about : str
-        The two parts of the title: what is shown, and of which runs.
-    columns : int
-        As many stand beside each other.
-    ylabel : str
-        Of the panels to the left.
-    note : str
-        What else has to be said, below the panels.
-    sharey : bool or str
-        See `Figure.subplots`.
-    """
-    columns = min(columns, n_panels)
-    rows = math.ceil(n_panels / columns)
-    across = max(_NARROWEST, columns * width)
-    title = _wrapped(f"{what}\n{about}", across)
-    down = rows * height + 0.6 + 0.15 * title.count("\n")
-    with new_figure(width=across, height=down, title=title) as figure:
-        grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey)
-        for unused in grid.flat[n_panels:]:
-            unused.remove()
-        drawn = list(grid.flat[:n_panels])
-        yield figure, drawn
-        for panel in first_of_rows(drawn) if ylabel else []:
-            panel.set_ylabel(ylabel)
-        _explain(figure, drawn, _wrapped(note, _SMALLER * across))
-
-
-def title_panel(axes: Axes, *parts: str) -> None:
-    """A title of as many lines as there are parts that say something, and more if they are long."""
-    spec = axes.get_subplotspec()
-    width = axes.get_figure(root=True).get_figwidth() / spec.get_gridspec().ncols  # type: ignore[union-attr]
-    axes.set_title("\n".join(_wrapped(part, width) for part in parts if part))
-
-
-def grid_lines(axes: Axes, which: str = "y") -> None:
-    """Thin lines behind the data, and no right spine."""
-    axes.spines["right"].set_visible(False)
-    axes.grid(axis=which, color=GRID, linewidth=0.6)  # type: ignore[arg-type]
-
-
-def _explain(figure: Figure, axes: Sequence[Axes], note: str) -> None:
-    """One legend for all panels, each name once, where no data are, with the note; or the note alone."""
-    by_name: dict[str, Any] = {}
-    for panel in axes:
-        for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
-            by_name.setdefault(name, handle)
-    if by_name:
-        longest = max(map(len, by_name)) / _LETTERS_PER_INCH + _HANDLE
-        columns = max(1, min(len(by_name), int(figure.get_figwidth() / longest)))
-        figure.legend(
-            by_name.values(), by_name.keys(), loc="outside lower center", ncols=columns, title=note,
-            title_fontsize=_SMALL,
-        )  # fmt: skip
-    elif note:
-        figure.supxlabel(note, fontsize=_SMALL)
-
-
-def first_of_rows(axes: Sequence[Axes]) -> list[Axes]:
-    """The panels that stand to the left."""
-    return [panel for panel in axes if panel.get_subplotspec().is_first_col()]  # type: ignore[union-attr]
-
-
-def plain_log(axis: Any) -> None:
-    """A logarithmic axis with numbers as they are read: 1, 10, 100, not powers."""
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-    low, high = axis.get_view_interval()
-    # Between powers of ten too, if there are not enough of them to read the scale by.
-    axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def _wrapped(text: str, inches: float) -> str:
-    width = int(_LETTERS_PER_INCH * inches)
-    return "\n".join(part for line in text.splitlines() for part in textwrap.wrap(line, width) or [""])

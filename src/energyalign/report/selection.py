@@ -78,6 +78,16 @@ def select_runs(runs: Sequence[StoredRun], where: Where) -> list[StoredRun]:
     return [run for run in selected if run.rows]
 
 
+def select_named(runs: Sequence[StoredRun], names: Sequence[str]) -> list[StoredRun]:
+    """The runs with those rows whose corrector or method has one of these names or patterns; empty for all."""
+    rows = [row for run in runs for row in run.rows]
+    called = [[row.corrector, values_of(row)["method"]] for row in rows] if names else [[]] * len(rows)
+    known = sorted({name for both in called for name in both}, key=natural)
+    chosen = {id(rows[index]) for index in _chosen(called, names, "row", known)}
+    selected = [replace(run, rows=[row for row in run.rows if id(row) in chosen]) for run in runs]
+    return [run for run in selected if run.rows]
+
+
 def select_part(table: PaperTable, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> PaperTable:
     """The table with the lines and columns of these names or patterns, in this order, and its best marked anew.
 

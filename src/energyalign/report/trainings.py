@@ -141,7 +141,7 @@ _COMMON: tuple[Facet, ...] = (
     lambda run: str(run.config.name),
     lambda run: str(run.rows[0].learner),
     lambda run: f"{run.config.head} head",
-    lambda run: str(run.config.backbone),
+    lambda run: "" if run.config.backbone == "identity" else str(run.config.backbone),  # features as they are
 )
 _OTHERS: tuple[Facet, ...] = (
     lambda run: f"memory {run.rows[0].memory}" if run.in_steps else "",

@@ -17,13 +17,13 @@ def test_two_seeds(long_tail: Stored) -> None:
     figure = FIGURES["clusters"].draw(long_tail.runs)
     (axes,) = panels(figure)
     assert is_labelled(figure)
-    x, y = line(axes, "energy aligning with Jenks clusters")
+    x, y = line(axes, "ea: number as on the axis")
     assert x.tolist() == [1, 2, 4]
     values = np.array([[100 * row(run.path, f"ea-M{m}")["balanced"] for m in (1, 2, 4)] for run in runs])
     np.testing.assert_allclose(y, values.mean(axis=0))
-    bars = error_bars(axes, "energy aligning with Jenks clusters")
+    bars = error_bars(axes, "ea: number as on the axis")
     np.testing.assert_allclose(bars, values.std(axis=0, ddof=1), atol=1e-9)
-    for corrector, label in (("raw", "raw"), ("ea", "ea: as many as suit the evidence best")):
+    for corrector, label in (("raw", "raw"), ("ea", "ea: number chosen by the evidence")):
         expected = np.mean([100 * row(run.path, corrector)["balanced"] for run in runs])
         np.testing.assert_allclose(line(axes, label)[1], expected)
     chosen = sorted({row(run.path, "ea")["n_clusters"] for run in runs})
@@ -46,5 +46,5 @@ def test_numbers_of_clusters_and_lines_are_of_the_same_seeds(long_tail: Stored) 
     (axes,) = panels(figure)
     raw = 100 * row(first.path, "raw")["balanced"]
     np.testing.assert_allclose(line(axes, "raw")[1], raw)
-    np.testing.assert_allclose(line(axes, "energy aligning with Jenks clusters")[1][0], raw)  # one cluster is raw
+    np.testing.assert_allclose(line(axes, "ea: number as on the axis")[1][0], raw)  # one cluster is raw
     assert "seed 1" in figure.legends[0].get_title().get_text()

@@ -41,9 +41,17 @@ def test_old_and_new_classes_of_several_trainings(incremental: Stored) -> None:
         np.testing.assert_allclose(heights(axes), expected)
 
 
-def test_a_group_without_classes_is_a_dash(long_tail: Stored) -> None:
+def test_a_group_without_classes_is_not_drawn(long_tail: Stored) -> None:
     run = long_tail.below("b-linear")[0]
-    rows = [replace(each, many=None, counts=(50,) * 10) for each in run.rows]
+    rows = [replace(each, many=None, few=None, counts=(50,) * 10) for each in run.rows]
     (axes,) = panels(FIGURES["groups"].draw([type(run)(run.path, run.config, rows)]))
-    assert [text.get_text() for text in axes.texts[::4]] == ["–", "–"]
-    assert heights(axes)[::4] == [0, 0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["medium\n(10)", "balanced\n(10)"]
+    assert len(heights(axes)) == 4
+
+
+def test_a_group_that_was_not_measured_is_a_dash(long_tail: Stored) -> None:
+    run = long_tail.below("b-linear")[0]
+    rows = [replace(each, medium=None, counts=(50,) * 10) for each in run.rows]
+    (axes,) = panels(FIGURES["groups"].draw([type(run)(run.path, run.config, rows)]))
+    assert [text.get_text() for text in axes.texts[::2]] == ["–", "–"]
+    assert heights(axes)[::2] == [0, 0]

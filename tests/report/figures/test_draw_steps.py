@@ -27,7 +27,8 @@ def test_every_corrector_has_a_curve(incremental: Stored, place: int, column: st
     for corrector in ("raw", "ea", "ea-marginal", "logit-adjustment"):
         x, y = line(axes, corrector)
         np.testing.assert_allclose(y, [100 * row(run.path, corrector, step)[column] for step in range(1, 6)])
-        np.testing.assert_allclose(x.round(), range(1, 6))  # moved aside by less than half a step
+        assert x.tolist() == [1, 2, 3, 4, 5]  # one seed has no bars that would cover each other
+    assert axes.get_ylim()[1] <= 102
 
 
 def test_a_seed_that_is_not_finished_counts_where_it_is(incremental: Stored) -> None:
@@ -40,6 +41,24 @@ def test_a_seed_that_is_not_finished_counts_where_it_is(incremental: Stored) -> 
     np.testing.assert_allclose(y, own + np.array([5, 5, 0, 0, 0]))
     # Two seeds in the first two steps, 10 % apart; one has no deviation.
     np.testing.assert_allclose(error_bars(panels(figure)[0], "ea"), [np.sqrt(50)] * 2)
+
+
+def test_curves_of_other_numbers_of_seeds_say_so(incremental: Stored) -> None:
+    (run,) = incremental.below("ea")
+    config = Settings({**run.config.values, "seed": 1})
+    raw = [replace(each, seed=1, config=config) for each in run.rows if each.corrector == "raw"]
+    figure = FIGURES["steps"].draw([run, StoredRun(run.path, config, raw)])
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["raw, 2 seeds", "logit-adjustment, 1 seed", "ea, 1 seed", "ea-marginal, 1 seed"]
+    assert line(panels(figure)[0], "raw, 2 seeds")[0][0] != 1  # bars beside each other
+
+
+def test_fifteen_lines_differ_in_colour_or_dashes_and_most_in_all() -> None:
+    looks = looks_of(["raw", "ea", *(f"method {k}" for k in range(15))])
+    others = [look for name, look in looks.items() if name.startswith("method")]
+    assert len({(look["color"], str(look["linestyle"])) for look in others}) == 15
+    assert len({look["marker"] for look in looks.values()}) >= 14
+    assert not {look["color"] for look in others} & {looks["raw"]["color"], looks["ea"]["color"]}
 
 
 def test_a_number_that_is_missing_is_no_nought(incremental: Stored) -> None:

@@ -94,7 +94,7 @@ def test_figure_and_table_take_the_same_rows(tmp_path: Path) -> None:
     shown = training.percentages("ea", ["balanced"])[:, 0]
     assert (cell.mean, cell.deviation, cell.n) == pytest.approx((shown.mean(), shown.std(ddof=1), 2))
     written = [text.get_text() for text in FIGURES["matrix"].draw(runs).axes[0].texts]
-    assert str(cell) in written
+    assert f"{cell}\n(n = 2)" in written  # of three seeds
     page = as_text(tables_of([row for each in runs for row in each.rows], matrix=True)[-1])[1]
     assert str(cell) in page[0]
 

@@ -154,6 +154,9 @@ def test_energy_aligning_is_compared_with_the_raw_network(long_tail: Path) -> No
     raw, aligned = run.row_of("raw"), run.row_of("ea")
     assert raw is not None
     assert aligned is not None
-    assert f"raw to ea, seed 0 {100 * raw.balanced:.1f} {100 * aligned.balanced:.1f} " in page
+    assert "A is raw, B is ea A B B - A s.e. 95 % interval right alone: A right alone: B p" in page
+    gain = 100 * (aligned.balanced - raw.balanced)
+    line = rf"seed 0 {100 * raw.balanced:.1f} {100 * aligned.balanced:.1f} {re.escape(f'{gain:+.1f}')} [\d.]+ "
+    assert re.search(line + r"[-+][\d.]+ to [-+][\d.]+ \d+ \d+ (< 0\.001|[\d.e-]+)", page)
     assert "exact McNemar test" in page
     assert f"{raw.nll:.3f} {raw.brier:.3f}" in page

@@ -56,8 +56,8 @@ class RunRequest(ABC):
         A data set, or a preset by name.
     method, corrector : tuple of str
         Rows by name, and what to put behind every training.
-    source : str or None
-        A finished run to measure: nothing is trained.
+    source : tuple of str
+        Finished runs of one cell to measure: nothing is trained.
     data_root, out : str or None
     own_source : Source or None
         Where the data come from, if not from a name.
@@ -96,7 +96,7 @@ class RunRequest(ABC):
     freeze: bool = False
     evidence_size: tuple[int, ...] = (50,)
     evidence_policy: tuple[str, ...] = ()
-    source: str | None = None
+    source: tuple[str, ...] = ()
     data_root: str | None = None
     out: str | None = None
     accelerator: str = "auto"
@@ -164,9 +164,21 @@ class RunRequest(ABC):
         """Whether the data set of the request is that of a finished run."""
         return self.dataset in (config.dataset, config.name)
 
-    def finished(self) -> Planned:
-        """The run of --from and what to measure of it; refused if it is not finished, or if training is asked for."""
-        run = RunDirectory(Path(self.source or ""))
+    def finished(self) -> list[Planned]:
+        """The runs of --from and what to measure of each; they share data and precision."""
+        runs = [self._finished(RunDirectory(Path(source))) for source in dict.fromkeys(self.source)]
+        for run in runs[1:]:
+            for name in ("name", "precision"):
+                one, other = getattr(runs[0].config, name), getattr(run.config, name)
+                if one != other:
+                    raise EnergyAlignError(
+                        f"--from takes runs of one cell and precision: {runs[0].folder} is of {one}, {run.folder} of "
+                        f"{other}. Measure them one after the other."
+                    )
+        return runs
+
+    def _finished(self, run: RunDirectory) -> Planned:
+        """A run of --from; refused if it is not finished, or if training is asked for."""
         stored = run.read_json("config.json")
         if stored is None:
             below = min(run.path.glob("**/config.json"), key=lambda path: (len(path.parts), path), default=None)

@@ -29,10 +29,10 @@ class Work:
 
     @classmethod
     def of(cls, request: RunRequest) -> Self:
-        """Read the data and plan each training with each seed; or the finished run of --from."""
-        if request.source is not None:
-            run = request.finished()
-            return cls(request, request.load_for(run.config), {Path(run.folder): run})
+        """Read the data and plan each training with each seed; or the finished runs of --from."""
+        if request.source:
+            finished = request.finished()
+            return cls(request, request.load_for(finished[0].config), {Path(run.folder): run for run in finished})
         out, data = request.out_folder, request.load()
         runs = {
             out / run.folder / f"seed-{seed}": run._replace(config=replace(run.config, seed=seed))
@@ -51,7 +51,7 @@ class Work:
         experiments = {}
         for folder, run in self.runs.items():
             # Behind a finished run, correctors of a long tail may have a stage to train, and none in steps has.
-            has_curves = self.request.source is None or not run.config.in_steps
+            has_curves = not self.request.source or not run.config.in_steps
             experiments[folder] = self.request.experiment(
                 run.config, self.data, fabric=fabric, workers=self.request.workers, command=command,
                 reporter=reporter_of(_title(run), folder / self.request.log if has_curves else None),
@@ -72,8 +72,10 @@ class Work:
         each = " a step" if configs[0].in_steps else ""
         backbones = ", ".join(sorted({config.backbone for config in configs}))
         epochs = count_of(configs[0].recipe.epochs, "epoch")
-        is_finished = self.request.source is not None
-        where = f"run in {next(iter(self.runs))}" if is_finished else f"runs in {self.request.out_folder}"
+        if self.request.source:
+            where = f"{'run' if len(self.runs) == 1 else 'runs'} in {', '.join(map(str, self.runs))}"
+        else:
+            where = f"runs in {self.request.out_folder}"
         return f"{configs[0].name}, {backbones}, {head}, {epochs}{each}; {where}"
 
 

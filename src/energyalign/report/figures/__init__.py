@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from energyalign.experiments.engine.stored import StoredRun
+    from energyalign.report.drawing import Style
 
 
 class FigureEntry(NamedTuple):
@@ -30,9 +31,12 @@ class FigureEntry(NamedTuple):
     reference: str
     function: str = "draw"
 
-    def draw(self, runs: Sequence[StoredRun]) -> Figure:
+    def draw(self, runs: Sequence[StoredRun], style: Style | None = None) -> Figure:
         """The figure of these runs; an `EnergyAlignError` that says what is missing if they do not allow it."""
-        drawn: Figure = getattr(import_module(f"{__name__}.{self.module}"), self.function)(runs)
+        from energyalign.report.drawing import DEFAULT_STYLE, use_style
+
+        with use_style(style or DEFAULT_STYLE):
+            drawn: Figure = getattr(import_module(f"{__name__}.{self.module}"), self.function)(runs)
         return drawn
 
 

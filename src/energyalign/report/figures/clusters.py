@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY, ORANGE, grid_lines, panels, summarised, title_panel
+from energyalign.report.drawing import BLUE, GREY, ORANGE, summarised
 from energyalign.report.figures.common import about, lacking, not_shown, panel_title, trainings_of
+from energyalign.report.panels import end_at_100, grid_lines, panels, title_panel
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 _FIXED_NUMBER = re.compile(r"ea-M(\d+)")
 _LINES = {
     AS_TRAINED: {"label": "raw", "color": GREY, "linestyle": "--"},
-    ALIGNED: {"label": "ea: as many as suit the evidence best", "color": ORANGE, "linestyle": "-."},
+    ALIGNED: {"label": "ea: number chosen by the evidence", "color": ORANGE, "linestyle": "-."},
 }
 
 
@@ -36,12 +37,13 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
         )  # fmt: skip
     note = not_shown(everything, trainings, "for want of rows with several numbers of clusters")
     with panels(
-        len(trainings), what="Energy aligning with so many clusters", about=about(trainings), width=4.0, height=2.7,
+        len(trainings), what="Accuracy against the number of clusters", about=about(trainings), width=4.0, height=2.7,
         ylabel="accuracy, %", note=note,
     ) as (figure, axes):  # fmt: skip
         for panel, training in zip(axes, trainings, strict=True):
             _draw_panel(panel, training)
             title_panel(panel, panel_title(training, trainings), _choice(training))
+        end_at_100(axes)
     return figure
 
 
@@ -70,7 +72,7 @@ def _draw_panel(axes: Axes, training: Training) -> None:
     means, deviations = summarised([_overall(training, name) for name in numbers.values()])
     axes.errorbar(
         np.array(list(numbers)), means, yerr=deviations, color=BLUE, marker="o", capsize=2,
-        label="energy aligning with Jenks clusters",
+        label="ea: number as on the axis",
     )  # fmt: skip
     for corrector, look in _LINES.items():
         fixed = _overall(training, corrector)

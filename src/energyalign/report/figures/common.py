@@ -10,8 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, count_of
+from energyalign.experiments.correctors import CORRECTORS
+from energyalign.experiments.engine.row import natural
 from energyalign.experiments.engine.stored import StoredRun
+from energyalign.report.panels import text_scale
 from energyalign.report.trainings import (
     ALIGNED,
     AS_TRAINED,
@@ -28,7 +31,8 @@ _MAX_LARGE = 12
 _UPRIGHT = 2
 """Letters of a name that find room below a bar."""
 _LETTER = 0.075
-_MAX_BARS = 100
+_MAX_BARS = 40
+"""On an axis: gaps and outlines of more would cover the bars themselves."""
 
 
 def trainings_of(figure: str, runs: Sequence[StoredRun]) -> list[Training]:
@@ -63,6 +67,12 @@ def panel_title(training: Training, trainings: Sequence[Training]) -> str:
     label = training.label if len(trainings) > 1 else ""
     several = len({(each.step, each.runs[0].n_steps) for each in trainings}) > 1
     return f"{label}, after step {training.step}" if several else label
+
+
+def seeds_behind(training: Training, corrector: str) -> str:
+    """``1 of 3 seeds`` if a corrector was not measured with all of them; empty otherwise."""
+    measured, trained = len(training.measured(corrector)), len(training.runs)
+    return f"{measured} of {count_of(trained, 'seed')}" if measured < trained else ""
 
 
 def _chosen_evidence(trainings: Iterable[Training]) -> str:
@@ -122,7 +132,7 @@ def room_for_names(trainings: Sequence[Training]) -> float:
     """What the names of classes need beside or below a panel, in inches, over what numbers need."""
     named = [name for each in trainings if len(each.counts) <= _MAX_NAMES for name in each.class_names]
     longest = max((len(short(name)) for name in named), default=0)
-    return _LETTER * longest if longest > _UPRIGHT else 0.0
+    return _LETTER * longest * text_scale() if longest > _UPRIGHT else 0.0
 
 
 def name_classes(axis: Any, training: Training) -> None:
@@ -131,15 +141,25 @@ def name_classes(axis: Any, training: Training) -> None:
     if len(names) > _MAX_NAMES:
         axis.set_major_locator(MaxNLocator(5, integer=True))
         return
-    axis.set_ticks(range(len(names)), names, fontsize=9 if len(names) <= _MAX_LARGE else 7)
+    axis.set_ticks(range(len(names)), names)
+    if len(names) > _MAX_LARGE:
+        axis.set_tick_params(labelsize="small")
     # Long names would run into each other below the columns.
     if axis.axis_name == "x" and max(map(len, names)) > _UPRIGHT:
         axis.set_tick_params(labelrotation=90)
 
 
-def draw_bars(axes: Axes, heights: NDArray[np.float64], *, first: int = 0, **look: Any) -> None:
-    """A bar for each class from the first on; so many that they touch are one shape."""
-    if len(heights) > _MAX_BARS:
+def in_order(names: Collection[str]) -> list[str]:
+    """Correctors as in the registry; then others, ``ea-M2`` before ``ea-M16``."""
+    known = list(CORRECTORS)
+    return sorted(names, key=lambda name: (known.index(name) if name in known else len(known), natural(name)))
+
+
+def draw_bars(
+    axes: Axes, heights: NDArray[np.float64], *, first: int = 0, n_classes: int | None = None, **look: Any
+) -> None:
+    """A bar for each class from the first on; one shape if the axis has too many classes for gaps between them."""
+    if (n_classes or len(heights)) > _MAX_BARS:
         axes.stairs(heights, first - 0.5 + np.arange(len(heights) + 1), fill=True, **look)
     else:
         axes.bar(first + np.arange(len(heights)), heights, **look)

@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import panels, title_panel
 from energyalign.report.figures.common import about, command_for, lacking, not_shown, trainings_of, with_and_without
 from energyalign.report.figures.groups import draw_group_bars
 from energyalign.report.figures.steps import draw_curves, looks_of
+from energyalign.report.panels import end_at_100, panels, title_panel
 from energyalign.report.tables.incremental import curves_of
 from energyalign.report.trainings import Training, optimizer_name, setting
 
@@ -68,4 +68,5 @@ def _draw_compared(
                 draw_group_bars(panel, training)
             # The label says more than the setting where there are several families.
             title_panel(panel, value(training.runs[0]) if len(several) == 1 else training.label)
+        end_at_100(axes if in_steps else [])
     return figure

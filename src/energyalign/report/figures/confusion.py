@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from energyalign.core.metrics import confusion_matrix
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import VERMILLION, first_of_rows, panels, title_panel
+from energyalign.report.drawing import VERMILLION
 from energyalign.report.figures.common import (
     about,
     class_order,
@@ -25,11 +25,12 @@ from energyalign.report.figures.common import (
     trainings_of,
     with_and_without,
 )
+from energyalign.report.panels import first_of_rows, panels, size_ticks, title_panel
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 # White where nothing is: kind to printers, and darker is more in grey too.
 _COLOURS = "Blues"
-_MOST_BLOCKS = 100
+_MAX_BLOCKS = 100
 _MODELS = {AS_TRAINED: "without energy aligning", ALIGNED: "with energy aligning"}
 
 
@@ -55,6 +56,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
         ticks = _counts_to_name(highest)
         label = "test images (log scale)" + (", mean over seeds" if len(trainings[0].runs) > 1 else "")
         bar = figure.colorbar(image, ax=axes, ticks=np.log1p(ticks).tolist(), label=label, shrink=0.85, aspect=30)
+        size_ticks(bar.ax)
         bar.ax.set_yticklabels([f"{tick:g}" for tick in ticks])
     return figure
 
@@ -67,7 +69,7 @@ def in_blocks(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def block_size(n_classes: int) -> int:
     """How many classes a row of the picture stands for."""
-    return math.ceil(n_classes / _MOST_BLOCKS)
+    return math.ceil(n_classes / _MAX_BLOCKS)
 
 
 def _mean_confusion(training: Training, corrector: str) -> NDArray[np.float64]:
@@ -91,7 +93,7 @@ def _draw_panel(axes: Axes, training: Training, matrix: NDArray[np.float64], hig
     )  # fmt: skip
     axes.set(xlim=(-0.5, n_classes - 0.5), ylim=(n_classes - 0.5, -0.5))
     axes.spines[["top", "right"]].set_visible(True)
-    blocks = f", blocks of {block_size(n_classes)}" if block_size(n_classes) > 1 else ""
+    blocks = f", {block_size(n_classes)} classes a square" if block_size(n_classes) > 1 else ""
     axes.set_xlabel(f"predicted class\n{told_order(training)}{blocks}")
     name_classes(axes.xaxis, training)
     name_classes(axes.yaxis, training)

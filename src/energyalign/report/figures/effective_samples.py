@@ -10,17 +10,9 @@ from matplotlib.figure import Figure
 
 from energyalign.core.estimators.lse import MIN_EFFECTIVE_SAMPLES
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import (
-    BLUE,
-    GREY,
-    VERMILLION,
-    deviation_over_seeds,
-    grid_lines,
-    panels,
-    plain_log,
-    title_panel,
-)
+from energyalign.report.drawing import BLUE, GREY, VERMILLION, deviation_over_seeds
 from energyalign.report.figures.common import about, command_for, lacking, not_shown, panel_title, trainings_of
+from energyalign.report.panels import grid_lines, panels, plain_log, title_panel
 from energyalign.report.trainings import Training
 
 
@@ -63,7 +55,7 @@ def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:
     axes.axhline(total, color=GREY, linestyle="--", linewidth=1.2, label="all samples of the evidence")
     axes.axhline(
         MIN_EFFECTIVE_SAMPLES, color=VERMILLION, linestyle=":", linewidth=1.2,
-        label=f"{MIN_EFFECTIVE_SAMPLES:g}: fewer are not to be trusted",
+        label=f"{MIN_EFFECTIVE_SAMPLES:g}: fewer are too few to trust",
     )  # fmt: skip
     axes.set_ylim(0.8, 1.5 * total)
     plain_log(axes.yaxis)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from energyalign.core.free_energy import FreeEnergy
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, PALE_BARS, deviation_over_seeds, panels, title_panel
+from energyalign.report.drawing import BLUE, PALE_BARS, deviation_over_seeds
 from energyalign.report.figures.common import (
     about,
     class_order,
@@ -24,10 +24,11 @@ from energyalign.report.figures.common import (
     trainings_of,
     with_and_without,
 )
+from energyalign.report.panels import first_of_rows, panels, size_ticks, title_panel
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, corrected_outputs
 
 _MODELS = {AS_TRAINED: "raw model", ALIGNED: "after energy aligning"}
-_MOST_POINTS = 50
+_MAX_POINTS = 50
 _MARGIN = 0.08
 
 
@@ -44,11 +45,14 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
             limits = _limits(*energies.values())
             for panel, (corrector, values) in zip((left, right), energies.items(), strict=True):
                 beside = panel.twinx()
+                size_ticks(beside)
                 _draw_panel(panel, beside, training, values)
                 beside.set_ylim(*limits)
+                if panel.get_subplotspec().is_last_col() or panel is right:  # type: ignore[union-attr]
+                    beside.set_ylabel("negative free energy", color=BLUE)
                 title_panel(panel, panel_title(training, trainings), _MODELS[corrector])
-            left.set_ylabel("training images")
-            beside.set_ylabel("negative free energy", color=BLUE)
+        for panel in first_of_rows(axes):
+            panel.set_ylabel("training images")
     return figure
 
 
@@ -67,7 +71,7 @@ def _draw_panel(axes: Axes, beside: Any, training: Training, values: NDArray[np.
     axes.set_xlabel(f"class, {told_order(training)}")
     mean, deviation = values.mean(axis=0)[order], deviation_over_seeds(values[:, order])
     places = np.arange(len(order))
-    if len(order) <= _MOST_POINTS:
+    if len(order) <= _MAX_POINTS:
         look = {"marker": "o", "markersize": 4, "capsize": 2, "linewidth": 1.4}
         beside.errorbar(places, mean, yerr=deviation, color=BLUE, **look)
     else:

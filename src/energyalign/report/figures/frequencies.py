@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, PALE_BARS, VERMILLION, first_of_rows, grid_lines, panels, title_panel
+from energyalign.report.drawing import BLUE, PALE_BARS, VERMILLION
 from energyalign.report.figures.common import (
-    about,
     class_order,
     draw_bars,
     name_classes,
@@ -20,6 +19,7 @@ from energyalign.report.figures.common import (
     told_order,
     trainings_of,
 )
+from energyalign.report.panels import first_of_rows, grid_lines, panels, title_panel
 from energyalign.report.trainings import Training, shown
 
 _MAX_STEPS = 4
@@ -37,15 +37,15 @@ def _draw_cells(trainings: Sequence[Training]) -> Figure:
     for training in trainings:
         cells.setdefault((training.runs[0].config.name, training.counts.tobytes()), training)
     with panels(
-        len(cells), what="Training images of each class", about=about(trainings), width=3.6,
+        len(cells), what="Training images of each class", about=_cells(trainings), width=3.6,
         height=2.3 + room_for_names(trainings),
     ) as (figure, axes):  # fmt: skip
         for panel, training in zip(axes, cells.values(), strict=True):
             counts = training.counts[class_order(training)]
             draw_bars(panel, counts.astype(np.float64), facecolor=BLUE)
             name_classes(panel.xaxis, training)
-            ratio = f"largest over smallest {counts[0] / counts[-1]:.4g}" if counts[-1] else "none of some classes"
-            title_panel(panel, shown(training.runs[0].config.name), f"{counts.sum():,} images, {ratio}")
+            ratio = f"imbalance {counts[0] / counts[-1]:.4g}" if counts[-1] else "none of some classes"
+            title_panel(panel, shown(training.cell) if len(cells) > 1 else "", f"{counts.sum():,} images, {ratio}")
             _label(panel, training)
     return figure
 
@@ -57,17 +57,22 @@ def _draw_steps(trainings: Sequence[Training]) -> Figure:
         memories.setdefault(_memory(training, several_cells=several_cells), training)
     drawn = [(name, training, step) for name, training in memories.items() for step in spread_steps(training)]
     columns = max(len(spread_steps(training)) for training in memories.values())
+    common = next(iter(memories)) if len(memories) == 1 else ""
     with panels(
-        len(drawn), what="Training images of each class, step by step", about=about(trainings), columns=columns,
-        width=2.4,
+        len(drawn), what="Training images of each class, step by step",
+        about=shown(", ".join(filter(None, [_cells(trainings), common]))), columns=columns, width=2.4,
     ) as (figure, axes):  # fmt: skip
         for panel, (name, training, step) in zip(axes, drawn, strict=True):
             _draw_step(panel, training.runs[0], step)
-            title_panel(panel, shown(name), f"step {step}")
+            title_panel(panel, "" if common else shown(name), f"step {step}")
             _label(panel, training)
         for panel in set(axes) - set(first_of_rows(axes)):
             panel.set_ylabel("")
     return figure
+
+
+def _cells(trainings: Sequence[Training]) -> str:
+    return shown(", ".join(dict.fromkeys(training.cell for training in trainings)))
 
 
 def _memory(training: Training, *, several_cells: bool) -> str:
@@ -86,15 +91,16 @@ def spread_steps(training: Training) -> list[int]:
 
 
 def _draw_step(axes: Axes, run: StoredRun, step: int) -> None:
+    n_classes = len(run.class_names)
     counts, n_old = run.counts(step).astype(np.float64), int(run.rows_at(step)[0].n_old)
     if n_old:
-        draw_bars(axes, counts[:n_old], label="old classes", **PALE_BARS)
+        draw_bars(axes, counts[:n_old], n_classes=n_classes, label="old classes", **PALE_BARS)
     draw_bars(
-        axes, counts[n_old:], first=n_old, facecolor=VERMILLION, hatch="////", edgecolor="white", linewidth=0,
-        label="new classes",
+        axes, counts[n_old:], first=n_old, n_classes=n_classes, facecolor=VERMILLION, hatch="////", edgecolor="white",
+        linewidth=0, label="new classes",
     )  # fmt: skip
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.set_xlim(-0.6, len(run.class_names) - 0.4)  # room for the classes that are still to come
+    axes.set_xlim(-0.6, n_classes - 0.4)  # room for the classes that are still to come
 
 
 def _label(axes: Axes, training: Training) -> None:

@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from energyalign.core.metrics import shot_groups
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY, INK, deviation_over_seeds, grid_lines, panels, title_panel
+from energyalign.report.drawing import BLUE, GREY, INK, deviation_over_seeds
 from energyalign.report.figures.common import about, panel_title, trainings_of, with_and_without
+from energyalign.report.panels import grid_lines, panels, title_panel
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 _WIDTH = 0.38
@@ -36,12 +37,13 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 
 def groups_of(training: Training) -> dict[str, int]:
-    """The groups of classes that rows have an accuracy of, and how many classes each has."""
+    """The groups of classes that rows have an accuracy of, and how many classes each has; none is empty."""
     counts = training.counts
     if training.in_steps:
-        return {"old": training.n_old, "new": len(counts) - training.n_old, HEADLINE: len(counts)}
-    sizes = {name: int(members.sum()) for name, members in shot_groups(counts, len(counts)).items()}
-    return {**sizes, HEADLINE: len(counts)}
+        sizes = {"old": training.n_old, "new": len(counts) - training.n_old}
+    else:
+        sizes = {name: int(members.sum()) for name, members in shot_groups(counts, len(counts)).items()}
+    return {name: size for name, size in sizes.items() if size} | {HEADLINE: len(counts)}
 
 
 def draw_group_bars(axes: Axes, training: Training) -> None:
@@ -58,7 +60,7 @@ def draw_group_bars(axes: Axes, training: Training) -> None:
         tops = np.nan_to_num(mean) + (0 if deviation is None else np.nan_to_num(deviation))
         for place, value, top in zip(places + offset, mean, tops, strict=True):
             text = "–" if np.isnan(value) else f"{value:.1f}" if value < 99.95 else "100"
-            axes.annotate(text, (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=6.5)
+            axes.annotate(text, (place, top), (0, 2), textcoords="offset points", ha="center", fontsize="x-small")
     axes.set_xticks(places, [f"{name}\n({size})" for name, size in groups.items()])
     axes.set_ylim(0, 108)
     axes.set_yticks(range(0, 101, 20))

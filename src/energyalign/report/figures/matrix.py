@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from energyalign.experiments.correctors import CORRECTORS
+from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import panels
-from energyalign.report.figures.common import about, panel_title, trainings_of
+from energyalign.report.drawing import INK, current_style
+from energyalign.report.figures.common import about, in_order, panel_title, trainings_of
+from energyalign.report.panels import panels, text_scale
 from energyalign.report.tables.best import are_best
 from energyalign.report.tables.model import Cell, Column
 from energyalign.report.trainings import Training
@@ -23,43 +24,91 @@ _COLOURS = "Blues"
 _DARK_ABOVE = 0.6
 """Of the colour scale: numbers on darker colours are white."""
 _MISSING = "–"
+_LETTER, _LINE, _MAX_WIDTH = 0.07, 0.28, 12.0
+"""In inches, with text of 9 points: a letter beside the cells, a line of cells, and the figure if no width is given."""
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
     """Balanced accuracy, of an incremental run that after its last step; the best of each training in bold.
 
-    Bold is as in the table of this name: the best, and what is not clearly worse.
+    Bold is as in the table of this name: the best, and what is not clearly worse. Trainings are lines and correctors
+    columns, or the other way round if that is too wide.
     """
     trainings = trainings_of("matrix", runs)
-    correctors = _in_order(trainings)
-    cells = [[training.percentages(name, [HEADLINE])[:, 0] for name in correctors] for training in trainings]
-    means = np.array([[seeds.mean() if len(seeds) else np.nan for seeds in line] for line in cells])
+    correctors = in_order({name for training in trainings for name in training.correctors})
+    cells = [_numbers(training, correctors) for training in trainings]
     labels = [panel_title(training, trainings) or training.label for training in trainings]
+    sides = {"training": labels, "corrector": correctors}
+    if not _fits(labels, correctors, cells) and len(trainings) < len(correctors):
+        sides = {"corrector": correctors, "training": labels}
+        cells = [list(column) for column in zip(*cells, strict=True)]
+    (down, lines), (across, columns) = sides.items()
+    width = _width(lines, columns, cells)
+    narrow = current_style().width
+    if narrow is not None and text_scale() * width > narrow:
+        raise EnergyAlignError(
+            f"the figure matrix needs {text_scale() * width:.1f} inches for {count_of(len(columns), 'column')}: give a "
+            "larger width or a smaller font size, or choose fewer rows."
+        )
+    return _draw(cells, trainings, (down, lines), (across, columns), width)
+
+
+class _Numbers(NamedTuple):
+    """What one cell says."""
+
+    text: str
+    mean: float | None
+    best: bool
+
+
+def _numbers(training: Training, correctors: Sequence[str]) -> list[_Numbers]:
+    """Mean and deviation over the seeds of each corrector, and how many there are if that is not all."""
+    cells = [Cell.over_seeds({row.seed: row.balanced for row in training.rows_of(name)}) for name in correctors]
+    few = [f"\n(n = {cell.n})" if cell.n is not None and cell.n < len(training.runs) else "" for cell in cells]
+    texts = [_MISSING if cell.mean is None else f"{cell}{note}" for cell, note in zip(cells, few, strict=True)]
+    means = [cell.mean for cell in cells]
+    return list(map(_Numbers, texts, means, are_best(cells, Column(HEADLINE))))
+
+
+def _draw(
+    cells: Sequence[Sequence[_Numbers]], trainings: Sequence[Training], vertical: tuple[str, Sequence[str]],
+    horizontal: tuple[str, Sequence[str]], width: float,
+) -> Figure:  # fmt: skip
+    means = np.array([[numbers.mean for numbers in line] for line in cells], dtype=np.float64)
+    height = sum(_LINE * (1 + max(numbers.text.count("\n") for numbers in line)) for line in cells)
     with panels(
         1, what="Accuracy of every training under every corrector, %", about=about(trainings), columns=1,
-        width=0.6 + 0.07 * max(map(len, labels)) + 0.78 * len(correctors), height=0.9 + 0.28 * len(trainings),
+        width=width, height=0.9 + height, note="Bold: best of its training, or not clearly worse over seeds.",
     ) as (figure, (axes,)):  # fmt: skip
         axes.imshow(means, cmap=_COLOURS, aspect="auto", interpolation="nearest", norm=_colours(means))
         darkness = _colours(means)(means)
         for i, line in enumerate(cells):
-            rows = [trainings[i].rows_of(name) for name in correctors]
-            best = are_best([Cell.over_seeds({row.seed: row.balanced for row in same}) for same in rows], Column(""))
-            for j, seeds in enumerate(line):
-                _write(axes, (j, i), seeds, dark=bool(darkness[i, j] > _DARK_ABOVE), bold=best[j])
-        axes.set_xticks(range(len(correctors)), correctors, rotation=30, ha="right", rotation_mode="anchor")
-        axes.set_yticks(range(len(labels)), labels)
-        axes.set(xlabel="corrector", ylabel="training")
+            for j, numbers in enumerate(line):
+                is_dark = numbers.mean is not None and darkness[i, j] > _DARK_ABOVE
+                axes.text(
+                    j, i, numbers.text, ha="center", va="center", fontsize="small",
+                    color="white" if is_dark else INK if numbers.mean is None else "black",
+                    fontweight="bold" if numbers.best else "normal",
+                )  # fmt: skip
+        (down, lines), (across, columns) = vertical, horizontal
+        slanted: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if len(columns) > 1 else {}
+        axes.set_xticks(range(len(columns)), columns, **slanted)
+        axes.set_yticks(range(len(lines)), lines)
+        axes.set(xlabel=across, ylabel=down)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
     return figure
 
 
-def _in_order(trainings: Sequence[Training]) -> list[str]:
-    """As in the registry; then what is not in it, ``ea-M2`` before ``ea-M16``."""
-    known = list(CORRECTORS)
-    found = {name for training in trainings for name in training.correctors}
-    others = sorted(found - set(known), key=lambda name: (len(name), name))
-    return [name for name in known if name in found] + others
+def _width(lines: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[_Numbers]]) -> float:
+    """What the names of the lines and the widest cells need, in inches with text of 9 points."""
+    longest = max(len(part) for line in cells for numbers in line for part in numbers.text.splitlines())
+    return 0.6 + _LETTER * max(map(len, lines)) + max(0.48, 0.25 + 0.053 * longest) * len(columns)
+
+
+def _fits(lines: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[_Numbers]]) -> bool:
+    room = current_style().width or text_scale() * _MAX_WIDTH
+    return text_scale() * _width(lines, columns, cells) <= room
 
 
 def _colours(means: NDArray[np.float64]) -> Normalize:
@@ -67,13 +116,3 @@ def _colours(means: NDArray[np.float64]) -> Normalize:
     low, high = float(np.nanmin(means)), float(np.nanmax(means))
     room = max(high - low, 1.0)
     return Normalize(low - 0.25 * room, low + 1.1 * room)
-
-
-def _write(axes: Axes, place: tuple[int, int], seeds: NDArray[np.float64], *, dark: bool, bold: bool) -> None:
-    if not len(seeds):
-        axes.text(*place, _MISSING, ha="center", va="center")
-        return
-    axes.text(
-        *place, str(Cell.over_seeds((seeds / 100.0).tolist())), ha="center", va="center", fontsize=7,
-        color="white" if dark else "black", fontweight="bold" if bold else "normal",
-    )  # fmt: skip

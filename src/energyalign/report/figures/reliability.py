@@ -10,17 +10,23 @@ from matplotlib.figure import Figure
 
 from energyalign.core.calibration import N_BINS, Calibration, measure_calibration
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY, INK, PALE_BARS, grid_lines, panels, title_panel
+from energyalign.report.drawing import BLUE, GREY, INK, PALE_BARS
 from energyalign.report.figures.common import about, panel_title, trainings_of, with_and_without
+from energyalign.report.panels import grid_lines, panels, title_panel
 from energyalign.report.tables.model import Cell
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, corrected_outputs
 
+_MIN_SHARE = 0.01
+"""Of the test images: the accuracy of fewer is noise, and no point shows it."""
+_LARGEST, _SMALLEST = 70.0, 8.0
+"""Areas of points: of the fullest bin of a panel, and at least."""
 _MODELS = {AS_TRAINED: ("raw model", GREY, "s"), ALIGNED: ("after energy aligning", BLUE, "o")}
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
     """A row of two panels for each training; images of all seeds are in the same bins."""
     trainings, note = with_and_without("reliability", trainings_of("reliability", runs))
+    note = f"Points are as large as their share of images; no point below {100 * _MIN_SHARE:g} %. {note}".strip()
     what = "Confidence and accuracy on the test images"
     with panels(
         2 * len(trainings), what=what, about=about(trainings), columns=2, width=3.6, height=3.0, sharey=True,
@@ -40,13 +46,13 @@ def _draw_panel(axes: Axes, of_runs: Sequence[Calibration], **look: str) -> None
     images, right, confidence = (
         np.sum([getattr(measured, name) for measured in of_runs], axis=0) for name in ("samples", "right", "confidence")
     )
-    filled = images > 0
-    axes.bar(
-        (np.arange(N_BINS) + 0.5) / N_BINS, images / images.sum(), 0.9 / N_BINS, label="share of images", **PALE_BARS,
-    )  # fmt: skip
-    axes.plot([0, 1], [0, 1], color=INK, linestyle=":", linewidth=1.0, label="as right as sure")
-    axes.plot(
-        (confidence[filled] / images[filled]), right[filled] / images[filled], markersize=4.5, **look,  # type: ignore[arg-type]
-    )  # fmt: skip
+    share = images / images.sum()
+    axes.bar((np.arange(N_BINS) + 0.5) / N_BINS, share, 0.9 / N_BINS, label="share of images", **PALE_BARS)
+    axes.plot([0, 1], [0, 1], color=INK, linestyle=":", linewidth=1.0, label="perfectly calibrated")
+    full = share >= _MIN_SHARE
+    sure, is_right = confidence[full] / images[full], right[full] / images[full]
+    axes.plot(sure, is_right, color=look["color"], linewidth=1.0)
+    sizes = np.maximum(_LARGEST * share[full] / share.max(), _SMALLEST)
+    axes.scatter(sure, is_right, sizes, zorder=3, **look)  # type: ignore[arg-type]
     axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="confidence")
     grid_lines(axes, "both")

@@ -10,8 +10,17 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY, grid_lines, panels, title_panel
-from energyalign.report.figures.common import about, command_for, lacking, panel_title, trainings_of
+from energyalign.report.drawing import BLUE, GREY
+from energyalign.report.figures.common import (
+    about,
+    command_for,
+    in_order,
+    lacking,
+    panel_title,
+    seeds_behind,
+    trainings_of,
+)
+from energyalign.report.panels import grid_lines, panels, title_panel
 from energyalign.report.trainings import Training
 
 _THE_LINE = ("logit-adjustment",)
@@ -33,7 +42,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     ) as (figure, axes):  # fmt: skip
         for panel, (training, corrector) in zip(axes, drawn, strict=True):
             _draw_panel(panel, training, corrector)
-            title_panel(panel, panel_title(training, trainings), corrector)
+            title_panel(panel, panel_title(training, trainings), corrector, seeds_behind(training, corrector))
     return figure
 
 
@@ -44,8 +53,8 @@ def _columns(drawn: Sequence[tuple[Training, str]]) -> int:
 
 def _shift_correctors(training: Training) -> list[str]:
     """Those that add a number per class, and measured it."""
-    measured = {name: training.measured(name)[0][1] for name in training.correctors if name not in _THE_LINE}
-    return [name for name, row in measured.items() if row.estimator not in (None, "none")]
+    names = [name for name in in_order(training.correctors) if name not in _THE_LINE]
+    return [name for name in names if training.measured(name)[0][1].estimator not in (None, "none")]
 
 
 def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:

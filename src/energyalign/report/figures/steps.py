@@ -11,18 +11,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, grid_lines, panels, summarised
-from energyalign.report.figures.common import about, check_one_cell, lacking, trainings_of
+from energyalign.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, VIOLET, summarised
+from energyalign.report.figures.common import about, check_one_cell, in_order, lacking, trainings_of
+from energyalign.report.panels import end_at_100, grid_lines, panels
 from energyalign.report.tables.incremental import Curve, curves_of, label_of
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, shown
 
 _COLUMNS = {HEADLINE: "top-1 accuracy, %", "top5": "top-5 accuracy, %"}
-_COLOURS = (ORANGE, GREEN, VERMILLION, PURPLE)
-_MARKERS = "^DvPX*<"
-_LINES = ("-.", ":", (0, (4, 1, 1, 1, 1, 1)))  # not as many as colours: no two go together always
+_COLOURS = (ORANGE, GREEN, VERMILLION, PURPLE, VIOLET)
+_MARKERS = "^Dv*Xp<Ph>d8"
+_LINES = ("-", (0, (5, 2)), (0, (1, 1.2)))  # not as many as colours: fifteen pairs
+_MAX_TICKS = 12
 _SPREAD = 0.12
 """Of the distance between two steps: bars of deviations at the same step stand beside each other, not on each other."""
 
@@ -35,16 +37,26 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     check_one_cell("steps", trainings)
     _check_settings(trainings)
     rows = [row for training in trainings for run in training.runs for row in run.rows]
-    curves = {shown(name): seeds for name, seeds in curves_of(rows).items()}
+    unordered = curves_of(rows)
+    curves = {name: unordered[name] for name in in_order(unordered)}
     looks = looks_of(list(curves))
+    _name_curves(curves, looks)
     with panels(
         len(_COLUMNS), what="Accuracy on all classes seen so far", about=about(trainings), columns=2, width=4.2,
-        height=3.0 + 0.1 * len(curves),
+        height=2.8,
     ) as (figure, axes):  # fmt: skip
         for panel, (column, label) in zip(axes, _COLUMNS.items(), strict=True):
             draw_curves(panel, curves, column, looks)
             panel.set_ylabel(label)
+        end_at_100(axes)
     return figure
+
+
+def _name_curves(curves: Mapping[str, Sequence[Curve]], looks: Mapping[str, dict[str, Any]]) -> None:
+    """Add labels to the looks, with the number of seeds where that is not the same for all curves."""
+    differ = len({len(seeds) for seeds in curves.values()}) > 1
+    for name, seeds in curves.items():
+        looks[name]["label"] = shown(f"{name}, {count_of(len(seeds), 'seed')}" if differ else name)
 
 
 def _check_settings(trainings: Sequence[Training]) -> None:
@@ -83,12 +95,18 @@ def draw_curves(
     axes: Axes, curves: Mapping[str, Sequence[Curve]], column: str, looks: Mapping[str, dict[str, Any]]
 ) -> None:
     """Mean and standard deviation over seeds of a column, in per cent, after each step that was measured."""
-    offsets = _SPREAD * np.linspace(-1, 1, len(curves)) if len(curves) > 1 else np.zeros(1)
+    spread = _SPREAD if any(len(seeds) > 1 for seeds in curves.values()) else 0.0
+    offsets = spread * np.linspace(-1, 1, len(curves)) if len(curves) > 1 else np.zeros(1)
     for offset, (name, seeds) in zip(offsets, curves.items(), strict=True):
         steps, mean, deviation = _over_seeds(seeds, column)
-        axes.errorbar(steps + offset, mean, yerr=deviation, label=name, capsize=1.5, elinewidth=0.8, **looks[name])
+        look = {"label": name, "capsize": 1.5, "elinewidth": 0.8, **looks[name]}
+        axes.errorbar(steps + offset, mean, yerr=deviation, **look)
     axes.set_xlabel("after step")
-    axes.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
+    measured = sorted({row.step for seeds in curves.values() for curve in seeds for row in curve.rows})
+    if len(measured) <= _MAX_TICKS:
+        axes.set_xticks(measured)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
     grid_lines(axes)
 
 

@@ -13,18 +13,9 @@ from numpy.typing import NDArray
 from energyalign.core.metrics import ClassScores
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import (
-    BLUE,
-    GREY,
-    INK,
-    ORANGE,
-    VERMILLION,
-    deviation_over_seeds,
-    grid_lines,
-    panels,
-    title_panel,
-)
-from energyalign.report.figures.common import about, command_for, lacking, panel_title, trainings_of
+from energyalign.report.drawing import BLUE, GREY, INK, ORANGE, VERMILLION, deviation_over_seeds
+from energyalign.report.figures.common import about, command_for, lacking, panel_title, seeds_behind, trainings_of
+from energyalign.report.panels import end_at_100, grid_lines, panels, title_panel
 from energyalign.report.trainings import Training, scores_by_strength
 
 STRENGTHS = tuple(k / 10 for k in range(21))
@@ -51,12 +42,13 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
         )
     columns = max(sum(training is other for other, _ in drawn) for training, _ in drawn)
     with panels(
-        len(drawn), what="Test accuracy of logits + strength x shifts", about=about(trainings), columns=columns,
-        width=2.8, height=2.5, sharey=True, ylabel="accuracy, %",
+        len(drawn), what="Test accuracy against the strength of the correction", about=about(trainings),
+        columns=columns, width=2.8, height=2.5, sharey=True, ylabel="accuracy, %",
     ) as (figure, axes):  # fmt: skip
         for panel, (training, corrector) in zip(axes, drawn, strict=True):
             _draw_panel(panel, training, corrector)
-            title_panel(panel, panel_title(training, trainings), corrector)
+            title_panel(panel, panel_title(training, trainings), corrector, seeds_behind(training, corrector))
+        end_at_100(axes)
     return figure
 
 
@@ -72,7 +64,7 @@ def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:
     for marked in (0.0, 1.0):
         axes.axvline(marked, color=GREY, linewidth=0.8, zorder=0)
     axes.set_xticks([0, 0.5, 1, 1.5, 2], ["0\nraw", "0.5", "1\nfull", "1.5", "2"])
-    axes.set_xlabel("strength of the correction")
+    axes.set_xlabel("correction strength")
     grid_lines(axes)
 
 

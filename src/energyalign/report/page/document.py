@@ -160,4 +160,4 @@ def _kind(is_text: bool) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return cell[:1].isdigit() or cell[:1] in ("-", "+", "")
+    return cell[:1].isdigit() or cell[:1] in ("-", "+", "<", "")

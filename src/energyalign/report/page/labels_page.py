@@ -14,7 +14,7 @@ from energyalign.core.arrays import Ints
 from energyalign.core.before_after import BeforeAfter
 from energyalign.core.metrics import ClassScores
 from energyalign.core.multilabel import MultilabelShifts
-from energyalign.report.drawing import BLUE, GREY, grid_lines, page_svg, panels
+from energyalign.report.drawing import BLUE, GREY, page_svg
 from energyalign.report.page.document import (
     Section,
     commands_html,
@@ -25,6 +25,7 @@ from energyalign.report.page.document import (
     table_html,
 )
 from energyalign.report.page.fit_page import flattering
+from energyalign.report.panels import grid_lines, panels
 
 _RATES = ("recall", "precision", "F1")
 _MAX_NAMES = 60  # labels that are named in the picture

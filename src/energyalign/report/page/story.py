@@ -13,7 +13,7 @@ from energyalign.experiments.engine.row import HEADLINE, Row
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.comparison import comparison_table, pairs_within
 from energyalign.report.page.document import Section, commands_html, list_html, note_html, picture_html, table_html
-from energyalign.report.tables.model import Cell, as_text
+from energyalign.report.tables.model import Cell, Line, PaperTable, as_text
 from energyalign.report.tables.own import describe_row, metrics_table, tables_of
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, by_setting
 
@@ -32,6 +32,9 @@ _BY_TRAINING = (
 )  # fmt: skip
 """Figures with a panel for each training."""
 _MAX_TRAININGS = 4
+_COMPARED = ["", "A", "B", "B - A", "s.e.", "95 % interval", "right alone: A", "right alone: B", "p"]
+_MIN_P = 0.001
+"""Smaller p-values are not told apart."""
 
 
 def results_section(trainings: Sequence[Training]) -> Section:
@@ -62,12 +65,29 @@ def _tables(cell: str, trainings: Sequence[Training]) -> str:
 
 def compared_section(trainings: Sequence[Training]) -> Section | None:
     """Energy aligning against the network as trained, with what chance may have done."""
-    runs = [run for training in trainings for run in training.runs]
-    try:
-        table = comparison_table(pairs_within(runs, (AS_TRAINED, ALIGNED)))
-    except EnergyAlignError:  # nothing was measured under both, or its predictions are not there
-        return None
-    return Section("Compared", table_html(*as_text(table)) + "".join(map(note_html, table.notes)))
+    html = ""
+    notes: tuple[str, ...] = ()
+    for training in trainings:
+        try:
+            (pair,) = pairs_within(training.runs, (AS_TRAINED, ALIGNED))
+            table = comparison_table([pair])
+        except EnergyAlignError:  # nothing was measured under both, or its predictions are not there
+            continue
+        lines = [[line.method.removeprefix(f"{pair.name}, "), *_compared(line, table)] for line in table.lines]
+        html += table_html(_COMPARED, lines, f"{training.cell}, {training.label}: A is {AS_TRAINED}, B is {ALIGNED}")
+        notes = table.notes
+    return Section("Compared", html + "".join(map(note_html, notes))) if html else None
+
+
+def _compared(line: Line, table: PaperTable) -> list[str]:
+    """The numbers of a line of `comparison_table`, the interval in one cell."""
+    a, b, gain, error, low, high, *tested = (
+        line.number(cell, column) or "-" for cell, column in zip(line.cells, table.columns, strict=True)
+    )
+    p = line.cells[-1].mean
+    if p is not None and p < _MIN_P:
+        tested[-1] = f"< {_MIN_P}"
+    return [a, b, gain, error, f"{low} to {high}", *tested]
 
 
 def figures_section(pictures: Pictures) -> Section:

@@ -1,0 +1,162 @@
+"""How the panels of a figure are laid out: their size, titles, axes, and one legend below them."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from energyalign.report.drawing import FONT_SIZE, GRID, current_style, new_figure
+
+_LETTERS_PER_INCH = 12.5
+_NARROWEST = 5.6
+_MIN_SHARE = 0.6
+"""Of the width that a panel asks for: below it there are fewer panels in a row."""
+_LINE = 1.5
+"""Height of a line of text, in font sizes."""
+_HANDLE = 0.55
+"""What a legend needs beside a name, in inches."""
+_MARGIN = 0.02
+"""Of an axis in per cent, above 100: a point there is drawn whole."""
+
+
+@contextlib.contextmanager
+def panels(
+    n_panels: int, *, what: str, about: str, columns: int = 3, width: float = 2.7, height: float = 2.3,
+    ylabel: str = "", note: str = "", sharey: bool | Literal["row"] = False,
+) -> Iterator[tuple[Figure, list[Axes]]]:  # fmt: skip
+    """A figure with this many panels; what is drawn inside the context gets one legend below it.
+
+    Parameters
+    ----------
+    what, about : str
+        The two parts of the title: what is shown, and of which runs. `Style.title` replaces both.
+    columns : int
+        How many panels are in a row, if the width of the figure allows.
+    width, height : float
+        Of a panel in inches, with text of 9 points.
+    ylabel : str
+        Of the panels to the left.
+    note : str
+        What else has to be said, below the panels.
+    sharey : bool or str
+        See `Figure.subplots`.
+    """
+    style, scale = current_style(), text_scale()
+    columns = min(columns, n_panels)
+    across = style.width or scale * max(_NARROWEST, columns * width)
+    columns = max(1, min(columns, int(across / (_MIN_SHARE * scale * width))))
+    rows = math.ceil(n_panels / columns)
+    down = rows * height * scale * min(1.0, max(0.85, across / columns / (scale * width)))
+    title = _wrapped(f"{what}\n{about}" if style.title is None else style.title, across)
+    with new_figure(width=across, height=down, title=title) as figure:
+        grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey)
+        for unused in grid.flat[n_panels:]:
+            unused.remove()
+        drawn = list(grid.flat[:n_panels])
+        for panel in drawn:
+            size_ticks(panel)
+        yield figure, drawn
+        for panel in first_of_rows(drawn) if ylabel else []:
+            panel.set_ylabel(ylabel)
+        for panel in drawn:
+            panel.set_xlabel(_wrapped(panel.get_xlabel(), 0.85 * across / columns))
+        lines = _explain(figure, drawn, _wrapped(note, 1.2 * across)) + _title_lines(drawn, columns)
+        lines += 1.2 * len(title.splitlines())
+        figure.set_figheight(down + 0.1 + lines * _LINE * style.size / 72)
+
+
+def text_scale() -> float:
+    """How large text is, 1 for the size that panels are made for."""
+    return current_style().size / FONT_SIZE
+
+
+def size_ticks(axes: Axes) -> None:
+    """Fix the size of tick labels: matplotlib makes them when the figure is saved, from its settings of then."""
+    axes.tick_params(which="both", labelsize=current_style().size)
+
+
+def title_panel(axes: Axes, *parts: str) -> None:
+    """A title of as many lines as there are parts that say something, and more if they are long."""
+    spec = axes.get_subplotspec()
+    width = axes.get_figure(root=True).get_figwidth() / spec.get_gridspec().ncols  # type: ignore[union-attr]
+    axes.set_title("\n".join(_wrapped(part, width) for part in parts if part))
+
+
+def grid_lines(axes: Axes, which: str = "y") -> None:
+    """Thin lines behind the data, and no right spine."""
+    axes.spines["right"].set_visible(False)
+    axes.grid(axis=which, color=GRID, linewidth=0.6)  # type: ignore[arg-type]
+
+
+def end_at_100(axes: Sequence[Axes]) -> None:
+    """End axes of per cent at 0 and 100, whatever deviations add; to be called when all panels are drawn."""
+    for panel in axes:
+        low, high = panel.get_ylim()
+        low = max(low, 0.0)
+        if (low, high) != panel.get_ylim() or high > 100:
+            panel.set_ylim(low, min(high, 100 + _MARGIN * (100 - low)))
+
+
+def first_of_rows(axes: Sequence[Axes]) -> list[Axes]:
+    """The panels to the left."""
+    return [panel for panel in axes if panel.get_subplotspec().is_first_col()]  # type: ignore[union-attr]
+
+
+def plain_log(axis: Any) -> None:
+    """A logarithmic axis with numbers as they are read: 1, 10, 100, not powers."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    low, high = axis.get_view_interval()
+    # Between powers of ten too, if there are not enough of them to read the scale by.
+    axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _explain(figure: Figure, axes: Sequence[Axes], note: str) -> float:
+    """One legend for all panels, each name once, where no data are, with the note; or the note alone.
+
+    Returns how many lines of text that is.
+    """
+    by_name: dict[str, Any] = {}
+    for panel in axes:
+        for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
+            by_name.setdefault(name, handle)
+    note_lines = 0.9 * len(note.splitlines())
+    if by_name:
+        columns = _legend_columns(list(by_name), figure.get_figwidth() / text_scale())
+        figure.legend(
+            by_name.values(), by_name.keys(), loc="outside lower center", ncols=columns, title=note,
+            title_fontsize="small",
+        )  # fmt: skip
+        return math.ceil(len(by_name) / columns) + note_lines
+    if note:
+        figure.supxlabel(note, fontsize="small")
+    return note_lines
+
+
+def _legend_columns(names: Sequence[str], room: float) -> int:
+    """As many as find room, in inches; matplotlib fills one after the other."""
+    for columns in range(len(names), 1, -1):
+        longest = [max(map(len, part)) for part in np.array_split(names, columns)]
+        if sum(longest) / _LETTERS_PER_INCH + columns * _HANDLE <= room:
+            return columns
+    return 1
+
+
+def _title_lines(axes: Sequence[Axes], columns: int) -> int:
+    """Lines of the panels' titles over all rows, beyond the one that the height of a panel has room for."""
+    lines = [panel.get_title().count("\n") for panel in axes]
+    return sum(max(lines[first : first + columns]) for first in range(0, len(lines), columns))
+
+
+def _wrapped(text: str, inches: float) -> str:
+    width = int(_LETTERS_PER_INCH * inches / text_scale())
+    return "\n".join(part for line in text.splitlines() for part in textwrap.wrap(line, width) or [""])
