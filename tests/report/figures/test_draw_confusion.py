@@ -37,7 +37,7 @@ def test_steps_show_their_stored_predictions_and_divide_old_from_new(incremental
     (run,) = incremental.below("ea")
     figure = FIGURES["confusion"].draw([run])
     _, labels = logits(run.path / "step-05")
-    for axes, name in zip(panels(figure), ("raw", "ea-one-5"), strict=True):
+    for axes, name in zip(panels(figure), ("raw", "ea-two-5"), strict=True):
         stored = load_file(run.path / "step-05" / "predictions" / f"{name}.safetensors")["predictions"]
         np.testing.assert_allclose(image(axes), np.log1p(confusion_matrix(labels, stored)))
         across, down = axes.lines

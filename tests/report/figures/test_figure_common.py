@@ -40,12 +40,12 @@ def test_any_setting_can_tell_them_apart(long_tail: Stored) -> None:
 def test_the_default_evidence_is_preferred_and_named(long_tail: Stored) -> None:
     run = long_tail.below("b-linear")[0]
     (row,) = [each for each in run.rows if each.corrector == "ea"]
-    plans = [EvidencePlan(n, policy) for n, policy in ((5, "one"), (50, "one"), (50, "two"))]
+    plans = [EvidencePlan(n, policy) for n, policy in ((5, "two"), (50, "two"), (50, "half"))]
     several = StoredRun(run.path, run.config, [*run.rows, *(replace(row, evidence=plan) for plan in plans[1:])])
     assert run.row_of("ea").evidence == plans[0]  # type: ignore[union-attr]
     assert several.row_of("ea").evidence == plans[1]  # type: ignore[union-attr]
     assert several.row_of("nothing") is None
-    assert "evidence one x 50" in about(trainings_of("x", [several]))
+    assert "evidence two x 50" in about(trainings_of("x", [several]))
     assert "evidence" not in about(trainings_of("x", [run]))
 
 
@@ -84,7 +84,7 @@ def with_rows(run: StoredRun, seed: int, **plans: EvidencePlan) -> StoredRun:
 
 def test_figure_and_table_take_the_same_rows(tmp_path: Path) -> None:
     run = made_up_run(tmp_path / "run", ["cat", "dog"])
-    hard, default = EvidencePlan(50, "two"), EvidencePlan()
+    hard, default = EvidencePlan(50, "half"), EvidencePlan()
     runs = [with_rows(run, 0, a=hard, b=default), with_rows(run, 1, a=hard), with_rows(run, 2, a=hard, b=default)]
     (training,) = trainings_of("x", runs)
     assert [(row.seed, row.evidence) for row in training.rows_of("ea")] == [(0, default), (2, default)]
