@@ -1,4 +1,4 @@
-"""The class-incremental part measures what it says: two of the three seeds whose numbers README shows."""
+"""The class-incremental part measures what it says: two of the three seeds whose numbers docs/demo.md shows."""
 
 import numpy as np
 import pytest

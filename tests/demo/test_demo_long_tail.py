@@ -1,4 +1,4 @@
-"""The long-tailed part measures what it says: the numbers that README shows."""
+"""The long-tailed part measures what it says: the numbers that docs/demo.md shows."""
 
 import numpy as np
 import pytest

@@ -31,7 +31,7 @@ def with_best(table: PaperTable) -> PaperTable:
 def are_best(cells: Sequence[Cell], column: Column) -> list[bool]:
     """Which numbers are the best among those of the same seeds, or not clearly worse.
 
-    A number is not clearly worse if it is printed alike, or if the 95 % interval of the paired t-test over
+    From the best down, the first number that is clearly worse ends the marks. A number is not clearly worse if it is printed alike, or if the 95 % interval of the paired t-test over
     seeds holds a difference of 0. With one seed, or without the numbers of each seed, that test is left out. A number
     that has nothing to be compared with is not the best of anything.
     """
@@ -42,10 +42,11 @@ def are_best(cells: Sequence[Cell], column: Column) -> list[bool]:
     marks = [False] * len(cells)
     for members in groups.values():
         if len(members) > 1:
-            sign = 1 if column.better == "higher" else -1
-            best = max((cells[k] for k in members), key=lambda cell: sign * (cell.mean or 0.0))
-            for k in members:
-                marks[k] = _is_like(cells[k], best, column)
+            order = sorted(members, key=lambda k: cells[k].mean or 0.0, reverse=column.better == "higher")
+            for k in order:
+                if not _is_like(cells[k], cells[order[0]], column):
+                    break
+                marks[k] = True
     return marks
 
 
@@ -58,8 +59,8 @@ def about_best(table: PaperTable) -> str:
     if all(len(cell.by_seed) < 2 for cell in marked):
         return f"{rule}."
     return (
-        f"{rule} among numbers of the same seeds, or not clearly worse: the {LEVEL:.0%} interval of the paired t-test "
-        "over seeds holds 0. With one seed, the best alone."
+        f"{rule} among numbers of the same seeds, and those below it down to the first that is clearly worse (the "
+        f"{LEVEL:.0%} interval of the paired t-test over seeds does not hold 0). With one seed, the best alone."
     ).replace("%", " %")
 
 

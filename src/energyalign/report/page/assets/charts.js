@@ -3,7 +3,7 @@
 const NOW = "#0072B2", NOW_DARK = "#56B4E9"; // Okabe and Ito: told apart by colour-blind readers too
 const LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"], LINES_DARK = ["#56B4E9", "#E69F00", "#2BC49A", "#E3A6C8"];
 const DASHES = ["solid", "dashed", "dotted", [8, 3, 2, 3]];
-const MOST_BINS = 50; // more would not follow the slider
+const MAX_BINS = 50; // more would not follow the slider
 const isDark = window.matchMedia("(prefers-color-scheme: dark)");
 
 class Charts {
@@ -122,7 +122,7 @@ class Charts {
   // What is taken for what, on a log scale.
   drawConfusion(view, order, predicted) {
     const { ink, heat } = this.colours();
-    const { counts, bins, size } = confusion(view, predicted, order, MOST_BINS);
+    const { counts, bins, size } = confusion(view, predicted, order, MAX_BINS);
     const named = bins <= 20 && size === 1;
     const names = Array.from({ length: bins }, (_, i) => (size === 1 ? view.classNames[order[i]] : `${i * size + 1}–${Math.min((i + 1) * size, order.length)}`));
     const data = [];
