@@ -1,0 +1,75 @@
+"""Fitting through the scikit-learn wrapper, in one thread and with two processes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from threadpoolctl import threadpool_limits
+
+from bench.line import Line, at_least, at_most
+from bench.measure import ROUNDS, alternate
+from energyalign import EnergyAlignedClassifier
+from energyalign.core.arrays import Floats, Ints
+
+N_CLASSES, IMBALANCE = 10, 50
+# Iterations are fixed, so that half of the samples are half of the work.
+MODELS: dict[str, Any] = {
+    "LogisticRegression": LogisticRegression(max_iter=1000),
+    "MLPClassifier": MLPClassifier((64,), max_iter=20, random_state=0),
+    "HistGradientBoostingClassifier": HistGradientBoostingClassifier(max_iter=20, random_state=0),
+    "RandomForestClassifier": RandomForestClassifier(100, random_state=0),
+}
+
+
+def lines() -> Iterator[Line]:
+    """Small data, where aligning itself counts."""
+    yield from fit_lines(2_000, 20)
+
+
+def fit_lines(n_samples: int, n_features: int) -> Iterator[Line]:
+    """Each classifier, beside its own fit."""
+    X, y = long_tail(n_samples, n_features)
+    for name, base in MODELS.items():
+        is_forest = name.startswith("RandomForest")
+        wrapped = EnergyAlignedClassifier(base)
+        works = {"ours": lambda model=wrapped: model.fit(X, y), "bare": lambda model=base: clone(model).fit(X, y)}
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of iterations that were not enough
+            seconds = alternate(works, rounds=15 if n_samples < 10_000 else ROUNDS)
+        yield Line.of(
+            "sklearn wrapper, fit", f"{name}, {n_samples:,} × {n_features}, {N_CLASSES} classes, one thread",
+            "the classifier's own fit", at_most(1.3 if is_forest else 2.5), ours=seconds["ours"], theirs=seconds["bare"],
+        )  # fmt: skip
+
+
+def job_lines(n_samples: int, n_features: int) -> Iterator[Line]:
+    """Two processes, one thread each, beside one."""
+    X, y = long_tail(n_samples, n_features)
+    works = {
+        n_jobs: (lambda model=EnergyAlignedClassifier(MODELS["MLPClassifier"], n_jobs=n_jobs): model.fit(X, y))
+        for n_jobs in (1, 2)
+    }
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        seconds = alternate({str(n_jobs): work for n_jobs, work in works.items()})
+    yield Line.of(
+        "sklearn wrapper, fit", f"MLPClassifier, {n_samples:,} × {n_features}, {N_CLASSES} classes, n_jobs=2",
+        "n_jobs=1, one thread", at_least(1.7), ours=seconds["2"], theirs=seconds["1"],
+    )  # fmt: skip
+
+
+def long_tail(n_samples: int, n_features: int) -> tuple[Floats, Ints]:
+    """The largest class is 50 times as large as the smallest."""
+    shares = np.geomspace(IMBALANCE, 1, N_CLASSES)
+    return make_classification(
+        n_samples, n_features, n_informative=10, n_classes=N_CLASSES, n_clusters_per_class=1,
+        weights=list(shares / shares.sum()), class_sep=0.8, random_state=0,
+    )  # fmt: skip
