@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,34 +37,36 @@ def lines() -> Iterator[Line]:
 
 def fit_lines(n_samples: int, n_features: int) -> Iterator[Line]:
     """Each classifier, beside its own fit."""
-    X, y = long_tail(n_samples, n_features)
     for name, base in MODELS.items():
-        is_forest = name.startswith("RandomForest")
-        wrapped = EnergyAlignedClassifier(base)
-        works = {"ours": lambda model=wrapped: model.fit(X, y), "bare": lambda model=base: clone(model).fit(X, y)}
-        with threadpool_limits(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of iterations that were not enough
-            seconds = alternate(works, rounds=15 if n_samples < 10_000 else ROUNDS)
+        fits = {"ours": EnergyAlignedClassifier(base), "bare": base}
+        seconds = _time_fits(fits, n_samples, n_features, rounds=15 if n_samples < 10_000 else ROUNDS)
+        goal = at_most(1.3 if name == "RandomForestClassifier" else 2.5)
         yield Line.of(
             "sklearn wrapper, fit", f"{name}, {n_samples:,} × {n_features}, {N_CLASSES} classes, one thread",
-            "the classifier's own fit", at_most(1.3 if is_forest else 2.5), ours=seconds["ours"], theirs=seconds["bare"],
+            "the classifier's own fit", goal, ours=seconds["ours"], theirs=seconds["bare"],
         )  # fmt: skip
 
 
 def job_lines(n_samples: int, n_features: int) -> Iterator[Line]:
     """Two processes, one thread each, beside one."""
-    X, y = long_tail(n_samples, n_features)
-    works = {
-        n_jobs: (lambda model=EnergyAlignedClassifier(MODELS["MLPClassifier"], n_jobs=n_jobs): model.fit(X, y))
-        for n_jobs in (1, 2)
-    }
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        seconds = alternate({str(n_jobs): work for n_jobs, work in works.items()})
+    base = MODELS["MLPClassifier"]
+    fits = {"two": EnergyAlignedClassifier(base, n_jobs=2), "one": EnergyAlignedClassifier(base, n_jobs=1)}
+    seconds = _time_fits(fits, n_samples, n_features, rounds=ROUNDS)
     yield Line.of(
         "sklearn wrapper, fit", f"MLPClassifier, {n_samples:,} × {n_features}, {N_CLASSES} classes, n_jobs=2",
-        "n_jobs=1, one thread", at_least(1.7), ours=seconds["2"], theirs=seconds["1"],
+        "n_jobs=1, one thread", at_least(1.7), ours=seconds["two"], theirs=seconds["one"],
     )  # fmt: skip
+
+
+def _time_fits(models: dict[str, Any], n_samples: int, n_features: int, rounds: int) -> dict[str, list[float]]:
+    X, y = long_tail(n_samples, n_features)
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of iterations that were not enough
+        return alternate({name: partial(_fit_copy, model, X, y) for name, model in models.items()}, rounds=rounds)
+
+
+def _fit_copy(model: Any, X: Floats, y: Ints) -> None:
+    clone(model).fit(X, y)
 
 
 def long_tail(n_samples: int, n_features: int) -> tuple[Floats, Ints]:
