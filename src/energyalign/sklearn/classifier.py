@@ -58,8 +58,13 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     evidence : {"auto", "out-of-fold", "training", "held-out"}
         ``auto`` means ``out-of-fold``, or ``held-out`` for a frozen classifier. ``training`` scores the
         very samples that the classifier was trained on: faster, and only as good as the classifier is modest.
-    cv : int, splitter or iterable of splits
-        The folds of ``out-of-fold`` evidence. A number means so many stratified ones, which keep `groups` together.
+    cv : "auto", int, splitter or iterable of splits, default="auto"
+        Which samples ``out-of-fold`` evidence is made of. ``auto`` costs as few fits as it can: out-of-bag scores of
+        a forest or of bagging with at least 50 members; otherwise those of one more classifier that is fitted on two
+        thirds of the samples and scores the rest, if every class has at least 5 samples there; otherwise 5 folds. A
+        number means that many stratified folds, which keep `groups` together.
+    n_jobs : int, optional
+        How many fits run at the same time, in processes of joblib. One if not given.
     scoring, costs, minimum_recall, minimum_precision : optional
         What the predictions should be best at; see `EnergyAligner`. By default as `aligner` has them.
 

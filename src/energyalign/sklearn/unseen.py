@@ -19,8 +19,9 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.probabilities import log_probabilities
 from energyalign.sklearn.training import Training
 
-
-MIN_BAGS = 50
+N_FOLDS = 5
+MIN_HELD_OUT = 5  # samples of each class in a part that is held out
+MIN_BAGS = 50  # a sample is out of a third of them: enough for probabilities that are not too coarse
 
 
 class Unseen(NamedTuple):
@@ -51,8 +52,19 @@ def score_unseen(training: Training, cv: Any, n_jobs: int | None = None) -> Unse
     return _score_splits(training, list(_split(cv, training)), n_jobs)
 
 
-def _choose_splits(training: Training) -> Any:
-    return 5
+def _choose_splits(training: Training) -> list[tuple[Ints, Ints]] | int:
+    """Hold out a third of the samples if that shows every class; otherwise make five folds, which use every sample.
+
+    What the shifts need is some samples of the rarest class. More of the others cost fits and say little.
+    """
+    folds = (StratifiedKFold if training.groups is None else StratifiedGroupKFold)(3, shuffle=True, random_state=0)
+    labels = _strata(training)
+    if np.unique(labels, return_counts=True)[1].min() < folds.get_n_splits():
+        return N_FOLDS
+    train, test = next(folds.split(training.X, labels, training.groups))
+    held_out = replace(training, labels=training.labels[test[training.observed[test]]], weights=None)
+    fewest = held_out.count(np.unique(training.labels)).min()
+    return [(train, test)] if fewest >= MIN_HELD_OUT else N_FOLDS
 
 
 def _has_out_of_bag_scores(training: Training) -> bool:
