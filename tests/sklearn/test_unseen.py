@@ -11,7 +11,7 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from energyalign import EnergyAlignedClassifier, EnergyAligner, UntrustedEstimateWarning
+from energyalign import EnergyAlignedClassifier
 from energyalign.core.probabilities import log_probabilities
 from energyalign.sklearn.training import Training
 from energyalign.sklearn.unseen import score_unseen
@@ -98,12 +98,6 @@ def test_forests_without_usable_scores_out_of_bag_are_fitted_again(
     assert len(fits) > 1
 
 
-def test_bags_do_not_keep_groups_together(long_tail: Problem, fits: list[int]) -> None:
-    X, y = long_tail
-    score_unseen(Training(Bag(), X, y, groups=np.arange(500) // 5), "auto")
-    assert len(fits) > 1
-
-
 def test_bags_of_independent_labels_are_fitted_again(blobs: Any) -> None:
     X, y = blobs([60, 40, 20])
     labels = np.column_stack([y > 0, y != 1]).astype(int)
@@ -116,6 +110,39 @@ def test_what_has_a_decision_function_is_aligned_by_it(long_tail: Problem) -> No
     base = BaggingClassifier(LogisticRegression(), 60, random_state=0)
     found = score_unseen(Training(base, *long_tail), "auto")
     assert np.any(found.logits > 0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "fitted_on"),
+    [([400, 80, 14], [494] + [395] * 4 + [396]), ([400, 80, 15], [495, 247, 248]), ([400, 200, 150], [750, 500])],
+    ids=["five folds", "two folds", "a third held out"],
+)
+def test_the_rarest_class_decides_how_many_fits_there_are(
+    counts: list[int], fitted_on: list[int], blobs: Any, fits: list[int]
+) -> None:
+    X, y = blobs(counts)
+    found = score_unseen(Training(Bag(bootstrap=False), X, y), "auto")
+    assert fits[0] == fitted_on[0]
+    assert sorted(fits[1:]) == sorted(fitted_on[1:])
+    assert len(found.rows) == sum(len(y) - n for n in fits[1:])
+    shares = np.bincount(y[found.rows]) / counts
+    np.testing.assert_allclose(shares, shares.mean(), atol=0.01)  # every class, as all others
+
+
+def test_samples_of_weight_zero_do_not_count(blobs: Any) -> None:
+    X, y = blobs([60, 20])
+    weights = np.ones(80)
+    weights[np.flatnonzero(y == 1)[:10]] = 0.0
+    assert len(np.unique(score_unseen(Training(LogisticRegression(), X, y, weights), "auto").groups)) == 5
+
+
+def test_two_halves_do_not_separate_groups(long_tail: Problem, fits: list[int]) -> None:
+    X, y = long_tail
+    groups = np.arange(500) // 5
+    found = score_unseen(Training(Bag(), X, y, groups=groups), "auto")
+    np.testing.assert_array_equal(found.groups, groups)
+    assert len(fits) == 3
+    np.testing.assert_array_equal(found.rows, np.arange(500))
 
 
 @pytest.mark.parametrize("cv", [5, 3])

@@ -20,7 +20,7 @@ from energyalign.core.probabilities import log_probabilities
 from energyalign.sklearn.training import Training
 
 N_FOLDS = 5
-MIN_HELD_OUT = 5  # samples of each class in a part that is held out
+MIN_TO_HALVE, MIN_TO_HOLD_OUT = 15, 150  # samples of the rarest class
 MIN_BAGS = 50  # a sample is out of a third of them: enough for probabilities that are not too coarse
 
 
@@ -45,26 +45,29 @@ class Unseen(NamedTuple):
 
 def score_unseen(training: Training, cv: Any, n_jobs: int | None = None) -> Unseen:
     """Fit on all samples, and score samples by classifiers that were fitted without them, as `cv` says."""
+    n_used = None
     if isinstance(cv, str) and cv == "auto":
         if _has_out_of_bag_scores(training):
             return _score_out_of_bag(training)
-        cv = _choose_splits(training)
-    return _score_splits(training, list(_split(cv, training)), n_jobs)
+        cv, n_used = _choose_folds(training)
+    return _score_splits(training, list(_split(cv, training))[:n_used], n_jobs)
 
 
-def _choose_splits(training: Training) -> list[tuple[Ints, Ints]] | int:
-    """Hold out a third of the samples if that shows every class; otherwise make five folds, which use every sample.
+def _choose_folds(training: Training) -> tuple[Any, int | None]:
+    """Choose folds, and how many of them are scored (None for all), by the size of the rarest class.
 
-    What the shifts need is some samples of the rarest class. More of the others cost fits and say little.
+    Where it is large, one third of the samples shows enough of it. Otherwise all samples are scored, by two classifiers
+    that know half of them each; or by five where a half would not know the rarest class well.
     """
-    folds = (StratifiedKFold if training.groups is None else StratifiedGroupKFold)(3, shuffle=True, random_state=0)
-    labels = _strata(training)
-    if np.unique(labels, return_counts=True)[1].min() < folds.get_n_splits():
-        return N_FOLDS
-    train, test = next(folds.split(training.X, labels, training.groups))
-    held_out = replace(training, labels=training.labels[test[training.observed[test]]], weights=None)
-    fewest = held_out.count(np.unique(training.labels)).min()
-    return [(train, test)] if fewest >= MIN_HELD_OUT else N_FOLDS
+    observed = replace(training, labels=training.labels[training.observed], weights=None)
+    rarest = observed.count(np.unique(training.labels)).min()
+    if rarest < MIN_TO_HALVE:
+        return N_FOLDS, None
+    if training.groups is not None:  # of which one part might have no sample of a class
+        return StratifiedGroupKFold(2, shuffle=True, random_state=0), None
+    if rarest < MIN_TO_HOLD_OUT:
+        return StratifiedKFold(2, shuffle=True, random_state=0), None
+    return StratifiedKFold(3, shuffle=True, random_state=0), 1
 
 
 def _has_out_of_bag_scores(training: Training) -> bool:
@@ -120,8 +123,8 @@ def _score_splits(training: Training, splits: list[tuple[Ints, Ints]], n_jobs: i
     for fold, ((_, scored), own) in enumerate(zip(parts, found, strict=True)):
         logits[scored], folds[scored] = own, fold
     rows = np.flatnonzero(folds >= 0)
-    # Samples that one of several classifiers scored have its errors in common.
-    groups = folds if len(parts) > 1 else training.groups
+    # Samples that one classifier scored have its errors in common. Of two parts half would be left to fit shifts on.
+    groups = folds if len(parts) > 2 else training.groups
     return Unseen(estimator, rows, logits[rows], None if groups is None else np.asarray(groups)[rows])
 
 
