@@ -19,9 +19,8 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.probabilities import log_probabilities
 from energyalign.sklearn.training import Training
 
-N_FOLDS = 5
-MIN_TO_HALVE, MIN_TO_HOLD_OUT = 15, 150  # samples of the rarest class
-MIN_BAGS = 50  # a sample is out of a third of them: enough for probabilities that are not too coarse
+MIN_TO_HALVE, MIN_TO_HOLD_OUT = 100, 300  # samples of the rarest class
+MIN_BAGS = 300  # a sample is out of a third of them; fewer make probabilities that are coarser than the forest's
 
 
 class Unseen(NamedTuple):
@@ -45,29 +44,29 @@ class Unseen(NamedTuple):
 
 def score_unseen(training: Training, cv: Any, n_jobs: int | None = None) -> Unseen:
     """Fit on all samples, and score samples by classifiers that were fitted without them, as `cv` says."""
-    n_used = None
-    if isinstance(cv, str) and cv == "auto":
-        if _has_out_of_bag_scores(training):
-            return _score_out_of_bag(training)
-        cv, n_used = _choose_folds(training)
-    return _score_splits(training, list(_split(cv, training))[:n_used], n_jobs)
+    if not (isinstance(cv, str) and cv == "auto"):
+        return _score_splits(training, list(_split(cv, training)), n_jobs)
+    if _has_out_of_bag_scores(training):
+        return _score_out_of_bag(training)
+    n_folds, n_scored = _choose_folds(training)
+    folds = _stratify(n_folds, training, shuffle=True, random_state=0)
+    return _score_splits(training, list(_split(folds, training))[:n_scored], n_jobs)
 
 
-def _choose_folds(training: Training) -> tuple[Any, int | None]:
-    """Choose folds, and how many of them are scored (None for all), by the size of the rarest class.
+def _choose_folds(training: Training) -> tuple[int, int]:
+    """Choose how many folds are made and how many of them are scored: as few as show the rarest class well.
 
-    Where it is large, one third of the samples shows enough of it. Otherwise all samples are scored, by two classifiers
-    that know half of them each; or by five where a half would not know the rarest class well.
+    Where it is small every sample counts, and classifiers should know most of them; halves are enough where it is
+    larger. Where it is large, one part of the samples is. A part might have no sample of a class if groups must stay
+    together.
     """
     observed = replace(training, labels=training.labels[training.observed], weights=None)
     rarest = observed.count(np.unique(training.labels)).min()
     if rarest < MIN_TO_HALVE:
-        return N_FOLDS, None
-    if training.groups is not None:  # of which one part might have no sample of a class
-        return StratifiedGroupKFold(2, shuffle=True, random_state=0), None
-    if rarest < MIN_TO_HOLD_OUT:
-        return StratifiedKFold(2, shuffle=True, random_state=0), None
-    return StratifiedKFold(3, shuffle=True, random_state=0), 1
+        return 3, 3
+    if rarest < MIN_TO_HOLD_OUT or training.groups is not None:
+        return 2, 2
+    return 3, 1
 
 
 def _has_out_of_bag_scores(training: Training) -> bool:
@@ -123,8 +122,9 @@ def _score_splits(training: Training, splits: list[tuple[Ints, Ints]], n_jobs: i
     for fold, ((_, scored), own) in enumerate(zip(parts, found, strict=True)):
         logits[scored], folds[scored] = own, fold
     rows = np.flatnonzero(folds >= 0)
-    # Samples that one classifier scored have its errors in common. Of two parts half would be left to fit shifts on.
-    groups = folds if len(parts) > 2 else training.groups
+    # Samples that one classifier scored have its errors in common. But `auto` makes five folds, and of fewer it would
+    # leave out too much at a time.
+    groups = folds if len(parts) >= 5 else training.groups
     return Unseen(estimator, rows, logits[rows], None if groups is None else np.asarray(groups)[rows])
 
 
@@ -148,20 +148,24 @@ def _namable(labels: npt.NDArray[Any], seen: npt.NDArray[Any]) -> Bools:
 
 
 def _split(cv: Any, training: Training) -> Iterator[tuple[Ints, Ints]]:
-    """Training and test samples of each fold; of a number of folds, no more than the largest class has samples."""
+    """Training and test samples of each fold."""
     labels = _strata(training)
     if isinstance(cv, numbers.Integral):
-        largest = int(np.unique(labels, return_counts=True)[1].max())
-        if largest < 2:
-            raise EnergyAlignError(
-                "out-of-fold evidence needs a class with at least 2 samples: use evidence='training'."
-            )
-        cv = min(int(cv), largest) if training.groups is None else StratifiedGroupKFold(min(int(cv), largest))
+        cv = _stratify(int(cv), training)
     splitter = check_cv(cv, labels, classifier=True)
     with warnings.catch_warnings():
         # A class with fewer samples than folds is expected here: that is what a long tail is.
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         yield from splitter.split(training.X, labels, training.groups)
+
+
+def _stratify(n_folds: int, training: Training, **options: Any) -> StratifiedKFold | StratifiedGroupKFold:
+    """Folds that keep groups together, no more of them than the largest class has samples."""
+    largest = int(np.unique(_strata(training), return_counts=True)[1].max())
+    if largest < 2:
+        raise EnergyAlignError("out-of-fold evidence needs a class with at least 2 samples: use evidence='training'.")
+    kind = StratifiedKFold if training.groups is None else StratifiedGroupKFold
+    return kind(min(n_folds, largest), **options)
 
 
 def _strata(training: Training) -> npt.NDArray[Any]:
