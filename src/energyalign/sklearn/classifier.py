@@ -59,10 +59,14 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         ``auto`` means ``out-of-fold``, or ``held-out`` for a frozen classifier. ``training`` scores the
         very samples that the classifier was trained on: faster, and only as good as the classifier is modest.
     cv : "auto", int, splitter or iterable of splits, default="auto"
-        Which samples ``out-of-fold`` evidence is made of. ``auto`` costs as few fits as it can: out-of-bag scores of
-        a forest or of bagging with at least 50 members; otherwise those of one more classifier that is fitted on two
-        thirds of the samples and scores the rest, if every class has at least 5 samples there; otherwise 5 folds. A
-        number means that many stratified folds, which keep `groups` together.
+        Which samples ``out-of-fold`` evidence is made of. ``auto`` costs as few fits as show the rarest class well:
+
+        - none but that on all samples for forests and bagging of at least 300 members: scores out of bag;
+        - with less than 100 samples of the rarest class three folds;
+        - with less than 300 of them, or with `groups`, two folds;
+        - otherwise a third of the samples, scored by one classifier that was fitted on the rest.
+
+        A number means that many stratified folds, which keep `groups` together.
     n_jobs : int, optional
         How many fits run at the same time, in processes of joblib. One if not given.
     scoring, costs, minimum_recall, minimum_precision : optional
