@@ -169,9 +169,11 @@ def _stratify(n_folds: int, training: Training, **options: Any) -> StratifiedKFo
 
 
 def _strata(training: Training) -> npt.NDArray[Any]:
-    """What folds are stratified by: of independent labels the rarest of each sample, or -1 if it has none."""
-    labels = training.labels
-    if not training.is_multilabel:
-        return labels
+    """What folds are stratified by."""
+    return _rarest_label(training.labels) if training.is_multilabel else training.labels
+
+
+def _rarest_label(labels: Ints) -> Ints:
+    """Of each sample the rarest of its independent labels, or -1 if it has none."""
     rarest = np.where(labels == 1, labels.sum(axis=0), len(labels) + 1).argmin(axis=1)
     return np.where(labels.any(axis=1), rarest, -1)
