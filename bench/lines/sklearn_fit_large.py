@@ -10,5 +10,5 @@ from bench.lines.sklearn_fit import fit_lines, job_lines
 
 def full_lines() -> Iterator[Line]:
     """Each classifier in one thread, then two processes."""
-    yield from fit_lines(20_000, 50)
+    yield from fit_lines(20_000, 50, {}, limit="")
     yield from job_lines(20_000, 50)
