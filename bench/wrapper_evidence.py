@@ -92,7 +92,8 @@ def summarise(name: str, scores: Sequence[Scored]) -> str:
     """One line of the table."""
     difference = np.array([score.default - score.five for score in scores])
     error = difference.std(ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.nan
-    raw, five, _, slow, fast = np.median(scores, axis=0) * [0, 0, 0, 1, 1] + np.mean(scores, axis=0) * [1, 1, 1, 0, 0]
+    raw, five, *_ = np.mean(scores, axis=0)
+    *_, slow, fast = np.median(scores, axis=0)
     return (
         f"| {name} | {len(scores)} | {raw:.1f} | {five:.1f} | {difference.mean():+.2f} ± {error:.2f} "
         f"| {slow:.1f}× | {fast:.1f}× |"
