@@ -185,7 +185,8 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     def _read_labels(self, y: Any) -> tuple[npt.NDArray[Any], Any]:
         """Labels of the classifier, and the names of independent ones."""
         asked = self.aligner is not None and self.aligner.multilabel
-        flat, names = np.asarray(y) if asked else labels_of(y), None
+        flat = np.asarray(y) if asked else labels_of(y)
+        names: Any = None
         if np.ndim(flat) == 2 and type_of_target(flat) == "multilabel-indicator":
             labels = flat.astype(np.int64)
             names = columns_of(y) or np.arange(labels.shape[1])
