@@ -37,7 +37,7 @@ class Training:
     X: Any
     labels: npt.NDArray[Any]
     weights: Floats | None = None
-    groups: npt.NDArray[Any] | None = None
+    groups: npt.ArrayLike | None = None
     passed: dict[str, Any] = field(default_factory=dict)
 
     @property

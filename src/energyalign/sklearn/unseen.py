@@ -39,7 +39,7 @@ class Unseen(NamedTuple):
     estimator: Any
     rows: Ints
     logits: Floats
-    groups: npt.NDArray[Any] | None
+    groups: npt.ArrayLike | None
 
 
 def score_unseen(training: Training, cv: Any, n_jobs: int | None = None) -> Unseen:
