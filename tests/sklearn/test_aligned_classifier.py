@@ -17,6 +17,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
@@ -73,6 +74,23 @@ def test_two_classes_of_any_labels(values: list[Any], blobs: Any) -> None:
     np.testing.assert_array_equal(model.predict(X), np.array(values)[expected])
 
 
+@pytest.mark.parametrize("base", [LogisticRegression(), GaussianNB()])
+def test_few_rows_are_predicted_as_many_are(base: Any, long_tail: Problem, balanced: Problem) -> None:
+    model = EnergyAlignedClassifier(base).fit(*long_tail)
+    many = model.predict(balanced[0])
+    for n_rows in (1, 7, 1000, 1001):
+        few = model.predict(balanced[0][:n_rows])
+        np.testing.assert_array_equal(few, many[:n_rows])
+        assert few.dtype == many.dtype
+
+
+def test_a_score_that_is_nan_is_refused(long_tail: Problem) -> None:
+    model = EnergyAlignedClassifier().fit(*long_tail)
+    model.estimator_.intercept_[1] = np.nan
+    with pytest.raises(EnergyAlignError, match="logits to correct have NaN"):
+        model.predict(long_tail[0][:2])
+
+
 def test_training_counts_are_those_of_y(long_tail: Problem) -> None:
     shifts = EnergyAlignedClassifier().fit(*long_tail).shifts_
     assert shifts.counts.tolist() == [400, 80, 20]
@@ -123,9 +141,9 @@ def test_cross_validation(long_tail: Problem) -> None:
 
 def test_parameters_go_in_and_out() -> None:
     base, aligner = LogisticRegression(C=2.0), EnergyAligner(tau=0.5)
-    model = EnergyAlignedClassifier(base, aligner=aligner, evidence="training", cv=3)
+    model = EnergyAlignedClassifier(base, aligner=aligner, evidence="training", cv=3, n_jobs=2)
     aims = dict.fromkeys(("scoring", "costs", "minimum_recall", "minimum_precision"))
-    shallow = {"estimator": base, "aligner": aligner, "evidence": "training", "cv": 3, **aims}
+    shallow = {"estimator": base, "aligner": aligner, "evidence": "training", "cv": 3, "n_jobs": 2, **aims}
     assert model.get_params(deep=False) == shallow
     assert model.get_params()["estimator__C"] == 2.0
     assert model.get_params()["aligner__tau"] == 0.5

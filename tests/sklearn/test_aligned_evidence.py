@@ -76,10 +76,19 @@ class Witness(EnergyAligner):
 def test_samples_that_one_model_scored_stay_together_in_the_selection(numbered: Problem) -> None:
     """Their logits have the errors of that model in common."""
     X, y = numbered
-    folds = np.arange(48) % 3
+    folds = np.arange(48) % 5
     model = EnergyAlignedClassifier(Recorder(), aligner=Witness(), cv=PredefinedSplit(folds)).fit(X, y)
     np.testing.assert_array_equal(model.aligner_.known_["groups"], folds)
     np.testing.assert_array_equal(model.aligner_.arrays_[1], y)
+
+
+@pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
+def test_with_fewer_folds_than_the_selection_makes_it_splits_by_the_user_s_groups(numbered: Problem) -> None:
+    X, y = numbered
+    groups = np.arange(48) // 2
+    model = EnergyAlignedClassifier(Recorder(), aligner=Witness(), cv=3)
+    np.testing.assert_array_equal(model.fit(X, y, groups=groups).aligner_.known_["groups"], groups)
+    assert model.fit(X, y).aligner_.known_["groups"] is None
 
 
 def test_training_evidence_is_scored_by_the_model_that_has_seen_it(numbered: Problem) -> None:

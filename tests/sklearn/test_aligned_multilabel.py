@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
 from energyalign import EnergyAlignedClassifier, EnergyAligner, EnergyAlignError
-from energyalign.sklearn.classifier import _namable, _rarest_label
+from energyalign.sklearn.unseen import _namable, _rarest_label
 
 pytestmark = pytest.mark.filterwarnings("ignore::energyalign.UntrustedEstimateWarning")
 NAMES = ["rain", "fog", "wind"]

@@ -105,7 +105,7 @@ def test_other_metadata_needs_routing(samples: Any) -> None:
 def test_each_fit_gets_what_it_requests_of_its_samples(samples: Any) -> None:
     X, y, groups, weights = samples
     base = Recorder([]).set_fit_request(sample_weight=True, groups=True, cost=True)
-    EnergyAlignedClassifier(base).fit(X, y, sample_weight=weights, groups=groups, cost=3)
+    EnergyAlignedClassifier(base, cv=5).fit(X, y, sample_weight=weights, groups=groups, cost=3)
     assert len(base.fits) == 6
     for one in base.fits:
         np.testing.assert_array_equal(one["sample_weight"], weights[rows(one["X"])])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,7 +12,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedGroupKFold, check_cv
 from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -22,12 +20,11 @@ from sklearn.utils.metadata_routing import (
     _routing_enabled,
     process_routing,
 )
-from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_method_params, _check_sample_weight, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
-from energyalign.core.arrays import Floats, Ints
-from energyalign.core.errors import EnergyAlignError, classes_of, reason_of, some_of
+from energyalign.core.arrays import Floats
+from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import EvidenceKind
 from energyalign.core.multilabel import MultilabelShifts
 from energyalign.core.names import Counts, columns_of
@@ -36,14 +33,18 @@ from energyalign.core.shifts import Shifts
 from energyalign.sklearn.aligner import EnergyAligner
 from energyalign.sklearn.columns import labels_of
 from energyalign.sklearn.scores import class_logits, label_logits
+from energyalign.sklearn.training import Training
+from energyalign.sklearn.unseen import Unseen, score_unseen
+
+FEW_ROWS = 1000  # up to here what is looked at before predicting takes longer than the prediction
 
 
 class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Fit a classifier and align the energies of its classes, so that rare ones are not passed over.
 
-    The shifts are learnt from what the classifier says about samples it was not trained on: fold by fold on
-    the training data, or on the data given to `fit` if the classifier is frozen. The classifier that
-    predicts is trained on all of it.
+    The shifts are learnt from what the classifier says about samples it was not trained on: a part of the training
+    data at a time, or the data given to `fit` if the classifier is frozen. The classifier that predicts is trained on
+    all of it.
 
     Parameters
     ----------
@@ -57,8 +58,17 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     evidence : {"auto", "out-of-fold", "training", "held-out"}
         ``auto`` means ``out-of-fold``, or ``held-out`` for a frozen classifier. ``training`` scores the
         very samples that the classifier was trained on: faster, and only as good as the classifier is modest.
-    cv : int, splitter or iterable of splits
-        The folds of ``out-of-fold`` evidence. A number means so many stratified ones, which keep `groups` together.
+    cv : "auto", int, splitter or iterable of splits, default="auto"
+        Which samples ``out-of-fold`` evidence is made of. ``auto`` costs as few fits as show the rarest class well:
+
+        - none but that on all samples for forests and bagging of at least 300 members: scores out of bag;
+        - with less than 100 samples of the rarest class three folds;
+        - with less than 300 of them, or with `groups`, two folds;
+        - otherwise a third of the samples, scored by one classifier that was fitted on the rest.
+
+        A number means that many stratified folds, which keep `groups` together.
+    n_jobs : int, optional
+        How many fits run at the same time, in processes of joblib. One if not given.
     scoring, costs, minimum_recall, minimum_precision : optional
         What the predictions should be best at; see `EnergyAligner`. By default as `aligner` has them.
 
@@ -90,7 +100,8 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         *,
         aligner: EnergyAligner | None = None,
         evidence: Literal["auto", "out-of-fold", "training", "held-out"] = "auto",
-        cv: Any = 5,
+        cv: Any = "auto",
+        n_jobs: int | None = None,
         scoring: str | Callable[..., float] | None = None,
         costs: npt.ArrayLike | None = None,
         minimum_recall: Mapping[Any, float] | None = None,
@@ -100,6 +111,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         self.aligner = aligner
         self.evidence = evidence
         self.cv = cv
+        self.n_jobs = n_jobs
         self.scoring = scoring
         self.costs = costs
         self.minimum_recall = minimum_recall
@@ -143,48 +155,46 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
                 stacklevel=2,
             )
         X, y, groups = indexable(X, y, groups)
-        asked = self.aligner is not None and self.aligner.multilabel
-        flat = np.asarray(y) if asked else labels_of(y)
-        multilabel = np.ndim(flat) == 2 and type_of_target(flat) == "multilabel-indicator"
-        if multilabel:
-            labels, names = flat.astype(np.int64), columns_of(y)
-        else:
-            labels = column_or_1d(flat if flat.ndim < np.ndim(y) else y, warn=True)
-        assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
+        labels, names = self._read_labels(y)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        _refuse_unusable(labels, weights, frozen=frozen)
-        passed = self._passed_on(base, weights, groups, params)
-        self.estimator_ = base.fit(X, labels) if frozen else _fit_on(base, X, labels, passed)
-        if not hasattr(self.estimator_, "classes_"):
-            raise EnergyAlignError(f"{type(base).__name__} is no classifier: it has no classes_ after fit.")
-        if multilabel:
-            self.classes_ = np.arange(labels.shape[1]) if names is None else np.array(names)
-        else:
-            self.classes_ = np.asarray(self.estimator_.classes_)
-        self._multilabel = multilabel
+        training = Training(base, X, labels, weights, groups, self._passed_on(base, weights, groups, params))
+        training.check(frozen=frozen)
+        scored = score_unseen(training, self.cv, self.n_jobs) if kind == "out-of-fold" else None
+        self.estimator_ = training.fit() if scored is None else scored.estimator
+        self._multilabel = training.is_multilabel
+        self.classes_ = np.asarray(names if self._multilabel else self.estimator_.classes_)
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)  # of an earlier fit
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        if kind == "out-of-fold":
-            logits, groups = self._out_of_fold(base, X, labels, weights=weights, groups=groups, passed=passed)
-            scored = groups >= 0
-        else:
-            logits = self._logits(self.estimator_, X)
-            scored = np.ones(len(labels), dtype=bool)
+        if scored is None:
+            scored = Unseen(self.estimator_, np.arange(len(labels)), self._logits(X), groups)
         self.aligner_ = EnergyAligner() if self.aligner is None else clone(self.aligner)
         aims = {name: getattr(self, name) for name in Aims.__annotations__}
         given = {name: value for name, value in aims.items() if value is not None}
-        self.aligner_.set_params(evidence=kind, classes=self.classes_, multilabel=multilabel, **given)
+        self.aligner_.set_params(evidence=kind, classes=self.classes_, multilabel=self._multilabel, **given)
         self.aligner_.fit(
-            logits[scored],
-            labels[scored],
-            counts=_count(labels, weights, self.classes_) if counts is None and not frozen else counts,
-            sample_weight=None if weights is None else weights[scored],
-            groups=None if groups is None else np.asarray(groups)[scored],
+            scored.logits,
+            labels[scored.rows],
+            counts=training.count(self.classes_) if counts is None and not frozen else counts,
+            sample_weight=None if weights is None else weights[scored.rows],
+            groups=scored.groups,
         )
         return self
+
+    def _read_labels(self, y: Any) -> tuple[npt.NDArray[Any], Any]:
+        """Labels of the classifier, and the names of independent ones."""
+        asked = self.aligner is not None and self.aligner.multilabel
+        flat = np.asarray(y) if asked else labels_of(y)
+        names: Any = None
+        if np.ndim(flat) == 2 and type_of_target(flat) == "multilabel-indicator":
+            labels = flat.astype(np.int64)
+            names = columns_of(y) or np.arange(labels.shape[1])
+        else:
+            labels = column_or_1d(flat if flat.ndim < np.ndim(y) else y, warn=True)
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        return labels, names
 
     def _choose_kind(self, frozen: bool) -> EvidenceKind:
         known = ("auto", "out-of-fold", "training", "held-out")
@@ -228,75 +238,48 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             raise EnergyAlignError(f"{type(base).__name__} takes no sample_weight: fit without weights.")
         return {"sample_weight": weights}
 
-    def _out_of_fold(
-        self,
-        base: Any,
-        X: Any,
-        labels: npt.NDArray[Any],
-        *,
-        weights: Floats | None,
-        groups: Any,
-        passed: dict[str, Any],
-    ) -> tuple[Floats, Ints]:
-        """Logits of each sample by a classifier that has not seen it, and its fold.
-
-        The fold is -1 for a sample that no fold scores. One of a class that is not among the training samples
-        of its fold (the only one of its class, say) is trained on instead: no classifier that has not seen it
-        could name it, and every classifier should know all classes.
-        """
-        logits = np.full((len(labels), len(self.classes_)), -np.inf)
-        folds = np.full(len(labels), -1)
-        observed = np.ones(len(labels), dtype=bool) if weights is None else weights > 0
-        for fold, (train, test) in enumerate(_splits(self.cv, X, labels, groups)):
-            namable = _namable(labels[test], labels[train[observed[train]]])
-            seen, scored = np.concatenate([train, test[~namable]]), test[namable]
-            if len(scored) == 0 or len(np.unique(labels[seen[observed[seen]]])) < 2:
-                continue
-            part = _check_method_params(X, passed, indices=seen)
-            fitted = _fit_on(base, _safe_split(base, X, None, seen)[0], labels[seen], part)
-            rows, _ = _safe_split(base, X, None, scored, seen)
-            logits[scored] = self._logits(fitted, rows)
-            folds[scored] = fold
-        if not np.any(folds >= 0):
-            raise EnergyAlignError(
-                "out-of-fold evidence is empty: the folds of cv score no sample by a classifier that knows its "
-                "class and another. Use other folds or evidence='training'."
-            )
-        return logits, folds
-
     @property
     def shifts_(self) -> Shifts | MultilabelShifts:
         """One shift per class or independent label, with diagnostics."""
         return self.aligner_.shifts_
 
-    def _logits(self, classifier: Any, X: Any) -> Floats:
+    def _logits(self, X: Any) -> Floats:
         if self._multilabel:
-            return label_logits(classifier, X, len(self.classes_))
-        return class_logits(classifier, X, self.classes_)
+            return label_logits(self.estimator_, X, len(self.classes_))
+        return class_logits(self.estimator_, X, self.classes_)
+
+    def _logits_if_fitted(self, X: Any) -> Floats:
+        if not hasattr(self, "aligner_"):  # check_is_fitted collects tags, which takes as long as a prediction
+            check_is_fitted(self, "aligner_")
+        return self._logits(X)
 
     def decision_function(self, X: Any) -> Floats:
         """Corrected logits; for two classes their difference."""
-        check_is_fitted(self)
-        corrected: Floats = self.aligner_.transform(self._logits(self.estimator_, X))
+        logits = self._logits_if_fitted(X)
+        corrected: Floats = self.aligner_.transform(logits)
         is_binary = len(self.classes_) == 2 and not self._multilabel
         return corrected[:, 1] - corrected[:, 0] if is_binary else corrected
 
     def predict_proba(self, X: Any) -> Floats:
         """Softmax of the corrected logits; of independent labels their sigmoid."""
-        check_is_fitted(self)
-        probabilities: Floats = self.aligner_.predict_proba(self._logits(self.estimator_, X))
+        logits = self._logits_if_fitted(X)
+        probabilities: Floats = self.aligner_.predict_proba(logits)
         return probabilities
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Logarithm of `predict_proba`, exact also where a probability rounds to 0."""
-        check_is_fitted(self)
-        logarithms: Floats = self.aligner_.predict_log_proba(self._logits(self.estimator_, X))
+        logits = self._logits_if_fitted(X)
+        logarithms: Floats = self.aligner_.predict_log_proba(logits)
         return logarithms
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The class of the largest corrected logit; 0 or 1 for each of independent labels."""
-        check_is_fitted(self)
-        return self.aligner_.predict(self._logits(self.estimator_, X))
+        logits, shifts = self._logits_if_fitted(X), self.shifts_
+        if isinstance(shifts, Shifts) and not shifts.from_probabilities and len(logits) <= FEW_ROWS:
+            corrected = logits + shifts.values
+            if not np.isnan(corrected).any():
+                return np.asarray(self.classes_[corrected.argmax(axis=1)])
+        return self.aligner_.predict(logits)
 
     def onnx_parser(self) -> None:
         """Introduce this class to skl2onnx, which asks for these three methods; its own parser is good enough."""
@@ -325,82 +308,9 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         return tags
 
 
-def _refuse_unusable(labels: npt.NDArray[Any], weights: Floats | None, *, frozen: bool) -> None:
-    if weights is not None and np.any(weights < 0):
-        raise EnergyAlignError("sample_weight must not be negative.")
-    if labels.ndim == 2:
-        seen = labels if weights is None else labels[weights > 0]
-        alike = np.flatnonzero(seen.min(axis=0, initial=1) == seen.max(axis=0, initial=0)).tolist()
-        if alike and not frozen:  # a classifier that is fitted knows the label, and the aligner says what it lacks
-            raise EnergyAlignError(f"every sample has the same y in column {some_of(alike)}: leave it out.")
-        return
-    classes = np.unique(labels)
-    present = classes if weights is None else np.unique(labels[weights > 0])
-    if len(present) < 2:
-        raise EnergyAlignError(f"y has one class only ({some_of(present.tolist())}); at least 2 classes are needed.")
-    if len(present) < len(classes):
-        absent = np.setdiff1d(classes, present).tolist()
-        raise EnergyAlignError(f"all samples of {classes_of(absent)} have weight 0: leave them out.")
-
-
-def _fit_on(base: Any, X: Any, labels: npt.NDArray[Any], passed: dict[str, Any]) -> Any:
-    """A fitted copy of `base`."""
-    try:
-        return clone(base).fit(X, labels, **passed)
-    except ValueError as error:
-        name = type(base).__name__
-        if labels.ndim == 2 and "1d array" in str(error):
-            raise EnergyAlignError(
-                f"{name} takes one label per sample, and y has {labels.shape[1]} independent labels: give "
-                f"sklearn.multiclass.OneVsRestClassifier({name}(...)), or y as class numbers."
-            ) from error
-        if "Invalid classes inferred" not in str(error):  # XGBoost takes the numbers 0, 1, 2, ... alone
-            raise
-        raise EnergyAlignError(
-            f"{name} does not take these labels ({reason_of(error)}): encode them first, "
-            "y = sklearn.preprocessing.LabelEncoder().fit_transform(y)."
-        ) from error
-
-
 def _is_fitted(estimator: Any) -> bool:
     try:
         check_is_fitted(estimator)
     except (NotFittedError, TypeError):
         return False
     return True
-
-
-def _splits(cv: Any, X: Any, labels: npt.NDArray[Any], groups: Any) -> Iterator[tuple[Ints, Ints]]:
-    """Stratified folds, no more of them than the largest class has samples."""
-    if isinstance(cv, numbers.Integral):
-        labels = _rarest_label(labels) if labels.ndim == 2 else labels
-        largest = int(np.unique(labels, return_counts=True)[1].max())
-        if largest < 2:
-            raise EnergyAlignError(
-                "out-of-fold evidence needs a class with at least 2 samples: use evidence='training'."
-            )
-        cv = min(int(cv), largest) if groups is None else StratifiedGroupKFold(min(int(cv), largest))
-    splitter = check_cv(cv, labels, classifier=True)
-    with warnings.catch_warnings():
-        # A class with fewer samples than folds is expected here: that is what a long tail is.
-        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-        yield from splitter.split(X, labels, groups)
-
-
-def _rarest_label(labels: Ints) -> Ints:
-    """What folds of independent labels are stratified by: of each sample its rarest label, or -1 if it has none."""
-    rarest = np.where(labels == 1, labels.sum(axis=0), len(labels) + 1).argmin(axis=1)
-    return np.where(labels.any(axis=1), rarest, -1)
-
-
-def _namable(labels: npt.NDArray[Any], seen: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which samples have only labels that are among those seen in training."""
-    return np.isin(labels, seen) if labels.ndim == 1 else ~np.any(labels > seen.max(axis=0, initial=0), axis=1)
-
-
-def _count(labels: npt.NDArray[Any], weights: Floats | None, classes: npt.NDArray[Any]) -> Floats:
-    """Samples of each class; without and with each of independent labels."""
-    if labels.ndim == 2:
-        each = np.ones(len(labels)) if weights is None else weights
-        return np.column_stack([each @ (1 - labels), each @ labels])
-    return np.bincount(np.searchsorted(classes, labels), weights=weights, minlength=len(classes)).astype(np.float64)
