@@ -31,9 +31,9 @@ def with_best(table: PaperTable) -> PaperTable:
 def are_best(cells: Sequence[Cell], column: Column) -> list[bool]:
     """Which numbers are the best among those of the same seeds, or not clearly worse.
 
-    From the best down, the first number that is clearly worse ends the marks. A number is not clearly worse if it is printed alike, or if the 95 % interval of the paired t-test over
-    seeds holds a difference of 0. With one seed, or without the numbers of each seed, that test is left out. A number
-    that has nothing to be compared with is not the best of anything.
+    From the best down, the first number that is clearly worse ends the marks. A number is not clearly worse if it
+    prints the same, or if the 95 % interval of the paired t-test over seeds contains 0. With one seed, or without the
+    numbers of each seed, there is no such test. A number with nothing to compare it with gets no mark.
     """
     groups: dict[Hashable, list[int]] = {}
     for k, cell in enumerate(cells):
