@@ -125,13 +125,16 @@ def test_a_run_directory_is_no_folder_for_runs(inputs: Path, run: Any, files_in:
 @pytest.mark.parametrize(
     ("data", "out"), [("photographs", "photographs/train"), ("photographs/train", "photographs/train/runs")]
 )
-def test_runs_do_not_go_among_classes(problem: Path, run: Any, files_in: Any, data: str, out: str) -> None:
+@pytest.mark.parametrize("command", ["longtail", "incremental", "sweep longtail --cell", "sweep incremental --cell"])
+def test_runs_do_not_go_among_classes(
+    problem: Path, run: Any, files_in: Any, command: str, data: str, out: str
+) -> None:
     """They would be a class when the same command is given again. Of a folder that is not split, all is classes."""
     make_photographs(problem / "photographs")
     before = files_in(problem)
-    code, _, told = run("longtail", f"folder:{data}", "--out", out)
+    code, _, told = run(*command.split(), f"folder:{data}", "--out", out)
     assert (code, files_in(problem)) == (2, before)
-    assert f"{out} is in photographs/train, whose folders are classes of folder:{data}: give an --out outside" in told
+    assert f" is in photographs/train, whose folders are classes of folder:{data}: give an --out outside" in told
 
 
 def test_a_page_may_be_written_again_into_the_folder_of_its_run(inputs: Path, run: Any) -> None:
