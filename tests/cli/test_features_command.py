@@ -135,7 +135,9 @@ def test_texts_that_cannot_be_read_are_named(
 
 
 @pytest.mark.promise("No output takes the place of an input", "pairs of files")
-def test_no_file_of_the_model_is_written_over(encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_file_of_the_model_is_written_over(
+    encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = encoder / "model.safetensors"
     before = out.read_bytes()
     train = texts(tmp_path / "train.csv", 2, 0)
@@ -160,7 +162,14 @@ def test_a_damaged_model_is_one_error(
 ) -> None:
     model = shutil.copytree(encoder, tmp_path / "model")
     damage(model)
-    words = ["features", texts(tmp_path / "train.csv", 2, 0), "--model", f"transformers:{model}", "--out", "x.safetensors"]
+    words = [
+        "features",
+        texts(tmp_path / "train.csv", 2, 0),
+        "--model",
+        f"transformers:{model}",
+        "--out",
+        "x.safetensors",
+    ]
     assert main([str(word) for word in words]) == 2
     assert f"the model in {model} cannot be loaded (" in capsys.readouterr().err
 

@@ -107,7 +107,7 @@ def test_a_mistake_of_ours_is_told_without_escapes(problem, run, monkeypatch):
     def fail(*_, **__):
         raise ZeroDivisionError(COPY)
 
-    monkeypatch.setattr("energyalign.files.open_shards", fail)
+    monkeypatch.setattr("energyalign.cli.fit_inputs.open_shards", fail)
     code, out, err = fit(run, "--out", "shifts.json")
     assert (code, out) == (1, "")
     assert err.startswith("Traceback (most recent call last):")
@@ -128,7 +128,7 @@ def test_memory_that_is_not_there_is_one_line(problem, run, monkeypatch, files_i
         take()
 
     monkeypatch.setattr("energyalign.core.fitting.fit_shifts", allocate)
-    monkeypatch.setattr("energyalign.files.open_shards", allocate)
+    monkeypatch.setattr("energyalign.cli.fit_inputs.open_shards", allocate)
     before = files_in(problem)
     code, out, err = fit(run, "--out", "shifts.json")
     assert (code, out) == (1, "")

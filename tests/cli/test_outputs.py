@@ -105,6 +105,13 @@ def test_another_output(inputs: Path, run: Any, files_in: Any) -> None:
         assert f"{report} is the same file as the output {out}: give the output a name of its own." in told
 
 
+def test_a_word_that_is_no_file(inputs: Path, run: Any) -> None:
+    """The ways to share shifts and the names of classes are no inputs, whatever an output is called."""
+    for option, word in (("--clusters", "auto"), ("--classes", "a,b,c")):
+        assert run(*FIT.split(), option, word, "--out", word, "--quiet")[0] == 0
+        assert Path(word).stat().st_size
+
+
 def test_standard_input_and_output_are_files_too(inputs: Path, shell: Any, files_in: Any) -> None:
     before = files_in(inputs)
     with Path("logits.npy").open("rb") as stream:

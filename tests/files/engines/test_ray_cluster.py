@@ -37,7 +37,9 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     return fake
 
 
-@pytest.mark.parametrize(("address", "environment"), [(None, ""), ("local", ""), ("auto", "local"), (None, "10.0.0.1:1")])
+@pytest.mark.parametrize(
+    ("address", "environment"), [(None, ""), ("local", ""), ("auto", "local"), (None, "10.0.0.1:1")]
+)
 def test_a_cluster_of_its_own(ray: FakeRay, address: str | None, environment: str) -> None:
     os.environ["RAY_ADDRESS"] = environment
     join_cluster(address)

@@ -62,7 +62,9 @@ def leave_cluster() -> None:
 def _resolve(address: str | None) -> str | None:
     """The address, or None where Ray would start a cluster: by ``local``, or by ``auto`` and RAY_ADDRESS=local."""
     if address == "":
-        raise EnergyAlignError("--address is empty: give that of a Ray cluster, or leave it out for one on this machine.")
+        raise EnergyAlignError(
+            "--address is empty: give that of a Ray cluster, or leave it out for one on this machine."
+        )
     if address == "auto":
         address = os.environ.get("RAY_ADDRESS") or address
     return None if address == "local" else address
