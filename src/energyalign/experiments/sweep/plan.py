@@ -139,7 +139,8 @@ def _runs_of_cell(
         runs.append(
             PlannedRun(
                 f"{place}/{folder}/seed-{seed}", request.out_folder / folder / f"seed-{seed}",
-                (kind.command, cell, *words), run.config.to_json(), run.correctors, _hours(run.config, run.correctors, cell),
+                (kind.command, cell, *words), run.config.to_json(), run.correctors,
+                _hours(run.config, run.correctors, cell),
             )
         )  # fmt: skip
     return runs
