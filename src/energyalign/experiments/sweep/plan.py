@@ -102,6 +102,12 @@ def plan_sweep(
     ]
 
 
+def refuse_among_images(table: str, cells: Sequence[str], out: Path, data_root: str | None) -> None:
+    """Raise if a sweep, whose logs are in `out`, would put a folder among those of the classes of a cell."""
+    for cell in cells:
+        _kind(table, cell)(dataset=cell, data_root=data_root).refuse_among_images(out)
+
+
 def _kind(table: str, cell: str) -> type[RunRequest]:
     in_steps = cell in INCREMENTAL or (cell not in LONG_TAIL and table in _IN_STEPS)
     return IncrementalRequest if in_steps else LongTailRequest
@@ -138,9 +144,8 @@ def _runs_of_cell(
         words = request.words(("method", "corrector", "seed", "out", *SHARED))
         runs.append(
             PlannedRun(
-                f"{place}/{folder}/seed-{seed}", request.out_folder / folder / f"seed-{seed}",
-                (kind.command, cell, *words), run.config.to_json(), run.correctors,
-                _hours(run.config, run.correctors, cell),
+                f"{place}/{folder}/seed-{seed}", out / place / folder / f"seed-{seed}", (kind.command, cell, *words),
+                run.config.to_json(), run.correctors, _hours(run.config, run.correctors, cell),
             )
         )  # fmt: skip
     return runs
