@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -130,3 +132,56 @@ def test_texts_that_cannot_be_read_are_named(
     err = capsys.readouterr().err
     assert problem in err
     assert str(tmp_path / name) in err
+
+
+@pytest.mark.promise("No output takes the place of an input", "pairs of files")
+def test_no_file_of_the_model_is_written_over(
+    encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = encoder / "model.safetensors"
+    before = out.read_bytes()
+    train = texts(tmp_path / "train.csv", 2, 0)
+    assert main(["features", str(train), "--model", f"transformers:{encoder}", "--out", str(out)]) == 2
+    words = ["features", "digits", "--model", "torchvision:resnet18", "--weights", str(out), "--out", str(out)]
+    assert main(words) == 2
+    assert capsys.readouterr().err.count("model.safetensors is the same file as the input ") == 2
+    assert out.read_bytes() == before
+
+
+def cut(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"\x10")
+
+
+def mistype(folder: Path) -> None:
+    (folder / "config.json").write_text('{"model_type": "bert", "hidden_size": "x"}')
+
+
+@pytest.mark.parametrize("damage", [cut, mistype])
+def test_a_damaged_model_is_one_error(
+    encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[Path], None]
+) -> None:
+    model = shutil.copytree(encoder, tmp_path / "model")
+    damage(model)
+    words = [
+        "features",
+        texts(tmp_path / "train.csv", 2, 0),
+        "--model",
+        f"transformers:{model}",
+        "--out",
+        "x.safetensors",
+    ]
+    assert main([str(word) for word in words]) == 2
+    assert f"the model in {model} cannot be loaded (" in capsys.readouterr().err
+
+
+@pytest.mark.promise("A hostile file runs no code, leads nowhere else and takes no memory", "hostile files")
+def test_code_that_a_model_names_is_not_looked_for(encoder: Path, tmp_path: Path) -> None:
+    """Attention can be that of a repository, which transformers would fetch and run."""
+    model = shutil.copytree(encoder, tmp_path / "model")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"_attn_implementation": "evil/kernel"}))
+    train = texts(tmp_path / "train.csv", 2, 0)
+    for folder in (encoder, model):
+        words = ["--model", f"transformers:{folder}", "--out", str(tmp_path / f"{folder.name}.safetensors")]
+        assert main(["features", str(train), *words]) == 0
+    assert len({(tmp_path / f"{folder.name}.safetensors").read_bytes() for folder in (encoder, model)}) == 1

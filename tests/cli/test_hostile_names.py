@@ -1,6 +1,7 @@
 """Names in files, whatever is in them: none commands the terminal, none ends in a traceback."""
 
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -107,7 +108,7 @@ def test_a_mistake_of_ours_is_told_without_escapes(problem, run, monkeypatch):
     def fail(*_, **__):
         raise ZeroDivisionError(COPY)
 
-    monkeypatch.setattr("energyalign.files.open_shards", fail)
+    monkeypatch.setattr("energyalign.cli.fit_inputs.open_shards", fail)
     code, out, err = fit(run, "--out", "shifts.json")
     assert (code, out) == (1, "")
     assert err.startswith("Traceback (most recent call last):")
@@ -120,15 +121,16 @@ def test_a_mistake_of_ours_is_told_without_escapes(problem, run, monkeypatch):
     [
         (lambda: np.empty(2**60, dtype=np.uint8), "Unable to allocate 1.00 EiB "),
         (lambda: torch.empty(2**60, dtype=torch.uint8), "[enforce fail at "),
+        (lambda: mmap.mmap(-1, 2**60), "[Errno 12] Cannot allocate memory"),
     ],
-    ids=["numpy", "torch"],
+    ids=["numpy", "torch", "system"],
 )
 def test_memory_that_is_not_there_is_one_line(problem, run, monkeypatch, files_in, take, told):
     def allocate(*_, **__):
         take()
 
     monkeypatch.setattr("energyalign.core.fitting.fit_shifts", allocate)
-    monkeypatch.setattr("energyalign.files.open_shards", allocate)
+    monkeypatch.setattr("energyalign.cli.fit_inputs.open_shards", allocate)
     before = files_in(problem)
     code, out, err = fit(run, "--out", "shifts.json")
     assert (code, out) == (1, "")

@@ -105,6 +105,13 @@ def test_another_output(inputs: Path, run: Any, files_in: Any) -> None:
         assert f"{report} is the same file as the output {out}: give the output a name of its own." in told
 
 
+def test_a_word_that_is_no_file(inputs: Path, run: Any) -> None:
+    """The ways to share shifts and the names of classes are no inputs, whatever an output is called."""
+    for option, word in (("--clusters", "auto"), ("--classes", "a,b,c")):
+        assert run(*FIT.split(), option, word, "--out", word, "--quiet")[0] == 0
+        assert Path(word).stat().st_size
+
+
 def test_standard_input_and_output_are_files_too(inputs: Path, shell: Any, files_in: Any) -> None:
     before = files_in(inputs)
     with Path("logits.npy").open("rb") as stream:
@@ -125,13 +132,16 @@ def test_a_run_directory_is_no_folder_for_runs(inputs: Path, run: Any, files_in:
 @pytest.mark.parametrize(
     ("data", "out"), [("photographs", "photographs/train"), ("photographs/train", "photographs/train/runs")]
 )
-def test_runs_do_not_go_among_classes(problem: Path, run: Any, files_in: Any, data: str, out: str) -> None:
+@pytest.mark.parametrize("command", ["longtail", "incremental", "sweep longtail --cell", "sweep incremental --cell"])
+def test_runs_do_not_go_among_classes(
+    problem: Path, run: Any, files_in: Any, command: str, data: str, out: str
+) -> None:
     """They would be a class when the same command is given again. Of a folder that is not split, all is classes."""
     make_photographs(problem / "photographs")
     before = files_in(problem)
-    code, _, told = run("longtail", f"folder:{data}", "--out", out)
+    code, _, told = run(*command.split(), f"folder:{data}", "--out", out)
     assert (code, files_in(problem)) == (2, before)
-    assert f"{out} is in photographs/train, whose folders are classes of folder:{data}: give an --out outside" in told
+    assert f" is in photographs/train, whose folders are classes of folder:{data}: give an --out outside" in told
 
 
 def test_a_page_may_be_written_again_into_the_folder_of_its_run(inputs: Path, run: Any) -> None:

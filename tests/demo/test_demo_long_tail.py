@@ -71,3 +71,5 @@ def test_it_says_what_was_measured(demo):
     assert all_rows(results)[0].manifest[:12] in said[0]
     assert sum(line.startswith("linear head, seed") for line in said) == 3
     assert any(line.startswith("  warning, ce (linear) + ea, evidence ") for line in said)  # of the linear head
+    warnings = [line.partition(": ")[2] for line in said if line.startswith("  warning")]
+    assert len(warnings) == len(set(warnings))  # whatever the number of seeds that have it

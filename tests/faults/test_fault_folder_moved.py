@@ -68,3 +68,18 @@ def test_without_lock(whole: Whole, tmp_path: Path) -> None:
     (tmp_path / "cut" / "lock-away").unlink()
     assert len(list((tmp_path / "cut").rglob("checkpoints/*.safetensors"))) == 2
     assert_ends_as(whole, tmp_path / "cut")
+
+
+MEASURED = {"in": "energyalign.experiments.engine.experiment:store_row", "at": 2}  # after the first row
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("rows.jsonl", "rows.jsonl was removed or changed while its run went on"), ("test_logits.safetensors", "removed")],
+)
+def test_without_results(whole: Whole, tmp_path: Path, name: str, said: str) -> None:
+    (lost,) = (file for file in whole.files if file.endswith(name))
+    told = stopped(whole, tmp_path / "cut", MEASURED | {"move": [lost, "away"]})
+    assert said in told
+    (tmp_path / "cut" / "away").unlink()
+    assert_ends_as(whole, tmp_path / "cut")

@@ -85,6 +85,29 @@ def test_between_two_blocks(
         list(blocks)
 
 
+@pytest.mark.parametrize("kind", sorted(WRITERS.keys() - {"parquet"}))  # which another library opens, by its name
+def test_another_file_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """It has the name when the file is opened, and not before and after."""
+    path, other, away = (tmp_path / f"{name}.{kind}" for name in ("a", "other", "away"))
+    WRITERS[kind](path, LOGITS)
+    WRITERS[kind](other, LOGITS + 1)
+    shards = open_shards([path])
+    open_file = os.open
+
+    def open_other(name: Any, *arguments: Any, **options: Any) -> int:
+        path.rename(away)
+        other.rename(path)
+        try:
+            return open_file(name, *arguments, **options)
+        finally:
+            path.rename(other)
+            away.rename(path)
+
+    monkeypatch.setattr(os, "open", open_other)
+    with pytest.raises(CannotGoOn, match=CHANGED):
+        list(shards.blocks())
+
+
 def test_while_labels_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.npy"
     np.save(path, np.arange(5))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 DESCRIPTION = (
@@ -43,9 +44,9 @@ def run(arguments: argparse.Namespace) -> None:
     out, (kind, _, name) = Path(arguments.out), arguments.model.partition(":")
     if out.suffix != ".safetensors":
         raise EnergyAlignError(f"--out must end with .safetensors, got {out}.")
+    check_outputs([out], _inputs(arguments, Path(name) if kind == "transformers" else None))
     with Progress() as progress:
         if kind == "transformers":
-            check_outputs([out], [arguments.samples, arguments.test])
             parts = encode_texts(arguments.samples, arguments.test, Path(name), progress=progress.show("texts"))
         else:
             parts = encode_images(
@@ -56,3 +57,16 @@ def run(arguments: argparse.Namespace) -> None:
     sizes = ", ".join(f"{len(part.labels):,} of {split}" for split, part in parts.items())
     n_features = parts["train"].features.shape[1]
     print(f"Wrote {out}: {n_features} features of {sizes}. Next: energyalign longtail features:{out}")
+
+
+def _inputs(arguments: argparse.Namespace, model: Path | None) -> Iterator[str | Path | None]:
+    """Every file that may be read."""
+    from energyalign.experiments.data.sources import open_source
+
+    yield from (arguments.weights, arguments.test)
+    if model is not None:
+        yield arguments.samples
+        yield from model.rglob("*")
+    else:
+        source = open_source(arguments.samples, arguments.data_root)
+        yield from (path for split in source.splits for path in source.files(split))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from energyalign.core._engine.parts import Engine, LogitPart
+    from energyalign.core._engine.parts import Engine
     from energyalign.core.evidence import Evidence
     from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts
     from energyalign.core.shifts import Shifts
@@ -30,7 +30,6 @@ examples:
   energyalign fit logits.npy --labels marks.npy --multilabel --out shifts.json
   export_logits | energyalign fit - --estimator marginal --out - > shifts.json
 """
-_REPORT_NEEDS_LABELS = "--report shows which predictions are right: give --labels, or leave it out."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, fit, print, write."""
     import warnings
 
+    from energyalign.cli import fit_inputs as inputs
     from energyalign.cli.process import share_one_heap
     from energyalign.cli.terminal import Progress
     from energyalign.core._io.atomic import check_outputs
@@ -98,12 +98,8 @@ def run(arguments: argparse.Namespace) -> None:
     _refuse_contradictions(arguments)
     arguments.logits = expand_patterns(arguments.logits)
     arguments.target_logits = expand_patterns(arguments.target_logits or [])
-    check_outputs(
-        [arguments.out, arguments.report],
-        [*arguments.logits, *arguments.target_logits, arguments.labels, arguments.counts, arguments.classes,
-         arguments.clusters, arguments.target_prior, arguments.costs],
-    )  # fmt: skip
-    evidence, shards, rows = _open_evidence(arguments)
+    check_outputs([arguments.out, arguments.report], inputs.files(arguments))
+    evidence, shards, rows = inputs.open_evidence(arguments)
     with (
         open_engine(arguments.engine, jobs=arguments.jobs, address=arguments.address) as engine,
         Progress(quiet=arguments.quiet) as progress,
@@ -115,13 +111,13 @@ def run(arguments: argparse.Namespace) -> None:
             shifts = fit_head(
                 evidence,
                 estimator=arguments.estimator,
-                clusters=_clusters(arguments.clusters, evidence),
-                target_prior=_target_prior(arguments, evidence),
+                clusters=inputs.read_clusters(arguments.clusters, evidence),
+                target_prior=inputs.read_target_prior(arguments, evidence),
                 tau=arguments.tau,
                 scoring=arguments.scoring,
-                costs=_costs(arguments.costs, 2 if arguments.multilabel else evidence.n_classes),
-                minimum_recall=_minima(arguments.minimum_recall, "--minimum-recall"),
-                minimum_precision=_minima(arguments.minimum_precision, "--minimum-precision"),
+                costs=inputs.read_costs(arguments.costs, 2 if arguments.multilabel else evidence.n_classes),
+                minimum_recall=inputs.parse_minima(arguments.minimum_recall, "--minimum-recall"),
+                minimum_precision=inputs.parse_minima(arguments.minimum_precision, "--minimum-precision"),
             )
         if arguments.target_logits and isinstance(shifts, Shifts):
             shifts = _aim_at(arguments, shifts, progress.engine("target prior", engine))
@@ -148,6 +144,7 @@ def _naming_the_file(shards: ShardSet, rows: Any) -> Iterator[None]:
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> None:
+    from energyalign.cli import fit_inputs as inputs
     from energyalign.core.errors import EnergyAlignError
 
     if arguments.target_prior and arguments.target_logits:
@@ -166,104 +163,11 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
     if arguments.report == "-":
         raise EnergyAlignError("--report writes a page to a file: give it a name.")
     if arguments.report and arguments.multilabel and not arguments.labels:
-        raise EnergyAlignError(_REPORT_NEEDS_LABELS)
+        raise EnergyAlignError(inputs.REPORT_NEEDS_LABELS)
     if arguments.engine == "ray" and "-" in (*arguments.logits, *(arguments.target_logits or ())):
         raise EnergyAlignError(
             "standard input cannot be read by a Ray cluster: save it to a file that all its machines see."
         )
-
-
-def _open_evidence(arguments: argparse.Namespace) -> tuple[Evidence | MultilabelEvidence, ShardSet, Any]:
-    """The evidence, the files, and which of their rows it has, if not all."""
-    from energyalign.core._engine.parts import keep_rows
-    from energyalign.core.errors import EnergyAlignError, some_of
-    from energyalign.core.evidence import Evidence
-    from energyalign.core.heads import known_rows, to_rows
-    from energyalign.core.multilabel import MultilabelEvidence
-    from energyalign.core.names import counts_by_class
-    from energyalign.files import open_shards, read_counts, read_labels, read_matrix, read_names
-
-    shards = open_shards(arguments.logits, key=arguments.key)
-    counts = read_counts(arguments.counts) if arguments.counts and not arguments.multilabel else None
-    if arguments.classes:
-        names = read_names(arguments.classes)
-        if len(names) != shards.n_classes or shards.class_names not in (None, names):
-            raise EnergyAlignError(
-                f"--classes names the {len(names)} columns [{some_of(names)}], but {arguments.logits[0]} has the "
-                f"{shards.n_classes} columns [{some_of(shards.class_names or ())}]: leave it out, or name these."
-            )
-        shards.class_names = names
-    counts, shards.class_names = counts_by_class(counts, shards.class_names, shards.n_classes, source=arguments.counts)
-    if arguments.multilabel:
-        marks = read_matrix(arguments.labels, "0 or 1 for each label") if arguments.labels else None
-        pairs = read_matrix(arguments.counts, "samples without and with each label") if arguments.counts else None
-        every_label = MultilabelEvidence.from_parts(
-            shards.parts(), shards.n_classes, None if marks is None else to_rows(marks), counts=pairs,
-            kind=arguments.evidence, class_names=shards.class_names, groups=shards.samples,
-            ignore_index=arguments.ignore_index,
-        )  # fmt: skip
-        return every_label, shards, None
-    labels = read_labels(arguments.labels, shards.class_names, shards.n_rows) if arguments.labels else shards.labels
-    if arguments.report and labels is None:
-        raise EnergyAlignError(_REPORT_NEEDS_LABELS)
-    samples = shards.samples
-    parts: Sequence[LogitPart] = shards.parts()
-    rows = None if labels is None else known_rows(labels, arguments.ignore_index)
-    if labels is not None and rows is not None and len(labels) == shards.n_rows:
-        parts, labels = keep_rows(parts, labels != arguments.ignore_index), labels[rows]
-        samples = None if samples is None else samples[rows]
-    evidence = Evidence.from_parts(
-        parts, shards.n_classes, labels,
-        counts=counts, kind=arguments.evidence, class_names=shards.class_names, groups=samples,
-    )  # fmt: skip
-    return evidence, shards, rows
-
-
-def _clusters(text: str, evidence: Evidence | MultilabelEvidence) -> Any:
-    """`old:K` and files are ways of the command line; the rest is for the core to understand."""
-    from energyalign.core.clusters import Clusters
-    from energyalign.files import read_assignment
-
-    if text.startswith("old:") and text[4:].isdigit():
-        return Clusters.old_new(range(int(text[4:])), evidence.n_classes)
-    return read_assignment(text) if text.endswith(".json") else text
-
-
-def _target_prior(arguments: argparse.Namespace, evidence: Evidence | MultilabelEvidence) -> Any:
-    from energyalign.core.names import counts_by_class
-    from energyalign.files import read_counts
-
-    if not arguments.target_prior:
-        return None
-    prior, names = read_counts(arguments.target_prior), evidence.class_names
-    return counts_by_class(prior, names, evidence.n_classes, source=arguments.target_prior)[0]
-
-
-def _costs(file: str | None, n_classes: int) -> Any:
-    from energyalign.core._io.strict_json import parse_json, read_text
-    from energyalign.core.errors import EnergyAlignError
-    from energyalign.core.objectives import Costs
-
-    if file is None:
-        return None
-    try:
-        return Costs.make(parse_json(read_text(file)), n_classes).matrix
-    except (OSError, ValueError) as error:
-        raise EnergyAlignError(f"cannot read costs from {file}: {str(error).rstrip('.')}.") from error
-
-
-def _minima(given: list[str] | None, option: str) -> dict[str, float] | None:
-    """Pairs of class and number; a class is a name, or its number if the columns have no names."""
-    from energyalign.core.errors import EnergyAlignError
-
-    minima = {}
-    for pair in given or ():
-        name, _, number = pair.rpartition("=")
-        try:
-            minima[name] = float(number if name else "")
-        except ValueError:
-            raise EnergyAlignError(f"{option} takes CLASS=NUMBER, such as fraud=0.8, got {pair!r}.") from None
-    return minima or None
 
 
 def _aim_at(arguments: argparse.Namespace, shifts: Shifts, engine: Engine) -> Shifts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import re
 import sys
@@ -27,7 +28,7 @@ _EXTRAS = {
 }  # fmt: skip
 
 # Torch has no MemoryError: these are of the allocators of CPUs and GPUs.
-_OF_TORCH_MEMORY = re.compile("can't allocate memory|not enough memory|out of memory")
+_OF_TORCH_MEMORY = re.compile("(can't|cannot) allocate memory|not enough memory|out of memory", re.IGNORECASE)
 _ON_MEMORY = "Existing files are as they were: end other programs, or take a machine or a job with more memory."
 
 _EXAMPLES = """\
@@ -101,8 +102,8 @@ def _run(given: list[str]) -> int:
         return stop_code(stop)
     except BrokenPipeError:
         return _leave_broken_pipe()
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not _OF_TORCH_MEMORY.search(str(error)):
+    except (MemoryError, RuntimeError, OSError) as error:
+        if not _is_of_memory(error):
             raise
         reason = str(error).partition("\n")[0].rstrip(". ") or "Python has none left"
         return _complain(f"not enough memory ({reason}). {_ON_MEMORY}", FAILED)
@@ -119,6 +120,12 @@ def _run(given: list[str]) -> int:
         is_pipe = isinstance(error.__cause__, BrokenPipeError)
         return _leave_broken_pipe() if is_pipe else _complain(str(error), error.exit_code)
     return 0
+
+
+def _is_of_memory(error: MemoryError | RuntimeError | OSError) -> bool:
+    if isinstance(error, OSError):  # of a process that could not be started, or a file that could not be mapped
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or bool(_OF_TORCH_MEMORY.search(str(error)))
 
 
 def _complain(message: str, exit_code: int) -> int:

@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> None:
 def planned_runs(arguments: argparse.Namespace, table: TableEntry) -> tuple[list[PlannedRun], Path]:
     """What the options ask for, and the folder that it goes to."""
     from energyalign.experiments.longtail.config import LongTailRequest
-    from energyalign.experiments.sweep.plan import SHARED, cells_of, plan_sweep
+    from energyalign.experiments.sweep.plan import SHARED, cells_of, plan_sweep, refuse_among_images
     from energyalign.experiments.train.run_directory import refuse_run_directory
 
     cells = cells_of(table.name, table.cells, arguments.cell)
@@ -102,6 +102,8 @@ def planned_runs(arguments: argparse.Namespace, table: TableEntry) -> tuple[list
         table.name, cells, methods=arguments.method, correctors=arguments.corrector, seeds=arguments.seed, out=out,
         shared=shared,
     )  # fmt: skip
+    if not arguments.dry_run:
+        refuse_among_images(table.name, cells, out, arguments.data_root)
     return runs, out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TextIO
@@ -31,6 +32,7 @@ class Overview:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._live: Any = None
+        self._shown = contextlib.ExitStack()
         self._shown_at = -_REFRESH
         self._told: set[tuple[str, str]] = set()
         self._skipped = False
@@ -40,15 +42,14 @@ class Overview:
         if self._stream.isatty():
             from rich.live import Live
 
-            from energyalign.core._io.terminal import clean_console
+            from energyalign.core._io.terminal import clean_console, showing
 
-            self._live = Live(console=clean_console(self._stream), transient=True, auto_refresh=False)
-            self._live.start()
+            live = Live(console=clean_console(self._stream), transient=True, auto_refresh=False)
+            self._live = self._shown.enter_context(showing(live))
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.stop()
+        self._shown.close()
 
     def show(self, state: SweepState) -> None:
         """Is called often; shows what is new."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
-from energyalign.core._io.terminal import clean_console
+from energyalign.core._io.terminal import clean_console, showing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,6 +61,7 @@ class Progress:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._bar: Any = None
+        self._shown = contextlib.ExitStack()
         if not quiet and sys.stderr.isatty():
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
@@ -70,12 +71,11 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._bar is not None:
-            self._bar.start()
+            self._shown.enter_context(showing(self._bar))
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._shown.close()
 
     def show(self, what: str) -> Callable[[int, int], None]:
         """A function that takes how many of how many are done."""

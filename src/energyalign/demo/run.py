@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from energyalign.core._io.atomic import atomic_write
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.demo.class_incremental import ClassIncremental
 from energyalign.demo.long_tail import LongTail
 from energyalign.demo.part import EVIDENCE, DemoPart, DemoSection, Results, all_rows
@@ -63,16 +63,19 @@ def run_demo(
 
 
 def measure(part: DemoPart, out: Path, say: Callable[[str], None]) -> Results:
-    """Make all runs of an application, or go on with them, and say how each one went."""
+    """Make all runs of an application, or go on with them, and say how each one went; each warning is said once."""
     say(part.introduction)
     results = {}
+    warned: dict[str, list[str]] = {}
     for run in part.runs(out):
         rows = run.experiment.run(run.folder, part.correctors, EVIDENCE)
         say(f"{run.name}: {_accuracies(rows)}")
         for row in rows:
             for concern in row.concerns:
-                say(f"  warning, {describe_row(row)}: {concern}")
+                warned.setdefault(concern, []).append(describe_row(row))
         results[run.folder] = rows
+    for concern, of_rows in warned.items():
+        say(f"  warning, {some_of(of_rows)}: {concern}")
     return results
 
 

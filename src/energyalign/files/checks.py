@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from energyalign.core._io.regular import open_regular
 from energyalign.core.errors import CannotGoOn, EnergyAlignError, reason_of, some_of
 
 BLOCK_BYTES = 16 * 2**20
@@ -55,20 +56,31 @@ class InputFile:
     def __init__(self, path: Path, name: str, kind: str) -> None:
         self.path, self.name, self.kind = path, name, kind
         with reading(name, "a file"):
-            status = path.stat()
-            if stat.S_ISDIR(status.st_mode):
-                raise EnergyAlignError(f"{name} is a directory: give the files in it by name.")
-            if not stat.S_ISREG(status.st_mode):
-                # Logits are read several times; a pipe can be read once.
-                raise EnergyAlignError(f"{name} is not a regular file: pipe it into `-`, or save it first.")
+            try:
+                with open_regular(path) as stream:
+                    status = os.fstat(stream.fileno())
+            except IsADirectoryError as error:
+                raise EnergyAlignError(f"{name} is a directory: give the files in it by name.") from error
+            except ValueError as error:  # logits are read several times; a pipe can be read once
+                raise EnergyAlignError(f"{name} cannot be read: {error}.") from error
             if status.st_size == 0:
                 raise EnergyAlignError(f"{name} is empty (0 bytes): write the file again.")
-            with path.open("rb"):
-                self.size, self._state = status.st_size, _state(status)
+            self.size, self._state = status.st_size, _state(status)
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[BufferedReader]:
+        """The file from its beginning, to be read inside; errors are as of `reading`."""
+        with self.reading(), open_regular(self.path) as stream:
+            self._compare(os.fstat(stream.fileno()))  # its name may have been that of another file for a moment
+            yield stream
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Read it inside. Whatever goes wrong, and a change since it was opened, becomes an `EnergyAlignError`."""
+        """Read it inside, by its path. All that goes wrong, and a change since it was opened, is an `EnergyAlignError`.
+
+        Its size, the time of its last change and which file has its name tell a change: not one whose writer sets the
+        time back, or writes into a map of the file.
+        """
         with reading(self.name, self.kind):
             self.refuse_changed()
             try:
@@ -80,14 +92,18 @@ class InputFile:
 
     def refuse_changed(self) -> None:
         """Raise if it is not as it was when it was opened."""
-        if _state(self.path.stat()) != self._state:
+        self._compare(self.path.stat())
+
+    def _compare(self, status: os.stat_result) -> None:
+        if _state(status) != self._state:
             raise CannotGoOn(
                 f"{self.name} changed while it was read: let nothing write to it meanwhile, and start again."
             )
 
 
-def _state(status: os.stat_result) -> tuple[int, int, int]:
-    return status.st_ino, status.st_size, status.st_mtime_ns
+def _state(status: os.stat_result) -> tuple[int, ...]:
+    # Without the time of the inode's change: a backup by hard links, or other permissions, would be a change.
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def require_extension(path: Path, known: Collection[str]) -> str:

@@ -6,6 +6,7 @@ import csv
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Self, TextIO
 
@@ -40,8 +41,8 @@ def records(file: InputFile) -> Iterator[tuple[int, list[str]]]:
                 )
             yield text
 
-    with file.reading(), file.path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(one_for_each_row(stream), strict=True)
+    with file.open() as stream, TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+        reader = csv.reader(one_for_each_row(text), strict=True)
         for cells in reader:
             line = reader.line_num
             if not cells:

@@ -95,14 +95,14 @@ def read_array(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
 def read_array_file(path: Path) -> NDArray[Any]:
     """Read a whole .npy file of any shape."""
     file = InputFile(path, str(path), KIND)
-    with file.reading(), path.open("rb") as stream:
+    with file.open() as stream:
         return read_array(stream, file.size, str(path))
 
 
 def read_vector_file(path: Path) -> NDArray[Any]:
     """Read a whole .npy file of one dimension."""
     file = InputFile(path, str(path), KIND)
-    with file.reading(), path.open("rb") as stream:
+    with file.open() as stream:
         return read_vector(stream, file.size, str(path))
 
 
@@ -117,7 +117,7 @@ class NpyShard:
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
         self._file = InputFile(path, name, KIND)
-        with self._file.reading(), path.open("rb") as stream:
+        with self._file.open() as stream:
             self._header = read_header(stream, name)
         shape = self._header.shape
         require_logits(shape, self._header.dtype, name, any_head=True)
@@ -159,7 +159,7 @@ class NpyShard:
         """The same in the shape that the file has."""
         window = self._columns if self._header.fortran_order else self._rows
         step = rows_per_block(self._header.shape[1], self.dtype)
-        with self._file.reading(), self._file.path.open("rb") as stream:
+        with self._file.open() as stream:
             for first in range(0, self._n_samples, step):
                 block = window(stream, self._first_sample + first, min(step, self._n_samples - first))
                 yield np.require(block, self.dtype, ["C", "ALIGNED", "ENSUREARRAY"]).reshape(-1, *self.sample_shape)

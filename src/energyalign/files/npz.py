@@ -40,7 +40,7 @@ class NpzShard:
     def __init__(self, path: Path, name: str, key: str | None) -> None:
         self.name = name
         self._file = InputFile(path, name, KIND)
-        with self._file.reading(), zipfile.ZipFile(path) as archive:
+        with self._file.open() as stream, zipfile.ZipFile(stream) as archive:
             members = [one.removesuffix(".npy") for one in archive.namelist() if one.endswith(".npy")]
             self._key = _choose(archive, members, name, key)
             self._header = _header(archive, self._key, name)
@@ -77,7 +77,7 @@ class NpzShard:
     def _member(self, key: str) -> Iterator[tuple[IO[bytes], int]]:
         """A member as a stream, and its length."""
         name = _member_name(self.name, key)
-        with self._file.reading(), reading(name, KIND), zipfile.ZipFile(self._file.path) as archive:
+        with self._file.open() as file, reading(name, KIND), zipfile.ZipFile(file) as archive:
             info = archive.getinfo(f"{key}.npy")
             with archive.open(info) as stream:
                 yield stream, info.file_size
@@ -104,7 +104,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     name = str(path)
     file = InputFile(path, name, KIND)
     arrays = {}
-    with file.reading(), zipfile.ZipFile(path) as archive:
+    with file.open() as whole, zipfile.ZipFile(whole) as archive:
         members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
         refuse_bomb(sum(info.file_size for info in members), file.size, name)
         for info in members:

@@ -34,8 +34,8 @@ KEY = "energyalign"
 
 def read_model(path: Path) -> Model:
     """The model without the numbers that are in other files."""
-    with InputFile(path, str(path), "an ONNX model").reading():
-        model = onnx.load_model_from_string(path.read_bytes())
+    with InputFile(path, str(path), "an ONNX model").open() as stream:
+        model = onnx.load_model_from_string(stream.read())
         if not model.graph.node or not model.opset_import:
             raise ValueError("there is no graph in it")
     return model

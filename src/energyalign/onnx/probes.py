@@ -76,7 +76,7 @@ def given_probe(session: Session, given: Mapping[str, npt.ArrayLike], name: str)
 
 def read_probe(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     """The arrays of a .npz file by their names, which are those of the model's inputs."""
-    with InputFile(Path(path), str(path), "a .npz archive").reading(), Path(path).open("rb") as stream:
+    with InputFile(Path(path), str(path), "a .npz archive").open() as stream:
         is_single = stream.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX
     if is_single:
         raise EnergyAlignError(f"{path} is a single array: save one array for each input, by name, with numpy.savez.")

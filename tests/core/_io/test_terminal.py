@@ -11,7 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from energyalign.core._io.terminal import clean, clean_console, clean_streams
+from energyalign.core._io.terminal import clean, clean_console, clean_streams, showing
 
 HOSTILE = "\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\r\x08\x7f\u202e\u2028\ud800"
 
@@ -63,3 +63,16 @@ def test_colours_of_a_console_are_its_own() -> None:
     assert "\x1b[1m" in text  # bold
     for piece in ("\x1b]", "\x07", "\x1b[2J", "\x9b", "\x08", "\x7f", "\u202e", "\u2028", "\ud800"):
         assert piece not in text
+
+
+def test_lines_beside_a_bar_have_no_colours_and_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rich takes them for its own: hidden text, and links that lead elsewhere than they say."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    console = clean_console(stream, force_terminal=True, color_system="standard", legacy_windows=False)
+    with showing(Progress(console=console)):
+        print("\x1b]8;;mailto:evil@example.com\x1b\\good\x1b]8;;\x1b\\ \x1b[8mhidden \x1b[31mred")
+    assert sys.stdout is stream
+    assert "good" in stream.getvalue()
+    for piece in ("\x1b]8", "\x1b[8m", "\x1b[31m"):
+        assert piece not in stream.getvalue()

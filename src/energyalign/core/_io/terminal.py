@@ -60,6 +60,16 @@ def clean_streams() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
+@contextlib.contextmanager
+def showing(display: Any) -> Iterator[Any]:
+    """Show a live display of rich, such as a bar.
+
+    Meanwhile rich prints for all others, and would obey the colours and links in what they print: it gets clean text.
+    """
+    with display, clean_streams():
+        yield display
+
+
 def clean_console(stream: IO[str], **options: Any) -> Console:
     """A console of rich: colours and cursors are its own, and the text in between is clean."""
     from rich.console import Console

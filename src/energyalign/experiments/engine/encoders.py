@@ -13,7 +13,7 @@ import torch
 from safetensors.numpy import save
 
 from energyalign.core._io.atomic import atomic_write
-from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.core.errors import EnergyAlignError, reason_of, some_of
 from energyalign.experiments.data.loader import evaluation_batches
 from energyalign.experiments.data.sources import open_source
 from energyalign.experiments.data.texts import read_texts
@@ -111,14 +111,21 @@ def encode_images(
 
 def _load_transformer(folder: Path) -> tuple[Any, Any]:
     try:
-        from transformers import AutoModel, AutoTokenizer
+        from transformers import AutoConfig, AutoModel, AutoTokenizer
     except ImportError as error:
         raise EnergyAlignError("encoding texts needs transformers: pip install transformers.") from error
     if not (folder / "config.json").is_file():
         raise EnergyAlignError(f"{folder} has no config.json: give the folder of a model of transformers.")
     options = {"local_files_only": True, "trust_remote_code": False}
     try:
-        model = AutoModel.from_pretrained(folder, use_safetensors=True, **options)
-        return AutoTokenizer.from_pretrained(folder, **options), model.eval()
-    except (OSError, ValueError, KeyError) as error:
-        raise EnergyAlignError(f"the model in {folder} cannot be loaded: {error}.") from error
+        tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+        config = AutoConfig.from_pretrained(folder, **options)
+        # Attention as transformers chooses it: a config.json can name a repository whose code would be fetched and run.
+        model = AutoModel.from_pretrained(
+            folder, config=config, attn_implementation=None, use_safetensors=True, **options
+        )
+        return tokenizer, model.eval()
+    except Exception as error:  # of as many kinds as there are ways to damage its files
+        raise EnergyAlignError(
+            f"the model in {folder} cannot be loaded ({reason_of(error)}): get or write it again."
+        ) from error

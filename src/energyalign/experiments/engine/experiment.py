@@ -20,7 +20,7 @@ import energyalign
 from energyalign.core._io.regular import open_regular
 from energyalign.core.arrays import Ints
 from energyalign.core.calibration import measure_calibration
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import CannotGoOn, EnergyAlignError, some_of
 from energyalign.core.metrics import ClassScores
 from energyalign.core.objectives import METRICS
 from energyalign.core.shifts import Shifts
@@ -129,9 +129,33 @@ class Experiment(ABC, Generic[Config]):
             self._note_environment(run)
             self._keep_weights(run)
             self.begin(run)
+            before = read_rows(run)
             for trained in self.steps(run):
                 rows += self._measure(trained, chosen, plans or (self.config.default_evidence,))
+            if run.writes:
+                self._refuse_losses(run, before, rows)
         return rows
+
+    def _refuse_losses(self, run: RunDirectory, before: Sequence[Row], rows: Sequence[Row]) -> None:
+        """Raise if somebody has removed a row, or a file of one, since the run was opened; rows are stored again."""
+        there = {row.key for row in read_rows(run)}
+        lost = [row for row in {row.key: row for row in (*before, *rows)}.values() if row.key not in there]
+        for row in lost:
+            store_row(run, row)
+        if lost:
+            raise CannotGoOn(
+                f"{run.path / 'rows.jsonl'} was removed or changed while its run went on. The rows that it lacked were "
+                "written again: the same command goes on."
+            )
+        files: dict[Path, None] = {}  # each once
+        for row in rows:
+            folder = step_folder(run.path, row.step, in_steps=self.config.in_steps)
+            files |= dict.fromkeys([logits_file(folder), predictions_file(folder, row.corrector, row.evidence)])
+        gone = [path for path in files if not path.exists()]
+        if gone:
+            raise CannotGoOn(
+                f"{some_of(gone)}: removed while the run went on. The same command makes what is missing again."
+            )
 
     def _note_environment(self, run: RunDirectory) -> None:
         changes = run.note_environment(environment(self.fabric.device))

@@ -230,10 +230,10 @@ class RunRequest(ABC):
         """Where the runs go: --out, or a folder that is named after cell and options."""
         out = Path(self.out or f"runs/{self.folder_name(self.preset.name)}")
         refuse_run_directory(out)
-        self._refuse_among_images(out)
+        self.refuse_among_images(out)
         return out
 
-    def _refuse_among_images(self, out: Path) -> None:
+    def refuse_among_images(self, out: Path) -> None:
         """Folders of runs among those of classes would be classes, when the same command is given again."""
         source = self.own_source or open_source(self.preset.dataset, self.data_root)
         for folder in {path for split in ("train", "test") for path in source.files(split) if path.is_dir()}:

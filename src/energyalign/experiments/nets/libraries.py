@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from energyalign.core._io.regular import refuse_long_header
 from energyalign.core.errors import EnergyAlignError, reason_of, some_of
 from energyalign.experiments.nets.registry import DEFAULT_WEIGHTS
 
@@ -111,6 +112,7 @@ def _read_weights(path: str) -> dict[str, torch.Tensor]:
             "write one with safetensors.torch.save_file(state_dict, path)."
         )
     try:
+        refuse_long_header(path)
         stored: dict[str, torch.Tensor] = load_file(path)
     except Exception as error:  # of as many kinds as there are ways to damage a file
         raise EnergyAlignError(f"cannot read --weights {path} ({reason_of(error)}): get or write it again.") from error

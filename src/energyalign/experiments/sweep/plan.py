@@ -102,6 +102,12 @@ def plan_sweep(
     ]
 
 
+def refuse_among_images(table: str, cells: Sequence[str], out: Path, data_root: str | None) -> None:
+    """Raise if a sweep, whose logs are in `out`, would put a folder among those of the classes of a cell."""
+    for cell in cells:
+        _kind(table, cell)(dataset=cell, data_root=data_root).refuse_among_images(out)
+
+
 def _kind(table: str, cell: str) -> type[RunRequest]:
     in_steps = cell in INCREMENTAL or (cell not in LONG_TAIL and table in _IN_STEPS)
     return IncrementalRequest if in_steps else LongTailRequest

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from energyalign.core._io.terminal import clean_console
+from energyalign.core._io.terminal import clean_console, showing
 from energyalign.experiments.train.curves import CURVES, DEFAULT_CURVES, Curves
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Narrator(Reporter):
         self._pace = Pace(recipe.epochs, n_batches, start)
         with contextlib.ExitStack() as stack:
             if self._stream.isatty():
-                self._bar = stack.enter_context(_bar(self._stream))
+                self._bar = stack.enter_context(showing(_bar(self._stream)))
                 total, done = recipe.epochs * n_batches, self._pace.batches_done
                 self._task = self._bar.add_task(self._title, total=total, completed=done, what="")
                 stack.callback(setattr, self, "_bar", None)

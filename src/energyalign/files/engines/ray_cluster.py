@@ -25,6 +25,7 @@ _own_folder = contextlib.ExitStack()  # that of a cluster that we started
 
 def join_cluster(address: str | None, *, cpus: int | None = None) -> None:
     """Join the cluster at the address, or start one of so many processors on this machine, which ends with us."""
+    address = _resolve(address)
     own = _prepare_own(cpus) if address is None else {}
     import ray
 
@@ -56,6 +57,17 @@ def leave_cluster() -> None:
 
     ray.shutdown()
     _own_folder.close()
+
+
+def _resolve(address: str | None) -> str | None:
+    """The address, or None where Ray would start a cluster: by ``local``, or by ``auto`` and RAY_ADDRESS=local."""
+    if address == "":
+        raise EnergyAlignError(
+            "--address is empty: give that of a Ray cluster, or leave it out for one on this machine."
+        )
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS") or address
+    return None if address == "local" else address
 
 
 def _prepare_own(cpus: int | None) -> dict[str, Any]:
