@@ -27,7 +27,7 @@ class ExponentialBlocks(list[ExponentialBlock]):
 
     def merge(self, other: Self) -> None:
         """Append the blocks of `other`."""
-        self += other
+        self.extend(other)
 
 
 @dataclass(frozen=True, eq=False)

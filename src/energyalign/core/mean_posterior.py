@@ -56,7 +56,6 @@ class MeanPosterior:
         self.temperature = temperature
         self._total = evidence.total_weight
         self._compiled = evidence.uses_compiled_loops(MANY_PASSES)
-        self._numbers_per_block = min(max(_MIN_NUMBERS, _ROWS_PER_BLOCK * evidence.n_classes), _MAX_NUMBERS)
         self.is_small = evidence.n_samples * evidence.n_classes < MANY_PASSES  # its exponentials are kept
         self._kept: KeptExponentials | None = None
 
@@ -71,7 +70,8 @@ class MeanPosterior:
             sums = kept.moments(biases, curvature=curvature)
         else:
             fill = partial(self.at(biases).moments, curvature=curvature)
-            sums = self.evidence.accumulate(fill, *([self._numbers_per_block] if curvature else []))
+            numbers = [numbers_for_products(self.evidence.n_classes)] if curvature else []
+            sums = self.evidence.accumulate(fill, *numbers)
         log_partition, mass, *products = sums.values
         return Moments(float(log_partition), mass, _less_products(mass, *products) if curvature else None)
 
@@ -88,7 +88,7 @@ class MeanPosterior:
         if not self.is_small:
             return None
         if self._kept is None:
-            blocks = self.evidence.accumulate(self.at(biases).exponentials, self._numbers_per_block)
+            blocks = self.evidence.accumulate(self.at(biases).exponentials, numbers_for_products(self.evidence.n_classes))
             self._kept = KeptExponentials(blocks, biases, self.temperature)
         return self._kept if self._kept.serves(biases) else None
 
@@ -105,6 +105,11 @@ class MeanPosterior:
         peak = np.where(np.isneginf(peak), 0.0, peak)
         with np.errstate(divide="ignore"):
             return peak + np.log(self.clusters.sums(np.exp(per_class - peak[self.clusters.indices])))
+
+
+def numbers_for_products(n_classes: int) -> int:
+    """How many numbers a block should have whose posteriors are multiplied with themselves."""
+    return min(max(_MIN_NUMBERS, _ROWS_PER_BLOCK * n_classes), _MAX_NUMBERS)
 
 
 def _less_products(mass: Floats, products: Floats) -> Floats:

@@ -11,7 +11,6 @@ import numpy as np
 from energyalign.core._engine.parts import Block, Sums
 from energyalign.core._engine.thinning import thin_and_repeat
 from energyalign.core.arrays import Floats, like, take_from_each, to_numpy
-from energyalign.core.clusters import Clusters
 from energyalign.core.estimators.marginal.balancing import Balance, hold_constant
 from energyalign.core.evidence import Evidence
 from energyalign.core.mean_posterior import BiasedModel, MeanPosterior, Moments
