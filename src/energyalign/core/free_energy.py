@@ -70,6 +70,7 @@ class FreeEnergy:
         self._weight = 0.0  # Σ w
         self._weight_square = 0.0  # Σ w²
         self._n_classes = n_classes
+        self._numbers = 0  # in all updates
         if n_classes is not None:
             self._allocate(n_classes)
 
@@ -106,12 +107,16 @@ class FreeEnergy:
         weight = check_per_sample("weights", weights, block.shape[0])
         repeat = check_per_sample("repeats", repeats, block.shape[0])
         whole = Counted(block, weight, repeat, first_row=0)
-        compiled = worthwhile(block.shape[0] * block.shape[1], ONE_PASS)
+        numbers = self._numbers + block.shape[0] * block.shape[1]
+        reference = np.full(block.shape[1], -np.inf) if self._n_classes is None else self._peak
         # Nothing of a block with a bad value is kept: it is merged only once all of it was read.
-        return self.merge(_energy_of(whole, compiled))
+        self.merge(_energy_of(whole, worthwhile(numbers, ONE_PASS), reference))
+        self._numbers = numbers
+        return self
 
-    def add(self, rows: Counted, sum_of: SumOfExponentials) -> None:
-        """Add checked samples, summed in this way."""
+    def add(self, rows: Counted, *, compiled: bool, reference: Floats | None = None) -> None:
+        """Add checked samples; a `reference` near the largest logit of each class saves looking for it."""
+        sum_of = SumOfExponentials(compiled=compiled, reference=self._peak if reference is None else reference)
         for piece in rows.cut(sum_of.rows(rows.logits)):
             # In float32, squares of weights far from 1 are 0 or infinite. Powers of 2 cost no bit.
             unit, times = _power_of_2(piece.weights), _power_of_2(piece.repeats)
@@ -220,13 +225,13 @@ def _power_of_2(values: Floats) -> float:
     return math.ldexp(0.5, math.frexp(largest)[1]) if largest > 0 else 1.0
 
 
-def _energy_of(rows: Counted, compiled: bool) -> FreeEnergy:
+def _energy_of(rows: Counted, compiled: bool, reference: Floats) -> FreeEnergy:
     """Of all rows, in threads if they are many."""
     n_classes = rows.logits.shape[1]
 
     def energy(part: Counted) -> FreeEnergy:
         found = FreeEnergy(n_classes)
-        found.add(part, SumOfExponentials(compiled=compiled))
+        found.add(part, compiled=compiled, reference=reference)
         return found
 
     if not isinstance(rows.logits, np.ndarray) or rows.logits.size <= NUMBERS_PER_PART:
@@ -240,10 +245,10 @@ def _energy_of(rows: Counted, compiled: bool) -> FreeEnergy:
 
 def energy_of_blocks(n_classes: int, compiled: bool, blocks: Iterable[Block]) -> FreeEnergy:
     """Add up the energies of blocks of evidence, in turn."""
-    energy, sum_of = FreeEnergy(n_classes), SumOfExponentials(compiled=compiled)
+    energy = FreeEnergy(n_classes)
     for block in blocks:
         try:
-            energy.add(Counted(block.logits, block.weights, block.repeats, first_row=0), sum_of)
+            energy.add(Counted(block.logits, block.weights, block.repeats, first_row=0), compiled=compiled)
         except EnergyAlignError:
             refuse_bad_value(block.logits, block.samples)  # by its number in the evidence, not in the block
             raise
