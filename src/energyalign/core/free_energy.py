@@ -108,15 +108,13 @@ class FreeEnergy:
         repeat = check_per_sample("repeats", repeats, block.shape[0])
         whole = Counted(block, weight, repeat, first_row=0)
         numbers = self._numbers + block.shape[0] * block.shape[1]
-        reference = np.full(block.shape[1], -np.inf) if self._n_classes is None else self._peak
         # Nothing of a block with a bad value is kept: it is merged only once all of it was read.
-        self.merge(_energy_of(whole, worthwhile(numbers, ONE_PASS), reference))
+        self.merge(_energy_of(whole, worthwhile(numbers, ONE_PASS)))
         self._numbers = numbers
         return self
 
-    def add(self, rows: Counted, *, compiled: bool, reference: Floats | None = None) -> None:
-        """Add checked samples; a `reference` near the largest logit of each class saves looking for it."""
-        sum_of = SumOfExponentials(compiled=compiled, reference=self._peak if reference is None else reference)
+    def add(self, rows: Counted, sum_of: SumOfExponentials) -> None:
+        """Add checked samples, summed in this way."""
         for piece in rows.cut(sum_of.rows(rows.logits)):
             # In float32, squares of weights far from 1 are 0 or infinite. Powers of 2 cost no bit.
             unit, times = _power_of_2(piece.weights), _power_of_2(piece.repeats)
@@ -225,13 +223,13 @@ def _power_of_2(values: Floats) -> float:
     return math.ldexp(0.5, math.frexp(largest)[1]) if largest > 0 else 1.0
 
 
-def _energy_of(rows: Counted, compiled: bool, reference: Floats) -> FreeEnergy:
+def _energy_of(rows: Counted, compiled: bool) -> FreeEnergy:
     """Of all rows, in threads if they are many."""
     n_classes = rows.logits.shape[1]
 
     def energy(part: Counted) -> FreeEnergy:
         found = FreeEnergy(n_classes)
-        found.add(part, compiled=compiled, reference=reference)
+        found.add(part, SumOfExponentials(compiled=compiled))
         return found
 
     if not isinstance(rows.logits, np.ndarray) or rows.logits.size <= NUMBERS_PER_PART:
@@ -245,10 +243,10 @@ def _energy_of(rows: Counted, compiled: bool, reference: Floats) -> FreeEnergy:
 
 def energy_of_blocks(n_classes: int, compiled: bool, blocks: Iterable[Block]) -> FreeEnergy:
     """Add up the energies of blocks of evidence, in turn."""
-    energy = FreeEnergy(n_classes)
+    energy, sum_of = FreeEnergy(n_classes), SumOfExponentials(compiled=compiled)
     for block in blocks:
         try:
-            energy.add(Counted(block.logits, block.weights, block.repeats, first_row=0), compiled=compiled)
+            energy.add(Counted(block.logits, block.weights, block.repeats, first_row=0), sum_of)
         except EnergyAlignError:
             refuse_bad_value(block.logits, block.samples)  # by its number in the evidence, not in the block
             raise

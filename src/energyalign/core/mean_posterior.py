@@ -88,7 +88,9 @@ class MeanPosterior:
         if not self.is_small:
             return None
         if self._kept is None:
-            blocks = self.evidence.accumulate(self.at(biases).exponentials, numbers_for_products(self.evidence.n_classes))
+            blocks = self.evidence.accumulate(
+                self.at(biases).exponentials, numbers_for_products(self.evidence.n_classes)
+            )
             self._kept = KeptExponentials(blocks, biases, self.temperature)
         return self._kept if self._kept.serves(biases) else None
 

@@ -17,7 +17,6 @@ _SHORT_SUM = 128
 # that of squares. One of at most this much can be squared.
 _MIN_SUM = 1e-9
 _MAX_SUM = 1e100
-_MAX_FAILURES = 2
 
 # Rows are reduced in pieces that fit the processor's cache with what is computed of them.
 _PIECE_ROWS = 1024
@@ -49,14 +48,11 @@ class SumOfExponentials:
     ----------
     compiled : bool
         Those of NumPy by machine code; otherwise by operations of the array's own library.
-    reference : array of shape (n_classes,)
-        A logit of each class to begin with, or -inf: the largest of earlier samples, or 0.
     """
 
-    def __init__(self, *, compiled: bool, reference: Floats) -> None:
+    def __init__(self, *, compiled: bool) -> None:
         self._compiled = compiled
-        self._reference = np.where(np.isneginf(reference), 0.0, reference)
-        self._failures = 0  # in a row
+        self._plainly = True
 
     def rows(self, block: Array) -> int:
         """Return the number of rows in a piece."""
@@ -68,27 +64,18 @@ class SumOfExponentials:
         """Sum a piece; errors about bad values count rows from `first_row`."""
         logits = working_precision(piece)
         kernel: Kernel = _compiled_sums if self._compiled and isinstance(piece, np.ndarray) else _array_sums
-        # The largest logits need not be looked for where those of earlier samples, or 0, serve as well. Where that has
-        # failed twice in a row it is not tried again: a class is -inf, and the next pieces will be alike.
-        if self._failures < _MAX_FAILURES:
-            reference = like(self._reference, logits) if self._reference.any() else None
+        # Most logits are so near 0 that nothing need be subtracted, nor the largest be found. Once that has failed, it
+        # is not tried again: the next pieces will be alike.
+        if self._plainly:
             with np.errstate(over="ignore", invalid="ignore"):
-                sums = kernel(logits, reference, weights, squares)
+                sums = kernel(logits, None, weights, squares)
             if np.all(sums[0] >= _MIN_SUM * weights.max()) and np.all(sums <= _MAX_SUM):  # false for NaN
-                self._failures = 0
-                return ExponentialSums(self._reference if reference is None else _double(reference), *sums)
-            self._failures += 1
-        logits, peaks = _below_peaks(logits, weights > 0, first_row)
-        xp = namespace(peaks)
-        finite = xp.where(peaks == -xp.inf, xp.zeros_like(peaks), peaks)
-        self._reference = _double(finite)
-        sums = kernel(logits, finite, weights, squares)
-        sums[:, np.isneginf(_double(peaks))] = 0.0
-        return ExponentialSums(_double(peaks), *sums)
-
-
-def _double(values: Array) -> Floats:
-    return to_numpy(values).astype(np.float64)
+                return ExponentialSums(np.zeros(logits.shape[1]), *sums)
+            self._plainly = False
+        logits, reference = _below_peaks(logits, weights > 0, first_row)
+        xp = namespace(reference)
+        finite = xp.where(reference == -xp.inf, xp.zeros_like(reference), reference)
+        return ExponentialSums(to_numpy(reference).astype(np.float64), *kernel(logits, finite, weights, squares))
 
 
 def _below_peaks(logits: Array, counted: Array, first_row: int) -> tuple[Array, Array]:
@@ -134,11 +121,11 @@ def _compiled_sums(logits: Array, reference: Array | None, weights: Floats, squa
     from energyalign.core._engine.compiled.loops import add_exponential_sums, add_plain_sums
 
     sums = np.zeros((3, logits.shape[1]))
-    origin = np.zeros(logits.shape[1], logits.dtype) if reference is None else reference
-    if squares is weights and np.all(weights == 1.0):
-        add_plain_sums(read_only(logits), origin, sums)
+    if reference is None and squares is weights and np.all(weights == 1.0):
+        add_plain_sums(read_only(logits), sums)
         sums[1] = sums[0]
         return sums
+    origin = np.zeros(logits.shape[1], logits.dtype) if reference is None else reference
     add_exponential_sums(read_only(logits), origin, like(weights, logits), like(squares, logits), sums)
     return sums
 

@@ -127,8 +127,8 @@ _SHORT_SUM = 32
 
 
 @compiled
-def add_plain_sums(logits: Any, reference: Any, sums: Any) -> None:
-    """Add to the first and the last row of `sums` those of e and e², e being exp(logit - reference).
+def add_plain_sums(logits: Any, sums: Any) -> None:
+    """Add to the first and the last row of `sums` those of e and e², e being exp(logit).
 
     Faster than with weights. A logit below the smallest exponential adds that, which is nothing beside a
     sum that can be trusted; one above the largest makes the sum of squares infinite.
@@ -141,11 +141,10 @@ def add_plain_sums(logits: Any, reference: Any, sums: Any) -> None:
             width = min(_TILE, n_classes - left)
             first[:] = 0
             second[:] = 0
-            origin = reference[left : left + width]
             for i in range(top, bottom):
                 row = logits[i, left : left + width]
                 for j in range(width):
-                    value = clamped_exponential(row[j] - origin[j])
+                    value = clamped_exponential(row[j])
                     first[j] += value
                     second[j] += value * value
             for j in range(width):

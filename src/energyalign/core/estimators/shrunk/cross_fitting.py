@@ -36,8 +36,10 @@ def shifts_without_folds(found: Posterior, evidence: Evidence, clusters: Cluster
         inverse = np.linalg.inv(precision + prior.matrix)
         solve = inverse.__matmul__
     else:
+
         def solve(gradient: Floats) -> Floats:
             return prior.solve_with(precision, gradient)
+
     model = LikelihoodPass(
         found.temperature, start, clusters.indices, problem.offsets, np.ones(evidence.n_classes), problem.depth,
         products=False,
@@ -50,7 +52,14 @@ def shifts_without_folds(found: Posterior, evidence: Evidence, clusters: Cluster
     result = []
     for fold in range(n_folds):
         left = np.where(fold_of == fold, 0.0, weights)
-        rest = _Rest(_weighted(blocks, left), np.bincount(cluster_of, left, clusters.n_clusters), total, start, prior, found.scale)
+        rest = _Rest(
+            _weighted(blocks, left),
+            np.bincount(cluster_of, left, clusters.n_clusters),
+            total,
+            start,
+            prior,
+            found.scale,
+        )
         biases = rest.most_probable(solve)
         result.append(np.where(problem.in_play, biases, biases[clusters.anchor]) / found.temperature)
     return result

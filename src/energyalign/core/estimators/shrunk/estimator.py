@@ -15,6 +15,8 @@ from energyalign.core.estimators.shrunk.posterior import DEVIATION, fit_posterio
 from energyalign.core.evidence import ONLY_ENERGIES, Evidence
 from energyalign.core.sharing import Sharing, share_per_class
 
+_MANY_SAMPLES = 2_000  # a fold of so many does not change two numbers that all samples share
+
 
 @dataclass(frozen=True)
 class Shrunk(Estimator):
@@ -67,8 +69,8 @@ class Shrunk(Estimator):
     def leave_out(
         self, evidence: Evidence, sharing: Sharing, part: Evidence, folds: Ints
     ) -> list[tuple[Floats, float]]:
-        """Fit the biases again, with the temperature and the variance of u that all samples have."""
-        if isinstance(sharing, str):
+        """Fit the biases again, with the temperature and the variance of u that all samples have, if they are many."""
+        if isinstance(sharing, str) or np.count_nonzero(part.occurrences) < _MANY_SAMPLES:
             return super().leave_out(evidence, sharing, part, folds)
         found = fit_posterior(evidence, sharing)
         return [

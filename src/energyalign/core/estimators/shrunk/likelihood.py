@@ -73,7 +73,9 @@ class LikelihoodPass:
             by_weight = like(weights, clustered)
             products = np.empty(size + 1)
             products[0] = self.temperature**2 * float(weights @ (squares - means**2))
-            products[1:] = self.temperature * to_numpy(by_weight @ shared - like(weights * means, clustered) @ clustered)
+            products[1:] = self.temperature * to_numpy(
+                by_weight @ shared - like(weights * means, clustered) @ clustered
+            )
             sums.add(
                 float(weights @ (self.temperature * own - log_partition)),
                 self.temperature * float(weights @ (own - means)),
