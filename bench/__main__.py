@@ -22,8 +22,8 @@ _PAGE = _HERE.parent / "docs" / "performance.md"
 
 # In the order of the table; those of the machine's own limits first.
 SUBJECTS = (
-    "energies", "streamed", "marginal", "auto", "jenks", "inference", "sklearn_wrapper", "training", "teacher", "evidence",
-    "cold_start", "resume",
+    "energies", "streamed", "marginal", "auto", "jenks", "inference", "sklearn_wrapper", "training", "teacher",
+    "evidence", "cold_start", "resume",
 )  # fmt: skip
 FULL_SUBJECTS = ("larger", "incremental_step", "growth", "fit_memory", "incremental_memory")
 

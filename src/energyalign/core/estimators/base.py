@@ -126,7 +126,11 @@ class Estimator(ABC):
         )
 
     def leave_out(
-        self, evidence: Evidence, sharing: Sharing, part: Evidence, folds: Ints
+        self,
+        evidence: Evidence,  # noqa: ARG002
+        sharing: Sharing,
+        part: Evidence,
+        folds: Ints,
     ) -> list[tuple[Floats, float]]:
         """Return shifts and a temperature without each fold of `part`, in turn; zeros and 1 if too little is left.
 
