@@ -32,13 +32,10 @@ def shifts_without_folds(found: Posterior, evidence: Evidence, clusters: Cluster
     prior = Prior(-problem.log_prior, problem.log_prior, found.variance)
     n_folds = int(folds.max()) + 1
     precision = found.scale * (1 - 1 / n_folds) * found.curvature
-    if precision.ndim == 2:
-        inverse = np.linalg.inv(precision + prior.matrix)
-        solve = inverse.__matmul__
-    else:
+    inverse = np.linalg.inv(precision + prior.matrix) if precision.ndim == 2 else None
 
-        def solve(gradient: Floats) -> Floats:
-            return prior.solve_with(precision, gradient)
+    def solve(gradient: Floats) -> Floats:
+        return prior.solve_with(precision, gradient) if inverse is None else np.asarray(inverse @ gradient)
 
     model = LikelihoodPass(
         found.temperature, start, clusters.indices, problem.offsets, np.ones(evidence.n_classes), problem.depth,
@@ -48,13 +45,13 @@ def shifts_without_folds(found: Posterior, evidence: Evidence, clusters: Cluster
     counted = evidence.occurrences > 0
     cluster_of, fold_of = clusters.indices[evidence.labels[counted]], folds[counted]
     weights = evidence.occurrences[counted]
-    total = np.bincount(cluster_of, weights, clusters.n_clusters)
+    total = np.bincount(cluster_of, weights, clusters.n_clusters).astype(np.float64)
     result = []
     for fold in range(n_folds):
         left = np.where(fold_of == fold, 0.0, weights)
         rest = _Rest(
             _weighted(blocks, left),
-            np.bincount(cluster_of, left, clusters.n_clusters),
+            np.bincount(cluster_of, left, clusters.n_clusters).astype(np.float64),
             total,
             start,
             prior,
