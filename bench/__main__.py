@@ -22,10 +22,10 @@ _PAGE = _HERE.parent / "docs" / "performance.md"
 
 # In the order of the table; those of the machine's own limits first.
 SUBJECTS = (
-    "energies", "streamed", "marginal", "jenks", "inference", "sklearn_wrapper", "sklearn_fit", "training", "features",
-    "teacher", "evidence", "cold_start", "resume",
+    "energies", "streamed", "marginal", "auto", "jenks", "inference", "sklearn_wrapper", "sklearn_fit", "training",
+    "features", "teacher", "evidence", "cold_start", "resume",
 )  # fmt: skip
-FULL_SUBJECTS = ("sklearn_fit_large", "incremental_step", "growth", "fit_memory", "incremental_memory")
+FULL_SUBJECTS = ("larger", "sklearn_fit_large", "incremental_step", "growth", "fit_memory", "incremental_memory")
 
 
 def main() -> int:

@@ -18,17 +18,26 @@ _SLOPE = 1e-6
 
 def lines() -> Iterator[Line]:
     """Beside the fit that it stands for: the biases of a logistic regression that has nothing else."""
-    logits = biased_logits(100_000, 1_000)
+    yield _line(1_000, 10)
+    yield _line(5_000, 100)
+    yield _line(5_000, 1_000, limit="Marginal", floor=0.8)
+    yield _line(20_000, 1_000)
+    yield _line(20_000, 8_142)
+    yield _line(100_000, 1_000, times=5)
+
+
+def _line(n_samples: int, n_classes: int, *, times: float = 3, limit: str = "", floor: float = 0.0) -> Line:
+    logits = biased_logits(n_samples, n_classes)
     tensor = torch.from_numpy(logits)  # in float32, which reaches slopes of 1e-7
 
     def ours() -> object:
-        return Marginal(tolerance=_SLOPE).energies(Evidence.from_arrays(logits), Clusters.per_class(1_000))
+        return Marginal(tolerance=_SLOPE).energies(Evidence.from_arrays(logits), Clusters.per_class(n_classes))
 
     seconds = alternate({"ours": ours, "LBFGS": lambda: _bias_only_fit(tensor)})
-    yield Line.of(
-        "marginal estimator", f"100,000 × 1,000, largest slope {_SLOPE:g}",
-        "bias-only logistic fit by torch LBFGS, without standard errors", at_least(5),
-        ours=seconds["ours"], theirs=seconds["LBFGS"],
+    return Line.of(
+        "marginal estimator", f"{n_samples:,} × {n_classes:,}, largest slope {_SLOPE:g}",
+        "bias-only logistic fit by torch LBFGS, without standard errors", at_least(times),
+        ours=seconds["ours"], theirs=seconds["LBFGS"], limit=limit, floor=floor,
     )  # fmt: skip
 
 

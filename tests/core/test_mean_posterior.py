@@ -64,6 +64,26 @@ def test_the_curvature_times_a_vector_needs_no_matrix() -> None:
     np.testing.assert_allclose(product, moments.curvature @ vector, atol=1e-15)
 
 
+@pytest.mark.parametrize("biases", [BIASES, 100 * BIASES, 1000 * BIASES])
+def test_kept_exponentials_change_nothing(biases: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, vector = model(), np.array([1.0, -2.0, 0.3])
+    assert kept.is_small
+    kept.moments(np.zeros(3), curvature=False)  # exponentials are taken here, and serve as far as they can
+    found = kept.moments(biases, curvature=True)
+    monkeypatch.setattr("energyalign.core.mean_posterior.MANY_PASSES", 1)
+    read_again = model()
+    assert not read_again.is_small
+    expected = read_again.moments(biases, curvature=True)
+    assert found.log_partition == pytest.approx(expected.log_partition, rel=1e-13)
+    np.testing.assert_allclose(found.mass, expected.mass, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(found.curvature, expected.curvature, atol=1e-15)
+    np.testing.assert_allclose(
+        kept.curvature_times(biases, found.mass, vector),
+        read_again.curvature_times(biases, expected.mass, vector),
+        atol=1e-15,
+    )
+
+
 def test_log_mass_where_the_mass_underflows() -> None:
     biases = np.array([0.0, -2000.0, 900.0])
     partition = logsumexp(LOGITS + biases[SHARED.indices], axis=1, keepdims=True)

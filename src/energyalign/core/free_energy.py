@@ -70,6 +70,7 @@ class FreeEnergy:
         self._weight = 0.0  # Σ w
         self._weight_square = 0.0  # Σ w²
         self._n_classes = n_classes
+        self._numbers = 0  # in all updates
         if n_classes is not None:
             self._allocate(n_classes)
 
@@ -106,9 +107,11 @@ class FreeEnergy:
         weight = check_per_sample("weights", weights, block.shape[0])
         repeat = check_per_sample("repeats", repeats, block.shape[0])
         whole = Counted(block, weight, repeat, first_row=0)
-        compiled = worthwhile(block.shape[0] * block.shape[1], ONE_PASS)
+        numbers = self._numbers + block.shape[0] * block.shape[1]
         # Nothing of a block with a bad value is kept: it is merged only once all of it was read.
-        return self.merge(_energy_of(whole, compiled))
+        self.merge(_energy_of(whole, worthwhile(numbers, ONE_PASS)))
+        self._numbers = numbers
+        return self
 
     def add(self, rows: Counted, sum_of: SumOfExponentials) -> None:
         """Add checked samples, summed in this way."""

@@ -18,6 +18,11 @@ from energyalign.core.clusters import Clusters
 from energyalign.core.errors import BadValueError
 from energyalign.core.evidence import Evidence
 from energyalign.core.free_energy import FreeEnergy
+from energyalign.core.kept_exponentials import ExponentialBlock, ExponentialBlocks, KeptExponentials
+
+# In a block: few numbers stay in the processor's cache, but products p pᵀ of many clusters are faster with more rows.
+_MIN_NUMBERS, _MAX_NUMBERS = 1 << 16, 1 << 19
+_ROWS_PER_BLOCK = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +56,8 @@ class MeanPosterior:
         self.temperature = temperature
         self._total = evidence.total_weight
         self._compiled = evidence.uses_compiled_loops(MANY_PASSES)
+        self.is_small = evidence.n_samples * evidence.n_classes < MANY_PASSES  # its exponentials are kept
+        self._kept: KeptExponentials | None = None
 
     def at(self, biases: Floats) -> BiasedModel:
         """The model with these biases, one per cluster."""
@@ -58,14 +65,34 @@ class MeanPosterior:
 
     def moments(self, biases: Floats, *, curvature: bool) -> Moments:
         """Mass and, if asked for, its derivative, in one pass."""
-        fill = partial(self.at(biases).moments, curvature=curvature)
-        log_partition, mass, *products = self.evidence.accumulate(fill).values
+        kept = self._kept_near(biases)
+        if kept is not None:
+            sums = kept.moments(biases, curvature=curvature)
+        else:
+            fill = partial(self.at(biases).moments, curvature=curvature)
+            numbers = [numbers_for_products(self.evidence.n_classes)] if curvature else []
+            sums = self.evidence.accumulate(fill, *numbers)
+        log_partition, mass, *products = sums.values
         return Moments(float(log_partition), mass, _less_products(mass, *products) if curvature else None)
 
     def curvature_times(self, biases: Floats, mass: Floats, vector: Floats) -> Floats:
         """The curvature at `biases` times a vector, without the matrix, in one pass."""
+        kept = self._kept_near(biases)
+        if kept is not None:
+            return mass * vector - kept.products_times(biases, vector)
         (products,) = self.evidence.accumulate(partial(self.at(biases).products_times, vector=vector)).values
         return mass * vector - products
+
+    def _kept_near(self, biases: Floats) -> KeptExponentials | None:
+        """Exponentials that serve for these biases, or None: the evidence is large, or the first biases were far."""
+        if not self.is_small:
+            return None
+        if self._kept is None:
+            blocks = self.evidence.accumulate(
+                self.at(biases).exponentials, numbers_for_products(self.evidence.n_classes)
+            )
+            self._kept = KeptExponentials(blocks, biases, self.temperature)
+        return self._kept if self._kept.serves(biases) else None
 
     def spread(self) -> float:
         """Mean distance of a logit from the log-partition of its sample, over samples and classes in play."""
@@ -80,6 +107,11 @@ class MeanPosterior:
         peak = np.where(np.isneginf(peak), 0.0, peak)
         with np.errstate(divide="ignore"):
             return peak + np.log(self.clusters.sums(np.exp(per_class - peak[self.clusters.indices])))
+
+
+def numbers_for_products(n_classes: int) -> int:
+    """How many numbers a block should have whose posteriors are multiplied with themselves."""
+    return min(max(_MIN_NUMBERS, _ROWS_PER_BLOCK * n_classes), _MAX_NUMBERS)
 
 
 def _less_products(mass: Floats, products: Floats) -> Floats:
@@ -138,6 +170,15 @@ class BiasedModel:
             terms = (float(share @ piece.log_partition), mass)
             sums.add(*terms, products_of(posterior, share)) if curvature else sums.add(*terms)
         return sums
+
+    def exponentials(self, blocks: Iterable[Block]) -> ExponentialBlocks:
+        """Exponentials per cluster, relative to the largest of each sample."""
+        found = ExponentialBlocks()
+        for samples in blocks:
+            shifted, peak = self._shifted(samples)
+            values = self._clustered(namespace(shifted).exp(shifted))
+            found.append(ExponentialBlock(values, to_numpy(peak)[:, 0], self.shares(samples)))
+        return found
 
     def products_times(self, blocks: Iterable[Block], *, vector: Floats) -> Sums:
         """The products p pᵀ times a vector, without the matrix."""
@@ -213,11 +254,14 @@ class BiasedModel:
         """Add the biases, and subtract the largest of each sample; return both."""
         logits = working_precision(samples.logits, double=True)
         xp = namespace(logits)
-        shifted = (logits + like(self.biases[self.cluster_of], logits)[None, :]) / self.temperature
+        shifted = logits + like(self.biases[self.cluster_of], logits)[None, :]
+        if self.temperature != 1.0:
+            shifted /= self.temperature
         peak = xp.max(shifted, axis=1, keepdims=True)
         if not np.all(np.isfinite(to_numpy(peak))):
             refuse_samples(samples)
-        return shifted - peak, peak
+        shifted -= peak
+        return shifted, peak
 
     def _clustered(self, posterior: Array) -> Array:
         return posterior if self._members is None else posterior @ like(self._members, posterior)

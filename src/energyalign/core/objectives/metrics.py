@@ -115,8 +115,16 @@ class Metric:
         return self.function(Tally(right, weights @ posteriors, chosen))
 
 
+class Accuracy(Metric):
+    """The share of the weight that is predicted right, without a tally: `auto` asks for it hundreds of times."""
+
+    def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:  # noqa: ARG002
+        """Score the predictions."""
+        return float(weights[labels == predicted].sum() / weights.sum())
+
+
 METRICS: dict[str, Metric] = {
-    name: Metric(name, function, max_trials)
+    name: (Accuracy if function is _accuracy else Metric)(name, function, max_trials)
     for name, function, max_trials in (
         ("balanced_accuracy", _accuracy, 0),  # of samples that are weighted to be balanced
         ("accuracy", _accuracy, 0),

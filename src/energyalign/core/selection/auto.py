@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -158,13 +159,9 @@ def _aim_at(evidence: Evidence, estimate: Estimate, aim: Aim, added: Floats) -> 
     """Move from the raw model towards the estimate as far as the aim asks for, by cross-fitted scores."""
     sharing: Sharing = "monotone" if estimate.clusters.name == "monotone" else estimate.clusters
     estimator = estimate.estimator
-
-    def fit(part: Evidence) -> tuple[Floats, float]:
-        shifts = _shifts_of(part, estimator, [sharing])[0]
-        return shifts, estimator.temperature(part, estimate.clusters) if shifts.any() else 1.0
-
     temperature = estimator.temperature(evidence, estimate.clusters)
-    found = decide(collect(evidence, fit, aim, added), estimate.shifts, temperature)
+    leave_out = partial(estimator.leave_out, evidence, sharing)
+    found = decide(collect(evidence, leave_out, aim, added), estimate.shifts, temperature)
     candidate = Candidate(estimator.name, name_of(sharing), largest_error=_largest_error(evidence, estimate))
     candidates = (
         Candidate("none", "per-class", 0.0, *found.raw),

@@ -14,10 +14,10 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.objectives import Constraints, Objective
 from energyalign.core.selection.scoring import N_FOLDS, assign_folds
 
-MAX_NUMBERS = 10_000_000  # logits that objectives are scored on; more would say the same
+MAX_NUMBERS = 1 << 22  # logits that objectives are scored on; more would say the same
 N_DRAWS = 50  # of weights, to see how much a score owes to chance
 
-Fit = Callable[[Evidence], tuple[Floats, float]]  # to shifts and a temperature
+LeaveOut = Callable[[Evidence, Ints], list[tuple[Floats, float]]]  # to shifts and a temperature for each fold
 
 
 @dataclass(frozen=True)
@@ -135,12 +135,12 @@ class Samples:
         return Score(self.score(new) - self.score(old), float(np.std(draws[:, 0] - draws[:, 1])))
 
 
-def collect(evidence: Evidence, fit: Fit, aim: Aim, added: Floats) -> Samples:
+def collect(evidence: Evidence, leave_out: LeaveOut, aim: Aim, added: Floats) -> Samples:
     """Fit on all folds but one, in turn, and keep what the scores need; `added` belongs to the raw logits."""
     part = thin_and_repeat(evidence, max(1, MAX_NUMBERS // evidence.n_classes), min_per_class=N_FOLDS)
     assert part.labels is not None
     folds = assign_folds(part, part.labels)
-    fitted = [fit(part.subset(folds != fold)) for fold in range(int(folds.max()) + 1)]
+    fitted = leave_out(part, folds.astype(np.int64))
     present = part.occurrences > 0
     scored = folds[present] >= 0
     folds_of = folds[present][scored].astype(np.int64)

@@ -322,7 +322,7 @@ class TestManyClasses:
         counts = np.geomspace(500, 5, 30)
         logits, labels = simulate(counts, 12, seed=11, separation=3.0)
         evidence = Evidence.from_arrays(logits, labels if labelled else None, counts=counts, kind=kind)
-        monkeypatch.setattr(module._Problem, "_next_variance", lambda *_: 0.25)
+        monkeypatch.setattr(module.Problem, "_next_variance", lambda *_: 0.25)
         clusters = Clusters.per_class(30, counts)
         dense = Shrunk().estimate(evidence, clusters)
         monkeypatch.setattr(module, "_MAX_DENSE", 10)

@@ -14,8 +14,8 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import Evidence
 from energyalign.core.mean_posterior import MeanPosterior, Moments
 
-# Up to this many clusters every step computes the curvature matrix: it costs far less than the posteriors.
-ALWAYS_DENSE = 128
+# Up to this many clusters every step computes the curvature matrix: it costs no more than the posteriors.
+ALWAYS_DENSE = 16
 # Up to this many the curvature can be a matrix; above, only its products with vectors are formed.
 MAX_DENSE = 1024
 # Between and above, limited-memory BFGS comes first: at most so many steps, of which so many may be rejected.
@@ -24,12 +24,13 @@ _MAX_REJECTED = 1
 _MAX_REMEMBERED = 20  # steps from which it knows the curvature
 _MAX_STEPS = 500
 _MAX_STALLED = 20
-_MIN_DAMPING = 1e-4
+_MIN_DAMPING = 1e-10
 _UNDAMPABLE = 10.0  # so large that the next step is the one that cannot fail
 _UNDERFLOW = 1e-200
 _WIDE = 20.0  # a mean spread of logits above this asks for a temperature
 _COOLING = 4.0
 _STAGE_TOLERANCE = 1e-2
+_SPREAD_NUMBERS = 1 << 16  # logits that show how far apart they are
 _ROUGH_NUMBERS = 1 << 22  # in the part of the evidence that is solved first
 _ROUGH_SAMPLES = 16  # of each class
 _ROUNDING = 1e-12  # of a logit, relative: a gap that may remain when no step makes it smaller
@@ -49,7 +50,7 @@ class Balance:
         return float(np.max(np.abs(self.gap)))
 
 
-def balance(evidence: Evidence, clusters: Clusters, goal: Floats, tolerance: float) -> Balance:
+def balance(model: MeanPosterior, goal: Floats, tolerance: float) -> Balance:
     r"""Minimise :math:`F(b) = \overline{\log\sum_k e^{f_k+b_k}} - \sum_c g_c b_c`, whose slope is mass - goal.
 
     Damped Newton steps; for many clusters first steps that remember the curvature (limited-memory BFGS), as long as
@@ -61,8 +62,12 @@ def balance(evidence: Evidence, clusters: Clusters, goal: Floats, tolerance: flo
     method is lost. They are first divided by a temperature that is lowered to 1 in stages, each starting
     from the biases of the one before. And much evidence is first approached with an even part of it.
     """
-    rough = thin(evidence, max(1, _ROUGH_NUMBERS // evidence.n_classes), min_per_class=_ROUGH_SAMPLES)
-    spread = MeanPosterior(rough, clusters).spread()
+    evidence, clusters = model.evidence, model.clusters
+    few = thin(evidence.unlabelled(), max(1, _SPREAD_NUMBERS // evidence.n_classes))
+    spread = MeanPosterior(few, clusters).spread()
+    rough = evidence
+    if not model.is_small:
+        rough = thin(evidence, max(1, _ROUGH_NUMBERS // evidence.n_classes), min_per_class=_ROUGH_SAMPLES)
     remembered = RememberedCurvature()
     try:
         biases = _approach(rough, clusters, goal, spread, remembered, to_the_end=rough is not evidence)
@@ -71,8 +76,7 @@ def balance(evidence: Evidence, clusters: Clusters, goal: Floats, tolerance: flo
             raise
         # There may be no solution in the part if only samples left out of it can be of some class.
         biases = _approach(evidence, clusters, goal, spread, remembered, to_the_end=False)
-    problem = _Problem(MeanPosterior(evidence, clusters), goal, remembered)
-    return problem.minimise(biases, tolerance, _ROUNDING * spread)
+    return _Problem(model, goal, remembered).minimise(biases, tolerance, _ROUNDING * spread)
 
 
 def _approach(
@@ -156,7 +160,7 @@ class _Problem:
             trial = self._at(point.biases + step)
             if newton and not self._descends(point, trial):
                 rejected += 1
-                damping = _UNDAMPABLE if self._remembering else max(_MIN_DAMPING, 10 * damping)
+                damping = _UNDAMPABLE if self._remembering else max(_MIN_DAMPING, 100 * damping)
                 continue
             self._remembered.add(trial.biases - point.biases, trial.gap - point.gap)
             point = trial

@@ -13,6 +13,7 @@ from energyalign.core.estimators.base import Energies, Estimate, Estimator, refu
 from energyalign.core.estimators.marginal.balancing import balance
 from energyalign.core.estimators.marginal.standard_errors import standard_errors
 from energyalign.core.evidence import ONLY_ENERGIES, Evidence
+from energyalign.core.mean_posterior import MeanPosterior
 
 # In logits: beyond this a shift is as wrong as a factor of e in the prior.
 MAX_STANDARD_ERROR = 1.0
@@ -50,8 +51,9 @@ class Marginal(Estimator):
         """Solve for the biases that give every cluster its share of the mean posterior."""
         refuse_clusters_without_evidence(evidence, clusters)
         members = clusters.sizes(evidence.usable)
-        solution = balance(evidence, clusters, members / members.sum(), self.tolerance)
-        errors, shift_errors = standard_errors(evidence, clusters, solution)
+        model = MeanPosterior(evidence, clusters)
+        solution = balance(model, members / members.sum(), self.tolerance)
+        errors, shift_errors = standard_errors(model, solution)
         # A masked cluster follows the anchor, so that its shift is 0.
         in_play = members > 0
         biases = np.where(in_play, solution.biases, solution.biases[clusters.anchor])

@@ -11,7 +11,6 @@ import numpy as np
 from energyalign.core._engine.parts import Block, Sums
 from energyalign.core._engine.thinning import thin_and_repeat
 from energyalign.core.arrays import Floats, like, take_from_each, to_numpy
-from energyalign.core.clusters import Clusters
 from energyalign.core.estimators.marginal.balancing import Balance, hold_constant
 from energyalign.core.evidence import Evidence
 from energyalign.core.mean_posterior import BiasedModel, MeanPosterior, Moments
@@ -29,21 +28,23 @@ _MAX_PRODUCTS = 1 << 33
 _MIN_FOR_ERRORS = 12
 
 
-def standard_errors(evidence: Evidence, clusters: Clusters, solution: Balance) -> tuple[Floats, Floats]:
+def standard_errors(model: MeanPosterior, solution: Balance) -> tuple[Floats, Floats]:
     """Compute the standard error of each bias, and of its difference to the anchor's."""
-    if clusters.n_clusters <= _MAX_JOINT:
-        return _joint_errors(evidence, clusters, solution)
-    return _separate_errors(MeanPosterior(evidence, clusters), solution, clusters.anchor)
+    if model.clusters.n_clusters <= _MAX_JOINT:
+        return _joint_errors(model, solution)
+    return _separate_errors(model, solution, model.clusters.anchor)
 
 
-def _joint_errors(evidence: Evidence, clusters: Clusters, solution: Balance) -> tuple[Floats, Floats]:
+def _joint_errors(model: MeanPosterior, solution: Balance) -> tuple[Floats, Floats]:
     """Sandwich standard errors: curvature⁻¹ · covariance of the mass · curvature⁻¹."""
     # The work grows with the square of the clusters: a part of the samples gives all digits that matter.
-    max_samples = max(1, _MAX_PRODUCTS // clusters.n_clusters**2)
-    part = thin_and_repeat(evidence, max_samples, min_per_class=_MIN_FOR_ERRORS)
-    model = MeanPosterior(part, clusters)
-    biases, moments, anchor = solution.biases, solution.moments, clusters.anchor
-    if part is not evidence or moments.curvature is None:
+    max_samples = max(1, _MAX_PRODUCTS // model.clusters.n_clusters**2)
+    part = thin_and_repeat(model.evidence, max_samples, min_per_class=_MIN_FOR_ERRORS)
+    biases, moments, anchor = solution.biases, solution.moments, model.clusters.anchor
+    if part is not model.evidence:
+        model = MeanPosterior(part, model.clusters)
+        moments = model.moments(biases, curvature=True)
+    elif moments.curvature is None:
         moments = model.moments(biases, curvature=True)
     assert moments.curvature is not None
     inverse, flat = _invert(moments.curvature)
@@ -63,12 +64,13 @@ def _joint_errors(evidence: Evidence, clusters: Clusters, solution: Balance) -> 
 def _known_variances(moments: Moments, inverse: Floats, anchor: int, total_weight: float) -> tuple[Floats, Floats]:
     """Do the same as `_variances` without labels, from moments that are known already."""
     assert moments.curvature is not None
-    products = np.diag(moments.mass) - moments.curvature
-    covariance = inverse @ (products - np.outer(moments.mass, moments.mass)) @ inverse / total_weight
-    variance = np.maximum(np.diag(covariance), 0.0)
-    against_anchor = np.maximum(variance + variance[anchor] - 2 * covariance[anchor], 0.0)
+    # H⁻¹ (D - H - m mᵀ) H⁻¹ with the masses m and their diagonal D, of which only one row is needed as a whole.
+    moved, drift = inverse * moments.mass, inverse @ moments.mass
+    variance = np.maximum(np.einsum("ij,ij->i", moved, inverse) - np.diag(inverse) - drift**2, 0.0)
+    with_anchor = moved[anchor] @ inverse - inverse[anchor] - drift[anchor] * drift
+    against_anchor = np.maximum(variance + variance[anchor] - 2 * with_anchor, 0.0)
     against_anchor[anchor] = 0.0
-    return variance, against_anchor
+    return variance / total_weight, against_anchor / total_weight
 
 
 class _Chance(NamedTuple):

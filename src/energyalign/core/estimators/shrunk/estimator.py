@@ -7,12 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from energyalign.core.arrays import Floats
+from energyalign.core.arrays import Floats, Ints
 from energyalign.core.clusters import Clusters
 from energyalign.core.estimators.base import Energies, Estimate, Estimator
+from energyalign.core.estimators.shrunk.cross_fitting import shifts_without_folds
 from energyalign.core.estimators.shrunk.posterior import DEVIATION, fit_posterior
 from energyalign.core.evidence import ONLY_ENERGIES, Evidence
 from energyalign.core.sharing import Sharing, share_per_class
+
+_MANY_SAMPLES = 2_000  # a fold of so many does not change two numbers that all samples share
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,18 @@ class Shrunk(Estimator):
         against = np.maximum(variance + variance[anchor] - 2 * cross, 0.0)
         against[anchor] = 0.0
         return Energies(-shifts, np.sqrt(variance), np.sqrt(against))
+
+    def leave_out(
+        self, evidence: Evidence, sharing: Sharing, part: Evidence, folds: Ints
+    ) -> list[tuple[Floats, float]]:
+        """Fit the biases again, with the temperature and the variance of u that all samples have, if they are many."""
+        if isinstance(sharing, str) or np.count_nonzero(part.occurrences) < _MANY_SAMPLES:
+            return super().leave_out(evidence, sharing, part, folds)
+        found = fit_posterior(evidence, sharing)
+        return [
+            (np.where(evidence.masked, 0.0, (shifts - shifts[sharing.anchor])[sharing.indices]), found.temperature)
+            for shifts in shifts_without_folds(found, part, sharing, folds)
+        ]
 
     def temperature(self, evidence: Evidence, clusters: Clusters) -> float:
         """Return the temperature of the fit."""

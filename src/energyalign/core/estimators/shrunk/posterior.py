@@ -15,6 +15,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators.shrunk.likelihood import LikelihoodPass
 from energyalign.core.estimators.shrunk.prior import Prior
 from energyalign.core.evidence import Evidence
+from energyalign.core.mean_posterior import numbers_for_products
 
 _LOG_TEMPERATURE_VARIANCE = 1.0  # prior of log s: N(0, 1)
 DEVIATION = 0.5  # prior of sigma: inverse chi-squared around this,
@@ -27,7 +28,9 @@ _FLOOR_TOLERANCE = 0.1  # in log s
 _TOLERANCE = 1e-8  # Newton decrement, in units of the log posterior
 _VARIANCE_TOLERANCE = 1e-2  # relative change of the variance of u in a step
 _RELAXATION = 1.5  # of expectation maximisation, which converges for any value below 2
-_MAX_DENSE = 1024  # clusters up to which the curvature is a matrix
+_MAX_DENSE = 1024  # clusters up to which the curvature is a matrix,
+_ALWAYS_NEW = 128  # and up to which every step computes it anew
+_FAST = 0.1  # where the decrement falls to this part or less in a step, the matrix serves for another one
 _MAX_PRODUCTS = 1 << 31  # samples times clusters² in a pass
 _MAX_NUMBERS = 1 << 23  # samples times classes in a pass
 _MIN_PER_CLASS = 16  # samples kept where the evidence is thinned
@@ -44,6 +47,9 @@ class Posterior(NamedTuple):
     slope_error: float
     variance: float
     likelihood: float
+    curvature: Floats  # of the likelihood in the biases: a matrix, or its diagonal
+    scale: float
+    log_floor_scale: float
     transformed: bool = False
 
     @property
@@ -57,20 +63,20 @@ def fit_posterior(evidence: Evidence, clusters: Clusters) -> Posterior:
     known = evidence.estimated
     key = ("shrunk", clusters)
     if key not in known:
-        known[key] = _fit(_Problem(_part(evidence, clusters), clusters), evidence)
+        known[key] = _fit(Problem(_part(evidence, clusters), clusters), evidence)
     result: Posterior = known[key]
     return result
 
 
-def _fit(problem: _Problem, evidence: Evidence) -> Posterior:
+def _fit(problem: Problem, evidence: Evidence) -> Posterior:
     if evidence.labels is None:
-        return problem.solve(_Free(temperature=False))
-    found = problem.solve(_Free())
+        return problem.solve(Free(temperature=False))
+    found = problem.solve(Free())
     if evidence.kind != "training":
         return _with_floor_of_its_temperature(problem, found)
     # Training makes a model's confidence right on its own samples, or less than right, and never more.
     transformed = found.log_temperature + 2 * found.log_temperature_error < 0
-    free = _Free(temperature=False, deviations=not transformed)
+    free = Free(temperature=False, deviations=not transformed)
     found = problem.solve(free)
     if found.slope < 0:
         held = problem.solve(replace(free, slope=False))
@@ -78,7 +84,7 @@ def _fit(problem: _Problem, evidence: Evidence) -> Posterior:
     return found._replace(transformed=transformed)
 
 
-def _with_floor_of_its_temperature(problem: _Problem, found: Posterior) -> Posterior:
+def _with_floor_of_its_temperature(problem: Problem, found: Posterior) -> Posterior:
     """Lower the floor to that of s f while the labels become more likely.
 
     A model that is far too sure was cut off where it still knows more. Below the floor of a model that has diverged
@@ -86,7 +92,7 @@ def _with_floor_of_its_temperature(problem: _Problem, found: Posterior) -> Poste
     """
     while found.log_temperature < problem.log_floor_scale - _FLOOR_TOLERANCE:
         problem.log_floor_scale = found.log_temperature
-        lower = problem.solve(_Free(), found.log_temperature)
+        lower = problem.solve(Free(), found.log_temperature)
         if lower.likelihood <= found.likelihood:
             break
         found = lower
@@ -114,15 +120,15 @@ def _part(evidence: Evidence, clusters: Clusters) -> Evidence:
 
 
 @dataclass(frozen=True)
-class _Free:
-    """Which parameters are estimated; the others are s = 1, tau = 0, u = 0."""
+class Free:
+    """Which parameters are estimated; the others are as they were at the start, tau = 0, u = 0."""
 
     temperature: bool = True
     slope: bool = True
     deviations: bool = True
 
 
-class _Point(NamedTuple):
+class Point(NamedTuple):
     """Parameters and the log-likelihood there, with its slope and curvature."""
 
     log_temperature: float
@@ -133,12 +139,11 @@ class _Point(NamedTuple):
     coupling: Floats  # the curvature between log s and the biases
 
 
-class _Problem:
+class Problem:
     """The posterior of temperature and biases for one evidence and one set of clusters."""
 
-    def __init__(self, evidence: Evidence, clusters: Clusters) -> None:
-        self.evidence, self.clusters = evidence, clusters
-        self.log_floor_scale = 0.0
+    def __init__(self, evidence: Evidence, clusters: Clusters, log_floor_scale: float = 0.0) -> None:
+        self.evidence, self.clusters, self.log_floor_scale = evidence, clusters, log_floor_scale
         self.dense = clusters.n_clusters <= _MAX_DENSE
         self.offsets = np.where(self._samples > 0, np.log(np.maximum(self._samples, 1e-300)), -np.inf)
         members = clusters.sizes(~evidence.masked)
@@ -164,50 +169,60 @@ class _Problem:
             return np.where(in_play, evidence.total_weight / max(int(in_play.sum()), 1), 0.0)
         return self._class_weights * evidence.label_counts
 
-    def solve(self, free: _Free, log_temperature: float = 0.0) -> Posterior:
-        """Newton steps for the biases and the temperature, each followed by one for the variance of u."""
+    def solve(self, free: Free, log_temperature: float = 0.0) -> Posterior:
+        """The most probable parameters, with their covariance."""
         mean = -self.log_prior if free.slope else np.zeros(len(self.log_prior))
-        variance = DEVIATION**2 if free.deviations else _NO_DEVIATION
-        point = self._at(log_temperature, mean)
+        prior = Prior(mean, self.log_prior if free.slope else None, DEVIATION**2 if free.deviations else _NO_DEVIATION)
+        return self._posterior(*self.maximise(prior, free, log_temperature, mean), free)
+
+    def maximise(self, prior: Prior, free: Free, log_temperature: float, biases: Floats) -> tuple[Point, Prior]:
+        """Newton steps for the biases and the temperature, each followed by one for the variance of u."""
+        point, last = self._at(log_temperature, biases), 0.0
         for _ in range(_MAX_STEPS):
-            prior = Prior(mean, self.log_prior if free.slope else None, variance)
             scale = self._case_control_scale(point)
             step, decrement = self._newton_step(point, prior, scale, free)
-            point = self._search(point, step, prior, scale)
-            new = variance
+            converged = decrement <= _TOLERANCE
+            reuses = len(biases) > _ALWAYS_NEW and self.dense and decrement <= _FAST * last and not converged
+            point = self._search(point, step, prior, scale, point.curvature if reuses else None)
+            new = prior.variance
             if free.deviations:
                 new = self._next_variance(point, prior, scale, free)
-            settled = abs(new - variance) <= _VARIANCE_TOLERANCE * variance
+            settled = abs(new - prior.variance) <= _VARIANCE_TOLERANCE * prior.variance
             if not settled:  # or the biases would follow its last digits for ever
-                variance = new
-            if decrement <= _TOLERANCE and settled:
-                break
-        else:
-            raise EnergyAlignError(
-                f"estimator 'shrunk' did not converge in {_MAX_STEPS} steps: give more evidence, or use "
-                "estimator='prior'."
-            )
-        return self._posterior(point, mean, variance, free)
+                prior = replace(prior, variance=new)
+            if converged and settled:
+                return point, prior
+            last = decrement
+        raise EnergyAlignError(
+            f"estimator 'shrunk' did not converge in {_MAX_STEPS} steps: give more evidence, or use estimator='prior'."
+        )
 
-    def _at(self, log_temperature: float, biases: Floats) -> _Point:
+    def _at(self, log_temperature: float, biases: Floats, curvature: Floats | None = None) -> Point:
+        """The likelihood at these parameters; with the curvature of a point near by if that is given."""
         model = LikelihoodPass(
             np.exp(log_temperature), biases, self.clusters.indices, self.offsets, self._class_weights,
-            np.log(self.evidence.total_weight * np.sum(~self.evidence.masked)) / np.exp(self.log_floor_scale),
-            self.dense,
+            self.depth, self.dense and curvature is None,
         )  # fmt: skip
-        log_partition, slope, products, mass, curvature = self.evidence.accumulate(model.sums).values
+        numbers = numbers_for_products(self.evidence.n_classes)
+        log_partition, slope, products, mass, squares = self.evidence.accumulate(model.sums, numbers).values
         sums = self.clusters.sums(self._samples)
         likelihood = float(log_partition) + float(sums @ np.where(sums > 0, biases, 0.0))
         gradient = np.concatenate([[float(slope)], sums - mass])
         if not self.dense:
-            diagonal = np.concatenate([products[:1], curvature])
-            return _Point(log_temperature, biases, likelihood, gradient, diagonal, products[1:])
-        matrix = np.empty((len(biases) + 1,) * 2)
-        matrix[0], matrix[1:, 0] = products, products[1:]
-        matrix[1:, 1:] = np.diag(mass) - curvature
-        return _Point(log_temperature, biases, likelihood, gradient, matrix, products[1:])
+            curvature = np.concatenate([products[:1], mass - squares])
+        elif curvature is None:
+            curvature = np.empty((len(biases) + 1,) * 2)
+            curvature[0], curvature[1:, 0] = products, products[1:]
+            curvature[1:, 1:] = np.diag(mass) - squares
+        return Point(log_temperature, biases, likelihood, gradient, curvature, products[1:])
 
-    def _case_control_scale(self, point: _Point) -> float:
+    @property
+    def depth(self) -> float:
+        """How far below the largest of its sample a logit is floored."""
+        numbers = self.evidence.total_weight * np.sum(~self.evidence.masked)
+        return float(np.log(numbers) / np.exp(self.log_floor_scale))
+
+    def _case_control_scale(self, point: Point) -> float:
         """How much more the likelihood knows of the biases than its curvature says, averaged over the clusters.
 
         Labels fix the number of samples of each class, so the variance of the biases is H⁻¹ - diag(1 / m), not H⁻¹.
@@ -220,12 +235,12 @@ class _Problem:
         explained = float(np.sum(curvature[1:][seen] / mass[seen]))
         return float(seen.sum() / (seen.sum() - explained))
 
-    def _objective(self, point: _Point, prior: Prior, scale: float) -> float:
+    def _objective(self, point: Point, prior: Prior, scale: float) -> float:
         temperature = point.log_temperature**2 / _LOG_TEMPERATURE_VARIANCE
         away = point.biases - prior.mean
         return scale * point.likelihood - 0.5 * (temperature + float(away @ prior.times(away)))
 
-    def _newton_step(self, point: _Point, prior: Prior, scale: float, free: _Free) -> tuple[Floats, float]:
+    def _newton_step(self, point: Point, prior: Prior, scale: float, free: Free) -> tuple[Floats, float]:
         """The step of log s and the biases, and how much of the log posterior it promises."""
         gradient = scale * point.gradient
         gradient[0] -= point.log_temperature / _LOG_TEMPERATURE_VARIANCE
@@ -241,7 +256,7 @@ class _Problem:
         # The biases belong to the temperature: all of the step is shortened, or it might lead downhill.
         return step * min(1.0, _MAX_TEMPERATURE_STEP / max(abs(float(step[0])), 1e-300)), decrement
 
-    def _inverse(self, point: _Point, prior: Prior, scale: float, free: _Free) -> Floats:
+    def _inverse(self, point: Point, prior: Prior, scale: float, free: Free) -> Floats:
         """The covariance of log s and the biases."""
         precision = scale * point.curvature
         precision[1:, 1:] += prior.matrix
@@ -253,7 +268,7 @@ class _Problem:
             inverse[0, 0] = 0.0
         return np.asarray(inverse)
 
-    def _scaled(self, point: _Point, prior: Prior, scale: float, free: _Free, gradient: Floats) -> Floats:
+    def _scaled(self, point: Point, prior: Prior, scale: float, free: Free, gradient: Floats) -> Floats:
         """The step where the biases have only the diagonal of their curvature: so many clusters hardly touch."""
         own = scale * point.curvature[1:]
         biases = prior.solve_with(own, gradient[1:])
@@ -263,25 +278,25 @@ class _Problem:
         log_temperature = (gradient[0] - scale * float(point.coupling @ biases)) / stiffness
         return np.concatenate([[log_temperature], biases - log_temperature * moved])
 
-    def _stiffness(self, point: _Point, prior: Prior, scale: float) -> tuple[float, Floats]:
+    def _stiffness(self, point: Point, prior: Prior, scale: float) -> tuple[float, Floats]:
         """The precision of log s with the biases free, and how they move with it, from the diagonal of theirs."""
         coupling = scale * point.coupling
         moved = prior.solve_with(scale * point.curvature[1:], coupling)
         own = max(scale * float(point.curvature[0]) - float(coupling @ moved), 0.0)
         return 1.0 / _LOG_TEMPERATURE_VARIANCE + own, moved
 
-    def _search(self, point: _Point, step: Floats, prior: Prior, scale: float) -> _Point:
+    def _search(self, point: Point, step: Floats, prior: Prior, scale: float, curvature: Floats | None) -> Point:
         """The first of the halved steps that does not lower the posterior."""
         now = self._objective(point, prior, scale)
         rounding = 1e-12 * max(1.0, abs(now))
         for _ in range(_MAX_HALVINGS):
-            trial = self._at(point.log_temperature + float(step[0]), point.biases + step[1:])
+            trial = self._at(point.log_temperature + float(step[0]), point.biases + step[1:], curvature)
             if self._objective(trial, prior, scale) >= now - rounding:
                 return trial
             step = step / 2
         return point
 
-    def _next_variance(self, point: _Point, prior: Prior, scale: float, free: _Free) -> float:
+    def _next_variance(self, point: Point, prior: Prior, scale: float, free: Free) -> float:
         """The step of expectation maximisation for the variance of u."""
         if self.dense:
             covariance = self._inverse(point, prior, scale, free)[1:, 1:]
@@ -295,22 +310,23 @@ class _Problem:
         new = (squares + _DEVIATION_WEIGHT * DEVIATION**2) / (n_in_play + _DEVIATION_WEIGHT)
         return float(prior.variance * (new / prior.variance) ** _RELAXATION)
 
-    def _posterior(self, point: _Point, mean: Floats, variance: float, free: _Free) -> Posterior:
-        prior = Prior(mean, self.log_prior if free.slope else None, variance)
+    def _posterior(self, point: Point, prior: Prior, free: Free) -> Posterior:
         scale, temperature = self._case_control_scale(point), float(np.exp(point.log_temperature))
         shifts = point.biases / temperature
         if self.dense:
             joint = self._inverse(point, prior, scale, free)
-            jacobian = np.hstack([-shifts[:, None], np.eye(len(shifts)) / temperature])
-            covariance = jacobian @ joint @ jacobian.T
+            together = np.outer(joint[1:, 0] / temperature, shifts)
+            covariance = joint[1:, 1:] / temperature**2 - together - together.T
+            covariance += joint[0, 0] * np.outer(shifts, shifts)
             covariance[~self.in_play] = covariance[:, ~self.in_play] = 0.0
             of_biases, of_temperature = joint[1:, 1:], float(joint[0, 0])
         else:
-            of_biases = 1.0 / (scale * point.curvature[1:] + 1.0 / variance)
+            of_biases = 1.0 / (scale * point.curvature[1:] + 1.0 / prior.variance)
             of_temperature = 1.0 / self._stiffness(point, prior, scale)[0] if free.temperature else 0.0
             covariance = np.where(self.in_play, of_biases / temperature**2, 0.0)
         shifts = np.where(self.in_play, shifts, shifts[self.clusters.anchor])
         return Posterior(
             shifts, covariance, point.log_temperature, float(np.sqrt(of_temperature)), prior.slope(point.biases),
-            prior.slope_error(of_biases), variance, point.likelihood,
+            prior.slope_error(of_biases), prior.variance, point.likelihood,
+            point.curvature[1:, 1:] if self.dense else point.curvature[1:], scale, self.log_floor_scale,
         )  # fmt: skip
