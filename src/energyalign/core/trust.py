@@ -76,10 +76,11 @@ def _not_a_logit(evidence: Evidence) -> str | None:
 
 
 def _passed_over(evidence: Evidence, selection: Selection | None) -> str | None:
-    """Why `auto` did not take what it prefers; of energies alone the user knows that they are not all."""
+    """Why `auto` fell back to another estimator. Who gives energies alone knows that."""
     if selection is None or evidence.accumulated is not None or selection.candidates[0].problem is None:
         return None
-    return f"auto could not take estimator {selection.candidates[0].estimator!r}: {selection.candidates[0].problem}"
+    first, taken = selection.candidates[0], selection.candidates[selection.chosen]
+    return f"auto takes {taken.estimator!r} instead of {first.estimator!r}: {first.problem}"
 
 
 def _not_scored(evidence: Evidence, selection: Selection | None) -> str | None:

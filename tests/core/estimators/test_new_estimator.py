@@ -106,7 +106,7 @@ def test_it_says_itself_when_it_applies_and_what_it_doubts(monkeypatch: pytest.M
     small = Evidence.from_arrays(np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 4, counts=COUNTS)
     with monkeypatch.context() as patch:
         patch.setattr(selection_module, "IN_ORDER", ("picky", "prior"))
-        with pytest.warns(UntrustedEstimateWarning, match="auto could not take estimator 'picky': picky needs 100"):
+        with pytest.warns(UntrustedEstimateWarning, match="instead of 'picky': picky needs 100"):
             shifts = fit_shifts(small)
     assert shifts.estimator == "prior"
     assert shifts.selection is not None

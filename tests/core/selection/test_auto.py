@@ -233,7 +233,7 @@ class TestTrainingEvidence:
         assert shifts.estimator == "marginal"
         first = shifts.selection.candidates[0]
         assert first.estimator == "shrunk"
-        assert "harder than what the model was trained on" in first.problem
+        assert "harder for the model than its training data" in first.problem
         assert chosen(shifts).estimator == "marginal"
         assert "marginal is the first estimator that applies" in shifts.selection.reason
 
@@ -317,7 +317,7 @@ class TestOrder:
         for i, estimator in enumerate([Shrunk, Marginal, Lse]):
             assert _quietly(evidence).estimator == estimator.name
             monkeypatch.setattr(estimator, "applies", lambda *_: "not today.")
-            with pytest.warns(UntrustedEstimateWarning, match="auto could not take estimator 'shrunk': not today"):
+            with pytest.warns(UntrustedEstimateWarning, match="instead of 'shrunk': not today"):
                 shifts = fit_shifts(evidence)
             assert shifts.estimator == IN_ORDER[i + 1]
             assert [c.problem for c in shifts.selection.candidates[: i + 1]] == ["not today."] * (i + 1)

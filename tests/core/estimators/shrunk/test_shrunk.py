@@ -503,7 +503,7 @@ class TestTrainingEvidence:
         found = posterior(evidence)
         assert found.transformed
         np.testing.assert_allclose(found.shifts, -found.slope * centred(np.log(COUNTS)), atol=0.01)
-        assert "harder than what the model was trained on" in str(Shrunk().applies(evidence))
+        assert "harder for the model than its training data" in str(Shrunk().applies(evidence))
 
 
 class TestRefused:

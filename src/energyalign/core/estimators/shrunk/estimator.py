@@ -41,14 +41,14 @@ class Shrunk(Estimator):
     reads_counts: ClassVar[bool] = True
 
     def applies(self, evidence: Evidence) -> str | None:
-        """Refuse training evidence that is harder than what the model was trained on: its labels mislead."""
+        """Refuse training evidence that is harder for the model than its training data: its labels mislead."""
         if evidence.accumulated is not None:
             return ONLY_ENERGIES
         if not fit_posterior(evidence, share_per_class(evidence)).transformed:
             return None
         return (
-            "this training evidence is harder than what the model was trained on (its best temperature is below 1): it "
-            "was transformed too much, or the model diverged. Use milder augmentation, or held-out samples."
+            "this training evidence is harder for the model than its training data (the best temperature is below 1), "
+            "as strongly augmented images are. Held-out samples would serve better."
         )
 
     def sharings(self, evidence: Evidence) -> list[Sharing]:
