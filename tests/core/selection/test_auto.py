@@ -171,7 +171,7 @@ class TestTheRawModel:
         assert (shifts.selection.gain, shifts.selection.gain_error) == (0.0, 0.0)
         assert chosen(shifts).estimator == "none"
         assert chosen(shifts).score == pytest.approx(accuracy(None, logits, labels))
-        assert "of the raw model, which was kept: aligning costs" in shifts.selection.reason
+        assert "by the raw model, which was kept: aligning costs" in shifts.selection.reason
         assert shifts.concerns == ()
         assert shifts.selection.candidates[1].score < chosen(shifts).score - 0.1
 
@@ -212,7 +212,7 @@ class TestTrainingEvidence:
         shifts = fit_shifts(evidence)
         assert (shifts.estimator, shifts.strength, shifts.concerns) == ("shrunk", 1, ())
         np.testing.assert_allclose(shifts.values, np.log(counts[-1] / counts), atol=0.05)
-        assert shifts.selection.reason.startswith("accuracy on training data flatters; shrunk is the first")
+        assert shifts.selection.reason.startswith("accuracy on training data is too optimistic; shrunk is the first")
         assert shifts.selection.gain is None
 
     @pytest.mark.parametrize("seed", [0, 1])
@@ -273,7 +273,7 @@ class TestTrainingEvidence:
         assert "fewer than 5 effective samples" in shifts.concerns[0]
         assert shifts.estimator == "lse"
         assert [(c.estimator, c.sharing) for c in shifts.selection.candidates] == [("lse", "monotone")]
-        assert "the preferred way of sharing" in shifts.selection.reason
+        assert "the default sharing" in shifts.selection.reason
 
 
 class TestUnlabelledEvidence:
@@ -283,7 +283,7 @@ class TestUnlabelledEvidence:
         shifts = fit_shifts(Evidence.from_arrays(logits, counts=COUNTS, kind=kind))
         assert all(c.score is None for c in shifts.selection.candidates)
         assert (shifts.selection.gain, shifts.selection.gain_error, shifts.strength) == (None, None, 1)
-        assert shifts.selection.reason.startswith("without labels nothing can be scored")
+        assert shifts.selection.reason.startswith("there are no labels to score")
         assert chosen(shifts).estimator == "shrunk"
 
     def test_energies_alone_will_do(self, simulate: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a decision aims at: balanced accuracy, F1, costs, a function of the user's."""
+"""Objectives of a decision: metrics, costs, user functions, constraints."""
 
 from energyalign.core.objectives.constraints import Constraints
 from energyalign.core.objectives.costs import Costs

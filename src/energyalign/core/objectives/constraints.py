@@ -1,4 +1,4 @@
-"""Recalls and precisions that must be reached."""
+"""Minimum recalls and precisions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from energyalign.core.objectives.metrics import Tally
 
 @dataclass(frozen=True)
 class Constraints:
-    """The least recall and precision of some classes, by class number."""
+    """Minimum recall and precision by class number."""
 
     recall: Mapping[int, float] = field(default_factory=dict)
     precision: Mapping[int, float] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class Constraints:
     def make(
         cls, recall: Mapping[object, float] | None, precision: Mapping[object, float] | None, names: Sequence[str]
     ) -> Constraints:
-        """Look up the classes by name; classes without names by number."""
+        """Look up classes by name, or by number if there are no names."""
         return cls(
             minima_by_class(recall, names, "minimum_recall"),
             minima_by_class(precision, names, "minimum_precision"),
@@ -38,13 +38,13 @@ class Constraints:
 
     @property
     def classes(self) -> list[int]:
-        """The classes that something is asked of."""
+        """The constrained classes."""
         return sorted({*self.recall, *self.precision})
 
     def missed(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> Floats:
-        """By how much the predictions miss the constraints, in sum, as they are and with a margin.
+        """Return the summed shortfall, without and with a margin.
 
-        The margin is one standard error, but no more than halfway to 1.
+        The margin is one standard error, at most half the distance to 1.
         """
         total = np.zeros(2)
         for _, _, minimum, value, error in self.values(labels, predicted, weights, n_classes):
@@ -54,7 +54,7 @@ class Constraints:
     def values(
         self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int
     ) -> Iterator[tuple[str, int, float, float, float]]:
-        """What was asked for, of which class, the minimum, what the predictions have, and its standard error."""
+        """Yield (recall or precision, class, minimum, value, standard error) of each constraint."""
         tally = Tally.of(labels, predicted, weights, n_classes)
         for name, minima, whole in (
             ("recall", self.recall, tally.true),
@@ -66,7 +66,7 @@ class Constraints:
 
 
 def minima_by_class(given: Mapping[Any, float] | None, names: Sequence[str], option: str) -> dict[int, float]:
-    """Look up the classes of a dict or series of minima."""
+    """Convert a dict or series of minima to a dict by class number."""
     if given is None:
         return {}
     if not hasattr(given, "keys"):

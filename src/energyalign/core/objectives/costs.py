@@ -1,4 +1,4 @@
-"""Decisions of least cost."""
+"""Minimum expected cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from energyalign.core.errors import BadValueError, reason_of
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """The negative mean cost, where ``matrix[k, j]`` is what it costs to predict j for a sample of class k."""
+    """Negative mean cost; ``matrix[k, j]`` is the cost of predicting class j for a sample of class k."""
 
     matrix: Floats
     name: ClassVar[str] = "costs"
@@ -22,7 +22,7 @@ class Costs:
 
     @classmethod
     def make(cls, costs: npt.ArrayLike, n_classes: int) -> Costs:
-        """Check the costs."""
+        """Validate a cost matrix."""
         try:
             matrix = np.array(costs, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -46,15 +46,15 @@ class Costs:
 
     @property
     def of_classes(self) -> Floats:
-        """What a mistake costs on average, for each true class, relative to the mean over the classes."""
+        """Mean cost of a mistake for each true class, divided by the mean over classes."""
         n_classes = len(self.matrix)
         extra = (self.matrix.sum(axis=1) - n_classes * np.diag(self.matrix)) / max(n_classes - 1, 1)
         return np.asarray(np.maximum(extra, 1e-6 * extra.max()) / extra.mean() if extra.max() > 0 else extra + 1.0)
 
     def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:  # noqa: ARG002
-        """The mean cost, negative."""
+        """Return the negative mean cost."""
         return -float(weights @ self.matrix[labels, predicted] / weights.sum())
 
     def expected(self, posteriors: Floats, predicted: Ints, weights: Floats) -> float:
-        """The expected cost, negative."""
+        """Return the negative expected cost."""
         return -float(weights @ np.sum(posteriors * self.matrix.T[predicted], axis=1) / weights.sum())

@@ -1,4 +1,4 @@
-"""Objectives by name, by scikit-learn's scorers, and by functions of the user's."""
+"""Make objectives from names, scikit-learn scorers and user functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from energyalign.core.objectives.metrics import METRICS, Metric, Objective
 
 
 class Aims(TypedDict, total=False):
-    """The options of `energyalign.fit_shifts` that say what decisions should be best at."""
+    """Options of `energyalign.fit_shifts` that set the objective."""
 
     scoring: str | Callable[..., float]
     costs: npt.ArrayLike | None
@@ -27,7 +27,7 @@ class Aims(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Function:
-    """``function(y_true, y_pred[, sample_weight])`` of class numbers or, with `classes`, of labels; more is better."""
+    """A user function ``(y_true, y_pred[, sample_weight])`` of class numbers or, with `classes`, labels."""
 
     name: str
     function: Callable[..., float]
@@ -36,7 +36,7 @@ class Function:
     max_trials: int = 100
 
     def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:  # noqa: ARG002
-        """Call the function; one that takes no weights sees a sample ten times as often as its relative weight says."""
+        """Call the function; if it takes no weights, repeat each sample 10 times its relative weight."""
         options = {"sample_weight": weights} if self._takes_weights else {}
         if not self._takes_weights and np.any(weights != weights[:1]):
             repeats = np.rint(10 * weights / weights.mean()).astype(np.int64)
@@ -68,7 +68,7 @@ class Function:
 
 
 def make_objective(scoring: str | Callable[..., float] | Objective, classes: Any = None) -> Objective:
-    """The objective of this name, of a scikit-learn scorer of labels, or of a function."""
+    """Return the objective for a name, a scikit-learn scorer of labels, or a function."""
     if not isinstance(scoring, str):
         if isinstance(scoring, (Function, Metric)):
             return scoring
@@ -76,7 +76,7 @@ def make_objective(scoring: str | Callable[..., float] | Objective, classes: Any
             return _from_scorer(scoring, str(scoring), classes)
         if callable(scoring):
             name = getattr(scoring, "__name__", type(scoring).__name__)
-            return Function(f"{name}()" if name in METRICS else name, scoring, classes)  # it may be another score
+            return Function(f"{name}()" if name in METRICS else name, scoring, classes)  # not ours
         raise BadValueError(f"scoring must be a name or a function (y_true, y_pred) -> number, got {scoring!r}.")
     if scoring in METRICS:
         return METRICS[scoring]
@@ -95,12 +95,11 @@ def make_objective(scoring: str | Callable[..., float] | Objective, classes: Any
 
 
 def _from_scorer(scorer: Any, name: str, classes: Any) -> Function:
-    """A scorer of scikit-learn as a function of labels."""
+    """Convert a scikit-learn scorer to a function of labels."""
     known = ", ".join(METRICS)
     if getattr(scorer, "_response_method", "predict") != "predict":
         raise BadValueError(
-            f"scoring {name!r} scores probabilities, which shifts do not choose by: give a scorer of labels, such as "
-            f"{known}."
+            f"scoring {name!r} scores probabilities, not predicted labels: give a scorer of labels, such as {known}."
         )
     if getattr(scorer._score_func, "__module__", "").endswith("metrics._regression"):
         raise BadValueError(f"scoring {name!r} scores numbers, not classes: give a scorer of labels, such as {known}.")

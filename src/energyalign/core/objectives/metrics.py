@@ -1,4 +1,4 @@
-"""Scores of predicted labels that need only three numbers for each class."""
+"""Metrics of predicted labels, computed from three sums per class."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Objective(Protocol):
 
     @property
     def max_trials(self) -> int:
-        """How many scores a search class by class may compute; 0 if the largest posterior is the best decision."""
+        """Maximum number of scores in a search class by class; 0 if the largest posterior is optimal."""
 
     def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:
-        """The score of these predictions, each sample with its weight."""
+        """Return the weighted score of predictions."""
 
     def expected(self, posteriors: Floats, predicted: Ints, weights: Floats) -> float:
-        """The score of these predictions if the labels were drawn from the posteriors."""
+        """Return the expected score if labels are drawn from the posteriors."""
 
 
 class Tally(NamedTuple):
-    """The weight of the samples of each class that are right, that are of it, and that are predicted to be of it."""
+    """Weights per class: true positives, true samples, predicted samples."""
 
     right: Floats
     true: Floats
@@ -39,7 +39,7 @@ class Tally(NamedTuple):
 
     @classmethod
     def of(cls, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> Tally:
-        """Tally predictions."""
+        """Sum the weights per class."""
         right = labels == predicted
         sums = (
             np.bincount(labels[right], weights[right], n_classes),
@@ -50,12 +50,12 @@ class Tally(NamedTuple):
 
     @property
     def recalls(self) -> Floats:
-        """Of the classes that have samples."""
+        """Recall of each class that has samples."""
         return self.right[self.true > 0] / self.true[self.true > 0]
 
     @property
     def f1(self) -> Floats:
-        """Of each class; 0 where it has no samples and no predictions."""
+        """F1 of each class; 0 if it has no samples and no predictions."""
         both = self.true + self.predicted
         return np.divide(2 * self.right, both, out=np.zeros_like(both), where=both > 0)
 
@@ -97,18 +97,18 @@ def _geometric_mean(tally: Tally) -> float:
 
 @dataclass(frozen=True)
 class Metric:
-    """A score that is a function of the tally."""
+    """A score computed from a `Tally`."""
 
     name: str
     function: Callable[[Tally], float]
     max_trials: int
 
     def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:
-        """Tally the predictions and score them."""
+        """Score predictions."""
         return self.function(Tally.of(labels, predicted, weights, n_classes))
 
     def expected(self, posteriors: Floats, predicted: Ints, weights: Floats) -> float:
-        """Tally what the posteriors say."""
+        """Score the expected tally."""
         own = posteriors[np.arange(len(predicted)), predicted]
         sums = (np.bincount(predicted, values, posteriors.shape[1]) for values in (weights * own, weights))
         right, chosen = (np.asarray(values, dtype=np.float64) for values in sums)
@@ -116,17 +116,17 @@ class Metric:
 
 
 class Accuracy(Metric):
-    """The share of the weight that is predicted right, without a tally: `auto` asks for it hundreds of times."""
+    """Accuracy without a `Tally`: `auto` computes it hundreds of times."""
 
     def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:  # noqa: ARG002
-        """Score the predictions."""
+        """Return the weighted share of correct predictions."""
         return float(weights[labels == predicted].sum() / weights.sum())
 
 
 METRICS: dict[str, Metric] = {
     name: (Accuracy if function is _accuracy else Metric)(name, function, max_trials)
     for name, function, max_trials in (
-        ("balanced_accuracy", _accuracy, 0),  # of samples that are weighted to be balanced
+        ("balanced_accuracy", _accuracy, 0),  # samples are weighted to be balanced
         ("accuracy", _accuracy, 0),
         ("f1", _f1, 1000),  # of the second of two classes
         ("f1_macro", _f1_macro, 1000),
@@ -139,7 +139,7 @@ METRICS: dict[str, Metric] = {
 
 
 def show_score(scoring: str, score: float | None) -> str:
-    """A score in a table: per cent if it is a share; costs, correlations and functions as they are."""
+    """Format a score: metrics between 0 and 1 in per cent, others as they are."""
     if score is None:
         return ""
     return f"{100 * score:.1f} %" if scoring in METRICS and scoring != "matthews_corrcoef" else f"{score:.3f}"

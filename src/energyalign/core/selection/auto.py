@@ -1,4 +1,4 @@
-"""`auto`: choose a sharing and a strength by scores on samples that the shifts were not fitted on."""
+"""`auto`: choose estimator, sharing and strength by cross-fitted scores."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from energyalign.core.selection.samples import Aim, collect
 from energyalign.core.selection.scoring import N_FOLDS, cross_fitted, scored_classes, scores_every_class
 from energyalign.core.sharing import Sharing, SharingChoice, jenks_to_try, make_sharing, name_of
 
-MAX_NUMBERS = 20_000_000  # logits that candidates are compared on; more would say the same
-IN_ORDER = ("shrunk", "marginal", "lse", "prior")  # what `auto` takes: the first that applies
+MAX_NUMBERS = 20_000_000  # of logits that candidates are compared on; larger evidence is thinned
+IN_ORDER = ("shrunk", "marginal", "lse", "prior")  # `auto` takes the first that applies
 
 
 def select(
@@ -28,9 +28,9 @@ def select(
 ) -> tuple[Estimate, Selection | None]:
     """Estimate the shifts; estimator and clusters may be ``auto``.
 
-    `auto` takes the first of `IN_ORDER` that applies to the evidence. Then, and for any aim but balanced accuracy, the
-    shifts are moved as `decide` says, if there are labels of samples that the model was not trained on. Between
-    sharings of one estimator the best cross-fitted score decides, or their order where scores would mislead.
+    `auto` takes the first estimator of `IN_ORDER` that applies to the evidence. Among several sharings the best
+    cross-fitted score wins, or the first one if scores would mislead. With `auto`, and for any aim but balanced
+    accuracy, `decide` then adjusts the shifts, if there are labelled samples that the model was not trained on.
     """
     unseen, target = evidence.kind != "training", aim.target
     fair = unseen and scores_every_class(evidence)
@@ -57,7 +57,7 @@ def select(
 def _first_that_applies(
     evidence: Evidence, clusters: SharingChoice, target: Floats, *, fair: bool
 ) -> tuple[list[Candidate], Estimate, Selection | None]:
-    """The estimate of the first estimator that applies, and those that were passed over."""
+    """Return the rejected estimators and the estimate of the first one that applies."""
     passed_over: list[Candidate] = []
     for name in IN_ORDER:
         estimator = make_estimator(name)
@@ -66,7 +66,7 @@ def _first_that_applies(
             if problem is None:
                 return passed_over, *_with_sharing(evidence, estimator, clusters, target, fair=fair)
         except (BadValueError, CannotGoOn):
-            raise  # nothing that the estimator is to blame for
+            raise  # not the estimator's fault: the next one would fail too
         except EnergyAlignError as error:
             problem = str(error)
         passed_over.append(Candidate(name, "", problem=problem))
@@ -74,16 +74,16 @@ def _first_that_applies(
 
 
 def _can_be_scored(evidence: Evidence, aim: Aim) -> bool:
-    """Whether an objective has two classes to be scored on, and those of the constraints among them."""
+    """Return whether at least two classes, and all constrained ones, have scored samples."""
     scored = scored_classes(evidence)
     return int(scored.sum()) >= 2 and bool(np.all(scored[aim.constraints.classes]))
 
 
 def _why_not_scored(evidence: Evidence, estimate: Estimate) -> str:
     if evidence.labels is None:
-        why = "without labels nothing can be scored"
+        why = "there are no labels to score"
     elif evidence.kind == "training":
-        why = "accuracy on training data flatters"
+        why = "accuracy on training data is too optimistic"
     else:
         why = "some class has too few samples to be scored"
     return f"{why}; {estimate.estimator.name} is the first estimator that applies."
@@ -92,7 +92,7 @@ def _why_not_scored(evidence: Evidence, estimate: Estimate) -> str:
 def _with_sharing(
     evidence: Evidence, estimator: Estimator, clusters: SharingChoice, target: Floats, *, fair: bool
 ) -> tuple[Estimate, Selection | None]:
-    """The estimate with the sharing that was asked for, or with the best of several."""
+    """Estimate with the requested sharing, or with the best of several."""
     sharings = _sharings_for(estimator, clusters, evidence)
     if len(sharings) == 1:
         return estimator.estimate(evidence, sharings[0]), None
@@ -101,7 +101,7 @@ def _with_sharing(
     if not (fair or (only_jenks and scores_every_class(evidence))):
         estimate = estimator.estimate(evidence, sharings[0])
         candidate = _candidate_of(evidence, estimate)
-        return estimate, Selection((candidate,), 0, "the preferred way of sharing: the evidence cannot be scored.")
+        return estimate, Selection((candidate,), 0, "the default sharing: the evidence cannot be scored.")
     sample = _thin(evidence)
     candidates, standing = _try_each(sample, estimator, sharings)
     if not standing:
@@ -126,14 +126,14 @@ def _sharings_for(estimator: Estimator, clusters: SharingChoice, evidence: Evide
 def _try_each(
     evidence: Evidence, estimator: Estimator, sharings: Sequence[Sharing]
 ) -> tuple[list[Candidate], list[int]]:
-    """A candidate for each sharing, and which of them have an estimate."""
+    """Return a candidate for each sharing, and the indices of those with an estimate."""
     candidates, standing = [], []
     for i, sharing in enumerate(sharings):
         candidate = Candidate(estimator.name, name_of(sharing))
         try:
             result = estimator.estimate(evidence, sharing)
         except (BadValueError, CannotGoOn):
-            raise  # nothing that the sharing is to blame for
+            raise  # not the sharing's fault
         except EnergyAlignError as error:
             candidates.append(replace(candidate, problem=str(error)))
             continue
@@ -143,7 +143,7 @@ def _try_each(
 
 
 def _shifts_of(evidence: Evidence, estimator: Estimator, sharings: Sequence[Sharing]) -> Floats:
-    """The shifts of each sharing; zeros where a part of the evidence is too little for it."""
+    """Return the shifts of each sharing; zeros if the evidence is too small for it."""
     shifts = np.zeros((len(sharings), evidence.n_classes))
     for i, sharing in enumerate(sharings):
         try:
@@ -156,7 +156,7 @@ def _shifts_of(evidence: Evidence, estimator: Estimator, sharings: Sequence[Shar
 
 
 def _aim_at(evidence: Evidence, estimate: Estimate, aim: Aim, added: Floats) -> tuple[Estimate, Selection]:
-    """Move from the raw model towards the estimate as far as the aim asks for, by cross-fitted scores."""
+    """Adjust the estimate to the aim by cross-fitted scores."""
     sharing: Sharing = "monotone" if estimate.clusters.name == "monotone" else estimate.clusters
     estimator = estimate.estimator
     temperature = estimator.temperature(evidence, estimate.clusters)
@@ -188,7 +188,7 @@ def _aim_at(evidence: Evidence, estimate: Estimate, aim: Aim, added: Floats) -> 
 
 
 def _aim_blindly(evidence: Evidence, estimate: Estimate, aim: Aim) -> Estimate:
-    """Without scores: aligned for balanced accuracy, raw for accuracy, and halfway for all else."""
+    """Adjust the estimate without scores: full strength for balanced accuracy, 0 for accuracy, else one half."""
     if aim.constraints or aim.name == "costs":
         lacking = np.flatnonzero(~scored_classes(evidence) & ~evidence.masked).tolist()
         raise EnergyAlignError(
@@ -209,6 +209,5 @@ def _largest_error(evidence: Evidence, result: Estimate) -> float | None:
 
 
 def _thin(evidence: Evidence) -> Evidence:
-    """The evidence, or an even part of each class of it that is large enough to compare candidates on."""
-    # A class is thinned only as far as all folds still find a sample of it.
+    """Thin evidence of more than `MAX_NUMBERS` logits, keeping a sample of each class for every fold."""
     return thin(evidence, max(1, MAX_NUMBERS // evidence.n_classes), min_per_class=N_FOLDS)

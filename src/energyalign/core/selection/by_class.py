@@ -1,4 +1,4 @@
-"""Offsets of single classes: as far as they pay on other samples, or as minima of recall and precision ask."""
+"""Offsets of single classes: to raise the score, or to meet minimum recalls and precisions."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.selection.samples import Samples
 
-_MAX_OFFSETS = 12  # to try for a class, at the samples and as many near by
+_MAX_OFFSETS = 12  # tried per class: this many between samples and as many in [-_REACH, _REACH]
 _MIN_OFFSETS = 4
-_FINE_OFFSETS = 100  # to try for a class that a constraint is about
-_REACH = 1.5  # the largest offset near by, in calibrated logits
+_FINE_OFFSETS = 100  # tried per class with a constraint
+_REACH = 1.5  # in calibrated logits
 _MAX_SWEEPS = 2
 _MAX_CONSTRAINED_SWEEPS = 6
-_SHARE = 0.5  # of the best offsets, where nothing has to be reached
-# What missing a constraint by 1 costs, and missing its margin, in units of what a constant prediction loses.
+_SHARE = 0.5  # of the best offset that is applied if there are no constraints
+# Penalty for missing a constraint, and for missing its margin; the unit is the score lost by a constant prediction.
 _MISSED, _MISSED_MARGIN = 1e6, 10.0
 
-ShiftsOf = Callable[[Floats, float], Floats]  # from aligned shifts and a temperature
+ShiftsOf = Callable[[Floats, float], Floats]  # (aligned shifts, temperature) -> shifts
 
 
 def search_by_class(
     samples: Samples, shifts_of: ShiftsOf, predicted: Ints, aligned: Floats, temperature: float
 ) -> tuple[Floats, Ints]:
-    """The shifts with offsets of single classes, and cross-fitted predictions with such offsets.
+    """Return the shifts with offsets of single classes, and cross-fitted predictions made in the same way.
 
-    Constraints move the classes that they are about, and are checked on the very shifts that are returned. Without
-    them all classes may move, by half of what is best for the samples, and only if that pays on other folds.
+    With constraints, only the constrained classes move, and the constraints are checked on the returned shifts.
+    Without, every class may move by half of its best offset, and only if that raises the score on other folds.
     """
     shifts, constraints = shifts_of(aligned, temperature), samples.aim.constraints
     groups, share = [[k] for k in range(samples.n_classes)], _SHARE
     n_offsets = min(_MAX_OFFSETS, samples.aim.objective.max_trials // samples.n_classes)
     if constraints:
-        # Moving all of these classes together is moving all others the other way.
+        # The last group moves all constrained classes together.
         groups, share, n_offsets = [*([k] for k in constraints.classes), constraints.classes], 1.0, _FINE_OFFSETS
     elif n_offsets < _MIN_OFFSETS:
         return shifts, predicted
@@ -59,7 +59,7 @@ def search_by_class(
 
 
 def _best_offsets(samples: Samples, scores: Floats, groups: list[list[int]], n_offsets: int, reach: float) -> Floats:
-    """Offsets that are best for these samples: one group of classes after another, until nothing is gained."""
+    """Search the best offsets by coordinate ascent over groups of classes."""
     offsets, constraints = np.zeros(samples.n_classes), samples.aim.constraints
     at_first = np.argmax(scores, axis=1)
     unit = max((abs(samples.score(at_first) - samples.score(0 * at_first + k)) for k in constraints.classes), default=0)
@@ -77,7 +77,7 @@ def _best_offsets(samples: Samples, scores: Floats, groups: list[list[int]], n_o
         before = current
         for group in groups:
             if len(group) == samples.n_classes:
-                continue  # nothing changes
+                continue  # a common offset changes nothing
             own = scores[:, group]
             scores[:, group] = -np.inf
             rest, first = np.argmax(scores, axis=1), np.argmax(own, axis=1)
@@ -98,9 +98,9 @@ def _best_offsets(samples: Samples, scores: Floats, groups: list[list[int]], n_o
 
 
 def _offsets_of(lead: Floats, number: int, reach: float) -> Floats:
-    """Offsets that give a class more or fewer samples: all, none, even parts of them, and some within reach.
+    """Return offsets to try: quantiles of the leads, from all samples to none, and a grid within reach.
 
-    Each is midway between two samples, so that rounding does not decide, and equal samples go the same way.
+    Quantiles lie midway between two samples, so that rounding decides nothing and equal samples stay together.
     """
     near = np.linspace(-reach, reach, number)
     distinct, where = np.unique(lead[np.isfinite(lead)], return_inverse=True)
@@ -115,18 +115,18 @@ def _refuse_infeasible(samples: Samples, predicted: Ints) -> None:
     constraints = samples.aim.constraints
     if constraints.missed(samples.labels, predicted, samples.observed, samples.n_classes)[0] > 1e-9:
         raise EnergyAlignError(
-            "no shifts that meet the constraints on this evidence were found. The best found have"
+            "found no shifts that meet the constraints on this evidence. The best have"
             + describe_reached(samples, predicted)
         )
     if np.all(predicted == predicted[0]):
         raise EnergyAlignError(
-            "the constraints on this evidence can be met only by predicting class "
-            f"{constraints.names[predicted[0]]} for every sample: lower the minima, or improve the model."
+            f"only predicting class {constraints.names[predicted[0]]} for every sample meets the constraints on this "
+            "evidence: lower the minima, or improve the model."
         )
 
 
 def describe_reached(samples: Samples, predicted: Ints) -> str:
-    """What the predictions have of what was asked for; a full stop if nothing was."""
+    """Describe the constrained recalls and precisions; a full stop if there are none."""
     constraints = samples.aim.constraints
     found = constraints.values(samples.labels, predicted, samples.observed, samples.n_classes)
     had = ", ".join(

@@ -1,4 +1,4 @@
-"""What `auto` looked at and what it chose, kept with the result."""
+"""The candidates of `auto` and its choice, stored with the shifts."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Candidate:
-    """One estimator with one way of sharing, as measured on the evidence.
+    """One estimator with one sharing, and its score on the evidence.
 
     Attributes
     ----------
     strength : float
-        What the estimator's shifts are multiplied by: 0 is the raw model, 1 the estimate.
+        Factor of the estimator's shifts: 0 is the raw model, 1 fully aligned.
     score, score_error : float or None
         The cross-fitted score (fitted on some samples, scored on others) and its standard error.
     largest_error : float or None
         Largest standard error of a shift.
     problem : str or None
-        Why the candidate is out.
+        Why the candidate was rejected.
     """
 
     estimator: str
@@ -32,13 +32,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Selection:
-    """The candidates, the index of the chosen one, and the reason in a sentence.
+    """The candidates, the index of the chosen one, and the reason.
 
     Attributes
     ----------
     gain, gain_error : float or None
-        Cross-fitted score of the chosen candidate less that of the raw model, and the standard error of this
-        difference; None where the evidence cannot score.
+        Cross-fitted score of the chosen candidate minus that of the raw model, and the standard error of this
+        difference; None if nothing was scored.
     """
 
     candidates: tuple[Candidate, ...]
@@ -49,6 +49,6 @@ class Selection:
 
     @property
     def raw_and_chosen(self) -> tuple[float, float] | None:
-        """Cross-fitted scores of the raw model and of the chosen candidate; None where the evidence cannot score."""
+        """Cross-fitted scores of the raw model and of the chosen candidate; None if nothing was scored."""
         chosen = self.candidates[self.chosen].score
         return None if chosen is None or self.gain is None else (chosen - self.gain, chosen)

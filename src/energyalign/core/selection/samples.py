@@ -1,4 +1,4 @@
-"""What is scored, and what for: cross-fitted samples, and the aim of a decision."""
+"""The aim of a decision, and the cross-fitted samples that score it."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.objectives import Constraints, Objective
 from energyalign.core.selection.scoring import N_FOLDS, assign_folds
 
-MAX_NUMBERS = 1 << 22  # logits that objectives are scored on; more would say the same
-N_DRAWS = 50  # of weights, to see how much a score owes to chance
+MAX_NUMBERS = 1 << 22  # of logits that objectives are scored on; larger evidence is thinned
+N_DRAWS = 50  # of random weights, for standard errors
 
-LeaveOut = Callable[[Evidence, Ints], list[tuple[Floats, float]]]  # to shifts and a temperature for each fold
+LeaveOut = Callable[[Evidence, Ints], list[tuple[Floats, float]]]  # -> (shifts, temperature) for each fold
 
 
 @dataclass(frozen=True)
 class Aim:
-    """The objective, what must be reached besides, and the class frequencies that the score is about.
+    """The objective, its constraints, and the class frequencies to score under.
 
     Attributes
     ----------
     target : array of shape (n_classes,)
-        The target prior, uniform if none was given.
+        Target prior; uniform by default.
     frequencies : array of shape (n_classes,) or None
-        None for those of the evidence.
+        Class frequencies of the score; None for those of the evidence.
     importance : array of shape (n_classes,)
-        What a mistake costs, for each class, relative to the others.
+        Relative cost of a mistake for each class.
     """
 
     objective: Objective
@@ -46,7 +46,7 @@ class Aim:
 
     @property
     def balanced(self) -> bool:
-        """Whether the target prior belongs to the shifts, and the samples are weighted by it."""
+        """Whether the shifts include the target prior and samples are weighted by it."""
         return self.name == "balanced_accuracy"
 
     @property
@@ -63,9 +63,9 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """What is scored: logits and labels, each sample with the fold that its shifts were not fitted on.
+    """Logits and labels to score, with the fold of each sample and the shifts fitted without each fold.
 
-    It has the weight that the score is about; how often it was observed is what constraints are about.
+    The score uses `weights`. Constraints use `observed`, the number of times a sample occurs.
     """
 
     logits: Floats
@@ -82,7 +82,7 @@ class Samples:
         return int(self.logits.shape[1])
 
     def subset(self, where: Bools) -> Samples:
-        """The same of some samples."""
+        """Return a part of the samples."""
         return replace(
             self,
             logits=self.logits[where],
@@ -93,7 +93,7 @@ class Samples:
         )
 
     def predict(self, shifts_of: Callable[[Floats, float], Floats]) -> Ints:
-        """Predictions with each row of shifts, made from what was fitted on the other folds: (n_rows, n_samples)."""
+        """Return cross-fitted predictions for each row of shifts: (n_rows, n_samples)."""
         rows = [np.atleast_2d(shifts_of(*fitted)) for fitted in self.fitted]
         predicted = np.empty((len(rows[0]), len(self.labels)), dtype=np.int64)
         for fold, shifts in enumerate(rows):
@@ -104,7 +104,7 @@ class Samples:
         return predicted
 
     def posteriors(self) -> Floats:
-        """Cross-fitted posteriors under the frequencies that the score is about."""
+        """Return cross-fitted posteriors under the class frequencies of the score."""
         result = np.empty_like(self.logits)
         for fold, (shifts, temperature) in enumerate(self.fitted):
             own = self.folds == fold
@@ -114,13 +114,13 @@ class Samples:
         return result
 
     def score(self, predicted: Ints) -> float:
-        """The cross-fitted score."""
+        """Score predictions."""
         return self.aim.objective.score(self.labels, predicted, self.weights, self.n_classes)
 
     def draws(self, *predicted: Ints) -> Floats:
-        """Scores of several predictions under weights drawn anew (Bayesian bootstrap): (N_DRAWS, n_predictions).
+        """Score several predictions under random weights (Bayesian bootstrap): (N_DRAWS, n_predictions).
 
-        A sample that was observed several times weighs as much as that many.
+        A sample that was observed n times counts as n samples.
         """
         rng, objective = np.random.default_rng(0), self.aim.objective
         result = np.empty((N_DRAWS, len(predicted)))
@@ -130,13 +130,13 @@ class Samples:
         return result
 
     def gain(self, new: Ints, old: Ints) -> Score:
-        """The difference of two scores."""
+        """Return the score of `new` minus that of `old`, with its standard error."""
         draws = self.draws(new, old)
         return Score(self.score(new) - self.score(old), float(np.std(draws[:, 0] - draws[:, 1])))
 
 
 def collect(evidence: Evidence, leave_out: LeaveOut, aim: Aim, added: Floats) -> Samples:
-    """Fit on all folds but one, in turn, and keep what the scores need; `added` belongs to the raw logits."""
+    """Fit on all folds but one, in turn, and collect the samples; `added` is added to the logits."""
     part = thin_and_repeat(evidence, max(1, MAX_NUMBERS // evidence.n_classes), min_per_class=N_FOLDS)
     assert part.labels is not None
     folds = assign_folds(part, part.labels)

@@ -1,4 +1,4 @@
-"""Cross-fitted scores: every candidate judged on samples that it was not fitted on."""
+"""Cross-fitting: fit shifts on some folds and score them on the others."""
 
 from __future__ import annotations
 
@@ -28,10 +28,7 @@ def cross_fitted(evidence: Evidence, fit: Fit, target: Floats) -> CrossFitted:
 
 
 class CrossFitted:
-    """Shifts of each fold that were fitted on the others, and how they score.
-
-    Every class counts by the target prior.
-    """
+    """Shifts for each fold, fitted on the other folds; scored under the target prior."""
 
     def __init__(self, evidence: Evidence, folds: npt.NDArray[np.int32], shifts: list[Floats], target: Floats) -> None:
         assert evidence.labels is not None
@@ -44,28 +41,23 @@ class CrossFitted:
         self._target /= max(self._target.sum(), 1e-300)
 
     def right_by_option(self) -> Bools:
-        """Which scored samples each option predicts right: (n_options, n_samples)."""
-        return self._right(self._shifts)
-
-    def _right(self, shifts: list[Floats]) -> Bools:
-        right = np.zeros((len(shifts[0]), self._evidence.n_samples), dtype=bool)
-        for fold, own in enumerate(shifts):
+        """Return which scored samples each option predicts right: (n_options, n_samples)."""
+        right = np.zeros((len(self._shifts[0]), self._evidence.n_samples), dtype=bool)
+        for fold, own in enumerate(self._shifts):
             chosen = self._folds == fold
             part = self._evidence.subset(chosen).accumulate(partial(_predicted_right, own + self._log_target))
             right[:, chosen & (self._evidence.occurrences > 0)] = part.marks
         return right[:, self._scored]
 
     def score(self, right: Bools) -> float:
-        """Accuracy under the target prior."""
-        return float(self._target @ self._class_means(right.astype(np.float64)))
-
-    def _class_means(self, values: Floats) -> Floats:
-        sums = np.bincount(self._labels, weights=values * self._repeats, minlength=len(self._seen))
-        return np.divide(sums, self._seen, out=np.zeros_like(sums), where=self._seen > 0)
+        """Return the accuracy under the target prior."""
+        sums = np.bincount(self._labels, weights=right * self._repeats, minlength=len(self._seen))
+        recalls = np.divide(sums, self._seen, out=np.zeros_like(sums), where=self._seen > 0)
+        return float(self._target @ recalls)
 
 
 def scored_classes(evidence: Evidence) -> Bools:
-    """Which classes are among the scored samples."""
+    """Return which classes have scored samples."""
     result = np.zeros(evidence.n_classes, dtype=bool)
     if evidence.labels is not None:
         result[evidence.labels[assign_folds(evidence, evidence.labels) >= 0]] = True
@@ -73,18 +65,18 @@ def scored_classes(evidence: Evidence) -> Bools:
 
 
 def scores_every_class(evidence: Evidence) -> bool:
-    """Whether each class in play is among the scored samples.
+    """Return whether each class that is not masked has scored samples.
 
-    Where one is not, a correction in its favour shows its cost and never its gain: the scores are not fair.
+    Otherwise scores are unfair: a shift in favour of a class without samples has a cost and no gain.
     """
     return evidence.labels is not None and bool(np.all(evidence.masked | scored_classes(evidence)))
 
 
 def assign_folds(evidence: Evidence, labels: Ints) -> npt.NDArray[np.int32]:
-    """The fold that scores each sample, or -1 for samples that serve to fit only.
+    """Return the fold that scores each sample, or -1 for samples that are only fitted on.
 
-    Groups of the evidence stay together; otherwise the samples of each class are dealt out in turn. A class
-    whose samples are all in one fold cannot be both fitted and scored: it is fitted.
+    Groups of the evidence stay together; without groups, the samples of each class are assigned in turn. A class
+    whose samples are all in one fold is only fitted on.
     """
     present = evidence.occurrences > 0
     known = labels[present]
@@ -96,13 +88,13 @@ def assign_folds(evidence: Evidence, labels: Ints) -> npt.NDArray[np.int32]:
     first, last = np.full(evidence.n_classes, np.iinfo(np.int64).max), np.full(evidence.n_classes, -1)
     np.minimum.at(first, known, dealt)
     np.maximum.at(last, known, dealt)
-    folds = np.full(evidence.n_samples, -1, dtype=np.int32)  # there may be millions
+    folds = np.full(evidence.n_samples, -1, dtype=np.int32)  # int32: there may be millions
     folds[present] = np.where(first[known] == last[known], -1, dealt)
     return folds
 
 
 class _Right:
-    """Which samples each of the options classifies correctly."""
+    """Which samples each option classifies correctly; mergeable."""
 
     def __init__(self, n_options: int) -> None:
         self._parts: list[Bools] = [np.zeros((n_options, 0), dtype=bool)]
