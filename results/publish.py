@@ -1,4 +1,4 @@
-"""Make a folder of results/ from the run directory of a finished long-tailed run.
+"""Make a folder of results/ from the run directory of a finished run.
 
 python results/publish.py RUN results/CELL/LEARNER/SEED --data-root DATA
 
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import csv
+import re
 import shlex
 import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,11 +22,20 @@ from tensorboard.backend.event_processing.event_file_loader import LegacyEventFi
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.config import EvidencePlan
+from energyalign.experiments.engine.experiment import Experiment
 from energyalign.experiments.engine.row import Row
-from energyalign.experiments.engine.stored import Outputs, StoredRun, logits_file, measured_runs, predictions_file
+from energyalign.experiments.engine.stored import (
+    Outputs,
+    StoredRun,
+    logits_file,
+    measured_runs,
+    predictions_file,
+    step_folder,
+)
 from energyalign.experiments.engine.trained import Trained
-from energyalign.experiments.longtail.config import LongTailConfig, LongTailRequest
-from energyalign.experiments.longtail.experiment import LongTailExperiment
+from energyalign.experiments.incremental.config import IncrementalRequest
+from energyalign.experiments.incremental.step import NETWORK, RECORD, STATE
+from energyalign.experiments.longtail.config import LongTailRequest
 from energyalign.experiments.train.checkpoint import Position, save_checkpoint
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.experiments.train.tensor_file import save_arrays
@@ -36,18 +47,18 @@ def publish(
     source: Path, target: Path, *, data_root: Path | None = None, without: Collection[str] = (),
     plans: Sequence[EvidencePlan] = PLANS,
 ) -> None:  # fmt: skip
-    """Write the folder `target`; rows of the correctors in `without` stay behind."""
+    """Write the folder `target`; rows of the correctors in `without` are left out."""
     if target.exists():
         raise EnergyAlignError(f"{target} exists: remove it first.")
     run = measured_runs([source])[0]
     if run.path != source:
         raise EnergyAlignError(f"{source} is no run directory: give the folder of a seed, such as {run.path}.")
-    if run.in_steps:
-        raise EnergyAlignError(f"{source} has its classes in steps: only long-tailed runs can be published so far.")
     rows = [row for row in run.rows if row.corrector not in without]
     if not rows:
         raise EnergyAlignError(f"{source} has no rows besides {', '.join(without)}.")
-    trained = load_trained(source, data_root, rows)
+    experiment = load_experiment(run, data_root)
+    steps = list(experiment.steps(RunDirectory(source, writes=False)))
+    check_rows(rows, steps, experiment.facts.manifest)
 
     target.mkdir(parents=True)
     for name in ("config.json", "manifest.json"):
@@ -57,33 +68,42 @@ def publish(
     for command in run.commands:
         published.note_command(without_paths(command))
     write_curve(source / "tensorboard", target / "curve.csv")
-    write_network(trained, published)
-    write_test_logits(run, rows, target)
-    for plan in plans:
-        write_evidence(trained, plan, target)
+    for trained in steps:
+        folder = step_folder(target, trained.number, in_steps=run.in_steps)
+        folder.mkdir(exist_ok=True)
+        write_network(trained, folder, published)
+        write_test_logits(run, [row for row in rows if row.step == trained.number], folder)
+        for plan in plans:
+            write_evidence(trained, plan, folder)
 
 
-def load_trained(source: Path, data_root: Path | None, rows: Sequence[Row]) -> Trained:
-    """The trained network and its images, if they are those of the rows."""
-    dataset = str(rows[0].config.values["dataset"])
-    request = LongTailRequest(
-        dataset=dataset, source=(str(source),), data_root=None if data_root is None else str(data_root)
+def load_experiment(run: StoredRun, data_root: Path | None) -> Experiment[Any]:
+    """Load the images of a finished run."""
+    kind = IncrementalRequest if run.in_steps else LongTailRequest
+    request = kind(
+        dataset=str(run.config.values["dataset"]),
+        source=(str(run.path),),
+        data_root=None if data_root is None else str(data_root),
     )
-    config = LongTailConfig.from_json(request.finished()[0].config.to_json())
-    experiment: LongTailExperiment = request.experiment(config, request.load_for(config))
-    trained = next(experiment.steps(RunDirectory(source, writes=False)))
+    config = request.finished()[0].config
+    experiment: Experiment[Any] = request.experiment(config, request.load_for(config))
+    return experiment
+
+
+def check_rows(rows: Sequence[Row], steps: Sequence[Trained], manifest: str) -> None:
+    """Raise if a row was measured with another network or other images."""
+    networks = {trained.number: trained.network_sha256 for trained in steps}
     for row in rows:
-        if row.network_sha256 != trained.network_sha256:
+        if row.network_sha256 != networks[row.step]:
             raise EnergyAlignError(
                 f"the row of {row.corrector} is of another network than the checkpoint: measure it again."
             )
-        if row.manifest != experiment.facts.manifest:
-            raise EnergyAlignError(f"the images of {data_root} are not those of the run: give another --data-root.")
-    return trained
+        if row.manifest != manifest:
+            raise EnergyAlignError("the images are not those of the run: give another --data-root.")
 
 
 def without_paths(command: str) -> str:
-    """The command line with DATA and OUT for the folders of this machine."""
+    """Return the command line with DATA and OUT in place of folders of this machine."""
     words = shlex.split(command)
     for place, option in enumerate(words[:-1]):
         if option == "--data-root":
@@ -96,29 +116,36 @@ def without_paths(command: str) -> str:
 
 
 def write_curve(events: Path, path: Path) -> None:
-    """The scalars of the TensorBoard files as a table; of an epoch that was trained twice, the last."""
-    epochs: dict[int, dict[str, float]] = {}
-    for file in sorted(events.glob("events.out.tfevents.*")):
+    """Write the scalars of the TensorBoard files as a table; if an epoch was trained twice, the last time counts."""
+    epochs: dict[tuple[int, int], dict[str, float]] = {}
+    for file in sorted(events.rglob("events.out.tfevents.*")):
+        step = re.match(r"step (\d+) of", file.parent.name)  # each step has a folder of its own
         for event in LegacyEventFileLoader(str(file)).Load():
             for value in event.summary.value:
-                epochs.setdefault(event.step, {})[value.tag] = value.simple_value
+                key = (int(step[1]) if step else 1, event.step)
+                epochs.setdefault(key, {})[value.tag] = value.simple_value
     with path.open("w", newline="", encoding="utf-8") as stream:
-        table = csv.DictWriter(stream, ("epoch", "loss", "lr", "images per second"), lineterminator="\n")
+        table = csv.DictWriter(stream, ("step", "epoch", "loss", "lr", "images per second"), lineterminator="\n")
         table.writeheader()
-        for epoch, values in sorted(epochs.items()):
-            table.writerow({"epoch": epoch} | {name: f"{value:.6g}" for name, value in values.items()})
+        for (number, epoch), values in sorted(epochs.items()):
+            scalars = {name: f"{value:.6g}" for name, value in values.items()}
+            table.writerow({"step": number, "epoch": epoch} | scalars)
 
 
-def write_network(trained: Trained, published: RunDirectory) -> None:
-    """A checkpoint of the end of the training, with an optimiser that remembers nothing."""
+def write_network(trained: Trained, folder: Path, published: RunDirectory) -> None:
+    """Write the trained network so that the run counts as finished; without the state of the optimiser."""
+    if trained.config.in_steps:
+        for name in (STATE, NETWORK, RECORD):
+            shutil.copy(step_folder(trained.run.path, trained.number) / name, folder)
+        return
     forgetful = torch.optim.SGD(trained.network.parameters(), lr=0.0)
     end = Position(trained.config.recipe.epochs + 1)
     save_checkpoint(published.checkpoints, end, trained.network, forgetful, config=published.config_sha256)
 
 
 def write_test_logits(run: StoredRun, rows: Sequence[Row], target: Path) -> None:
-    """In half precision if no prediction changes; predictions of rows that are no logits plus shifts."""
-    outputs = run.outputs()
+    """Write the logits of a step, in half precision if no prediction changes, and predictions that do not follow."""
+    outputs = run.outputs(rows[0].step)
     half = Outputs(outputs.logits.astype(np.float16).astype(np.float32), outputs.labels)
     follow = [row for row in rows if predicts(outputs, row, run)]
     exact = all(predicts(half, row, run) for row in follow)
@@ -134,12 +161,12 @@ def write_test_logits(run: StoredRun, rows: Sequence[Row], target: Path) -> None
 
 
 def predicts(outputs: Outputs, row: Row, run: StoredRun) -> bool:
-    """Whether these logits plus the shifts of the row give its predictions."""
+    """Return whether these logits plus the shifts of the row give its predictions."""
     return row.shifts is not None and np.array_equal(outputs.shifted(row.shifts).argmax(axis=1), run.predictions(row))
 
 
 def write_evidence(trained: Trained, plan: EvidencePlan, target: Path) -> None:
-    """Logits and labels of the images that the rows of this plan were fitted on."""
+    """Write logits and labels of the images that the rows of this plan were fitted on."""
     drawn = trained.evidence_features(plan)
     logits = np.concatenate([trained.scores(trained.network.head, block) for block in drawn.blocks])
     labels = np.asarray(drawn.all_labels())
@@ -150,7 +177,7 @@ def write_evidence(trained: Trained, plan: EvidencePlan, target: Path) -> None:
 
 
 def main() -> None:
-    """From the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("target", type=Path, metavar="TARGET")

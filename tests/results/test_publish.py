@@ -115,9 +115,21 @@ def test_what_cannot_be_published_is_refused(script: ModuleType, source: Path, t
     assert not (tmp_path / "new").exists()
 
 
-def test_steps_are_refused(script: ModuleType, tmp_path: Path) -> None:
-    out = tmp_path / "steps"
-    main(["incremental", "digits", "--epochs", "1", "--steps", "2", "--corrector", "raw", "--out", str(out)])
-    (run,) = measured_runs([out])
-    with pytest.raises(EnergyAlignError, match="only long-tailed runs can be published so far"):
-        script.publish(run.path, tmp_path / "new")
+def test_a_run_in_steps(script: ModuleType, tmp_path: Path) -> None:
+    words = "incremental digits --learner distill --fed-back raw --corrector raw ea --epochs 1 --steps 2"
+    words += " --evidence-size 3 --evidence-policy none"
+    main([*words.split(), "--out", str(tmp_path / "steps")])
+    (run,) = measured_runs([tmp_path / "steps"])
+    target = tmp_path / "published"
+    script.publish(run.path, target, plans=[PLAN])
+    published = only(target)
+    assert published.rows == run.rows
+    for row in run.rows:
+        np.testing.assert_array_equal(published.predictions(row), run.predictions(row))
+    for step, n_classes in ((1, 5), (2, 10)):
+        arrays = load_arrays(target / f"step-{step:02d}" / "evidence-none-3.safetensors")
+        assert np.bincount(arrays["labels"]).tolist() == [3] * n_classes
+    with (target / "curve.csv").open(newline="", encoding="utf-8") as stream:
+        assert [(line["step"], line["epoch"]) for line in csv.DictReader(stream)] == [("1", "1"), ("2", "1")]
+    main(["incremental", "digits", "--from", str(target), "--corrector", "logit-adjustment"])  # trains nothing
+    assert {row.corrector for row in only(target).rows} == {"raw", "ea", "logit-adjustment"}
