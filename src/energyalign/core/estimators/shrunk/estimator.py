@@ -91,8 +91,8 @@ class Shrunk(Estimator):
         reasons = []
         if slope + 2 * error < 0:
             reasons.append(
-                f"the bias runs against the training counts (slope {slope:.1f} +- {error:.1f} on their logarithm; plain "
-                "training has 1): are the counts in the order of the classes in the logits?"
+                f"the bias runs against the training counts (slope {slope:.1f} +- {error:.1f} on their logarithm; "
+                "plain training has 1): are the counts in the order of the classes in the logits?"
             )
         if trained_on and evidence.counts is not None and np.ptp(evidence.counts) > 0 and abs(slope) < 2 * error:
             reasons.append(

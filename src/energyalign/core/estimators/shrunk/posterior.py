@@ -277,7 +277,8 @@ class Problem:
             bias_covariance, temperature_variance = joint[1:, 1:], float(joint[0, 0])
         else:
             bias_covariance = self._diagonal_variances(point, prior, scale)
-            temperature_variance = 1.0 / self._temperature_precision(point, prior, scale)[0] if free.temperature else 0.0
+            precision, _ = self._temperature_precision(point, prior, scale)
+            temperature_variance = 1.0 / precision if free.temperature else 0.0
             covariance = np.where(self.in_play, bias_covariance / temperature**2, 0.0)
         return Posterior(
             shifts=np.where(self.in_play, shifts, shifts[self.clusters.anchor]),
