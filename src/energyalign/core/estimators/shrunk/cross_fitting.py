@@ -63,25 +63,13 @@ def shifts_without_folds(posterior: Posterior, evidence: Evidence, clusters: Clu
 
 @dataclass(frozen=True, eq=False)
 class _Rest:
-    """The samples of all folds but one.
-
-    Attributes
-    ----------
-    exponentials : KeptExponentials
-    samples : array of shape (n_clusters,)
-        Their number in each cluster.
-    log_shares : array of shape (n_clusters,)
-        Logarithm of their share of all samples of the cluster; 0 if there are none.
-    prior : BiasPrior
-    scale : float
-        Factor of the likelihood.
-    """
+    """The samples of all folds but one."""
 
     exponentials: KeptExponentials
-    samples: Floats
-    log_shares: Floats
+    samples: Floats  # their number in each cluster
+    log_shares: Floats  # logarithm of their share of the cluster; 0 if there are none
     prior: BiasPrior
-    scale: float
+    scale: float  # factor of the likelihood
 
     def maximise(self, newton_step: Callable[[Floats], Floats]) -> Floats:
         """Return the most probable biases. Halve a step if the posterior would fall."""

@@ -15,32 +15,15 @@ from energyalign.core.mean_posterior import products_of, refuse_samples
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodPass:
-    """Everything that a process needs for its part of a pass.
+    """Everything that a process needs for its part of a pass."""
 
-    Attributes
-    ----------
-    temperature : float
-        s: the logits are multiplied by it.
-    biases : array of shape (n_clusters,)
-        b.
-    cluster_of : array of shape (n_classes,)
-    offsets : array of shape (n_classes,)
-        log m: the logarithm of the number of samples of each class.
-    class_weights : array of shape (n_classes,)
-        Weight of a sample of each class.
-    depth : float
-        Logits are clipped this far below the largest logit of their sample.
-    products : bool
-        Whether to sum the matrix p pᵀ, or only its diagonal.
-    """
-
-    temperature: float
-    biases: Floats
+    temperature: float  # s: factor of the logits
+    biases: Floats  # b, per cluster
     cluster_of: Ints
-    offsets: Floats
+    offsets: Floats  # log m: logarithm of the number of samples, per class
     class_weights: Floats
-    depth: float
-    products: bool
+    depth: float  # logits are clipped this far below the largest of their sample
+    products: bool  # whether to sum the matrix p pᵀ, or only its diagonal
 
     def exponentials(self, blocks: Iterable[Block]) -> ExponentialBlocks:
         """Return the exponentials of s f + b + log m, which can be kept while only the biases change."""
@@ -104,10 +87,7 @@ class LikelihoodPass:
         return None if np.array_equal(self.cluster_of, np.arange(size)) else np.eye(size)[self.cluster_of]
 
     def _clip(self, block: Block) -> Array:
-        """Return logits relative to the largest of their sample, at least -depth.
-
-        n samples cannot tell smaller posteriors apart.
-        """
+        """Return logits relative to the largest of their sample, clipped: n samples show no smaller posteriors."""
         logits = working_precision(block.logits, double=True)
         xp = namespace(logits)
         peak = xp.max(logits, axis=1, keepdims=True)
