@@ -87,7 +87,7 @@ def test_negative_weights_are_refused(long_tail: Problem) -> None:
 )
 def test_a_classifier_that_takes_no_weights(base: Any, long_tail: Problem) -> None:
     X, y = long_tail
-    with pytest.raises(EnergyAlignError, match=f"{type(base).__name__} takes no sample_weight: fit without weights"):
+    with pytest.raises(EnergyAlignError, match=f"{type(base).__name__} does not support sample_weight"):
         EnergyAlignedClassifier(base).fit(X, y, sample_weight=np.ones(len(y)))
 
 
