@@ -253,7 +253,7 @@ def test_not_fitted(long_tail: Problem) -> None:
 
 def test_one_class_is_refused_by_name(long_tail: Problem) -> None:
     X, _ = long_tail
-    with pytest.raises(EnergyAlignError, match=r"y must have at least 2 classes, got one \(cow\)"):
+    with pytest.raises(EnergyAlignError, match=r"y must have at least 2 classes, got one class \(cow\)"):
         EnergyAlignedClassifier().fit(X, ["cow"] * len(X))
 
 

@@ -72,7 +72,7 @@ def test_a_class_of_weight_zero_is_refused_by_name(long_tail: Problem) -> None:
     names = np.array(["ant", "bee", "cow"])[y]
     with pytest.raises(EnergyAlignError, match="all samples of class cow have weight 0: leave them out"):
         EnergyAlignedClassifier().fit(X, names, sample_weight=names != "cow")
-    with pytest.raises(EnergyAlignError, match=r"y must have at least 2 classes, got one \(cow\)"):
+    with pytest.raises(EnergyAlignError, match=r"y must have at least 2 classes, got one class \(cow\)"):
         EnergyAlignedClassifier().fit(X, names, sample_weight=names == "cow")
 
 

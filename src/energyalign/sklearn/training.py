@@ -54,7 +54,7 @@ class Training:
         classes, present = np.unique(self.labels), np.unique(seen)
         if len(present) < 2:
             raise EnergyAlignError(
-                f"y must have at least 2 classes, got one ({some_of(present.tolist())})."
+                f"y must have at least 2 classes, got one class ({some_of(present.tolist())})."
             )
         if len(present) < len(classes):
             absent = np.setdiff1d(classes, present).tolist()
