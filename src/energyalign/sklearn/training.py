@@ -53,9 +53,7 @@ class Training:
             return
         classes, present = np.unique(self.labels), np.unique(seen)
         if len(present) < 2:
-            raise EnergyAlignError(
-                f"y must have at least 2 classes, got one class ({some_of(present.tolist())})."
-            )
+            raise EnergyAlignError(f"y must have at least 2 classes, got one class ({some_of(present.tolist())}).")
         if len(present) < len(classes):
             absent = np.setdiff1d(classes, present).tolist()
             raise EnergyAlignError(f"all samples of {classes_of(absent)} have weight 0: leave them out.")
