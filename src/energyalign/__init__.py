@@ -1,6 +1,6 @@
-"""Energy aligning: one calculated number per class takes the class-imbalance bias out of a classifier.
+"""Energy aligning: remove the class-imbalance bias of a classifier by adding one number per class to its logits.
 
-Names are loaded when they are first used, so that ``import energyalign`` costs next to nothing.
+Names are imported on first use, which keeps ``import energyalign`` fast.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""`python -m energyalign` is the `energyalign` command."""
+"""Run the `energyalign` command with `python -m energyalign`."""
 
 import os
 import sys
 
 if not sys.flags.safe_path and sys.path[0] == os.getcwd():
-    del sys.path[0]  # Python puts the current folder there: it may be anybody's, and no code is imported from it
+    del sys.path[0]  # added by `python -m`: do not import code from the current directory
 
 from energyalign.cli.main import main
 

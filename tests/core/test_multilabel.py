@@ -101,7 +101,7 @@ def test_the_aligner(tmp_path: Path) -> None:
     assert aligner.classes_.tolist() == NAMES
     np.testing.assert_array_equal(aligner.predict(frame[NAMES[::-1]]), expected.predict(logits))
     np.testing.assert_array_equal(aligner.predict_proba(logits), expected.predict_proba(logits))
-    with pytest.raises(EnergyAlignError, match="not learnt from a stream"):
+    with pytest.raises(EnergyAlignError, match="partial_fit does not support multilabel"):
         aligner.partial_fit(logits)
 
 

@@ -253,12 +253,12 @@ def test_not_fitted(long_tail: Problem) -> None:
 
 def test_one_class_is_refused_by_name(long_tail: Problem) -> None:
     X, _ = long_tail
-    with pytest.raises(EnergyAlignError, match=r"y has one class only \(cow\); at least 2 classes are needed"):
+    with pytest.raises(EnergyAlignError, match=r"y must have at least 2 classes, got one class \(cow\)"):
         EnergyAlignedClassifier().fit(X, ["cow"] * len(X))
 
 
 def test_what_is_no_classifier_is_refused(long_tail: Problem) -> None:
-    with pytest.raises(EnergyAlignError, match="LinearRegression is no classifier"):
+    with pytest.raises(EnergyAlignError, match="LinearRegression is not a classifier"):
         EnergyAlignedClassifier(LinearRegression()).fit(*long_tail)
 
 
@@ -269,7 +269,7 @@ def test_what_is_no_classifier_is_refused(long_tail: Problem) -> None:
         (np.arange(1500).reshape(500, 3), "1d array"),
         (
             np.eye(3, dtype=int)[np.arange(500) % 3] + np.eye(3, dtype=int)[np.arange(500) % 5 % 3] > 0,
-            r"LogisticRegression takes one label per sample, and y has 3 independent labels: give sklearn\.multiclass",
+            r"expects one label per sample, got y with 3 independent labels: give sklearn\.multiclass",
         ),
         (np.eye(2, 3, dtype=int)[np.arange(500) % 2] + [0, 0, 1], "the same y in column 2: leave it out"),
         (np.where(np.arange(500) % 2, np.nan, 1.0), "contains NaN"),
@@ -325,7 +325,7 @@ def test_labels_that_the_frozen_classifier_does_not_know(long_tail: Problem) -> 
 def test_names_for_a_classifier_that_takes_numbers_only(long_tail: Problem) -> None:
     xgboost = pytest.importorskip("xgboost")
     X, y = long_tail
-    with pytest.raises(EnergyAlignError, match=r"XGBClassifier does not take these labels .*LabelEncoder\(\)"):
+    with pytest.raises(EnergyAlignError, match=r"XGBClassifier does not accept these labels .*LabelEncoder\(\)"):
         EnergyAlignedClassifier(xgboost.XGBClassifier(n_estimators=2)).fit(X, np.array([f"class {k}" for k in y]))
 
 

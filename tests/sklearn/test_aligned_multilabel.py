@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
 from energyalign import EnergyAlignedClassifier, EnergyAligner, EnergyAlignError
-from energyalign.sklearn.unseen import _namable, _rarest_label
+from energyalign.sklearn.unseen import _has_known_labels, _rarest_label
 
 pytestmark = pytest.mark.filterwarnings("ignore::energyalign.UntrustedEstimateWarning")
 NAMES = ["rain", "fog", "wind"]
@@ -106,8 +106,8 @@ def test_one_label_each_is_one_hot_unless_it_is_said() -> None:
 def test_folds_are_stratified_by_the_rarest_label() -> None:
     y = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 0, 1], [0, 1, 0]])  # 3, 2 and 1 samples
     assert _rarest_label(y).tolist() == [1, 0, -1, 2, 1]
-    assert _namable(y[:4], y[4:]).tolist() == [False, False, True, False]
-    assert _namable(y[3:], y[:3]).tolist() == [False, True]
+    assert _has_known_labels(y[:4], y[4:]).tolist() == [False, False, True, False]
+    assert _has_known_labels(y[3:], y[:3]).tolist() == [False, True]
 
 
 def test_a_label_of_one_sample_is_trained_on_and_not_scored() -> None:
@@ -125,5 +125,5 @@ def test_skl2onnx_is_refused() -> None:
     X, y = problem()
     aligner = EnergyAligner(estimator="prior")
     model = EnergyAlignedClassifier(KNeighborsClassifier(20), aligner=aligner, cv=3).fit(X, y)
-    with pytest.raises(EnergyAlignError, match="independent labels are not converted by skl2onnx"):
+    with pytest.raises(EnergyAlignError, match="conversion of independent labels with skl2onnx is not supported"):
         skl2onnx.to_onnx(model, X[:1])

@@ -110,7 +110,7 @@ def test_the_option_that_everybody_gives(long_tail: Any) -> None:
 def test_what_skl2onnx_cannot_give_is_refused(long_tail: Any, base: Any) -> None:
     X, y = long_tail
     model = aligned(FrozenEstimator(base.fit(X, y)), X, y)
-    with pytest.raises(EnergyAlignError, match=r"decision function of .*, which is what was aligned"):
+    with pytest.raises(EnergyAlignError, match=r"decision function of .*, which was aligned"):
         run(model, X)
 
 

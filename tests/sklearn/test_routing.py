@@ -129,7 +129,7 @@ def test_what_the_classifier_does_not_request_is_ours_alone(samples: Any) -> Non
 def test_weights_reach_the_last_step_of_a_pipeline(samples: Any) -> None:
     X, y, _, weights = samples
     base = make_pipeline(StandardScaler(), LogisticRegression())
-    with pytest.raises(EnergyAlignError, match="Pipeline takes no sample_weight"):
+    with pytest.raises(EnergyAlignError, match="Pipeline does not support sample_weight"):
         EnergyAlignedClassifier(base).fit(X, y, weights)
     with config_context(enable_metadata_routing=True):
         base[0].set_fit_request(sample_weight=False)

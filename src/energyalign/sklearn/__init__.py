@@ -1,1 +1,1 @@
-"""The scikit-learn contract: an aligner of logits, and a meta-estimator around any classifier."""
+"""scikit-learn interface: an aligner of logits, and a meta-estimator for any classifier."""

@@ -1,4 +1,4 @@
-"""Energy aligning of logits, as a scikit-learn estimator."""
+"""scikit-learn transformer and classifier of logits."""
 
 from __future__ import annotations
 
@@ -18,57 +18,60 @@ from energyalign.core.free_energy import FreeEnergy
 from energyalign.core.heads import IGNORE_INDEX, n_columns, open_head
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_multilabel, parse_shifts
 from energyalign.core.names import Counts, columns_of
-from energyalign.core.objectives import make_objective
+from energyalign.core.objectives import Aims, make_objective
 from energyalign.core.probabilities import TAKEN_AS_LOGITS, are_probabilities, log_probabilities
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
-from energyalign.sklearn.columns import categories_of, encode, find_columns, in_order, labels_of
+from energyalign.sklearn.columns import categories_of, encode, find_columns, labels_of, reorder
+
+
+_FIT_OPTIONS = ("estimator", "clusters", "target_prior", "tau", *Aims.__annotations__)
 
 
 class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Learn one shift per class from logits and add it to logits.
+    """Learn one shift per class from logits, and add it to logits.
 
     Parameters
     ----------
     estimator : str, default="auto"
-        How class energies are measured: a name of `energyalign.core.estimators.ESTIMATORS`, or ``auto``: the first
-        of ``shrunk``, ``marginal``, ``lse`` and ``prior`` that applies, scaled by what pays on samples that the model
-        has not seen, down to the raw model.
+        How class energies are estimated: a name in `energyalign.core.estimators.ESTIMATORS`, or ``auto``: the first of
+        ``shrunk``, ``marginal``, ``lse`` and ``prior`` that applies. If the model was not trained on the samples,
+        ``auto`` scales the shifts by the strength that scores best; 0 keeps the raw model.
     clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters, default="auto"
-        Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
-        the number of them that scores best, as in the paper.
-    target_prior : array of shape (n_classes,), dict or pandas Series, optional
-        The label distribution to predict for; uniform if not given.
+        Which classes share a shift. A number is the number of Jenks clusters of the training counts; ``jenks`` chooses
+        the number that scores best, as in the paper.
+    target_prior : array of shape (n_classes,), dict or pandas Series, default=None
+        Label distribution to predict for. None is uniform.
     evidence : {"training", "out-of-fold", "held-out"}, default="training"
-        Whether the model behind the logits was trained on these very samples. `auto` needs to know: on
-        ``training`` samples a model is right about nearly everything, so accuracy there says nothing.
+        Whether the model was trained on these samples. A model is right about nearly all of its ``training`` samples,
+        so `auto` does not score on them.
     tau : float, default=1.0
         Scale of estimator ``prior``.
-    classes : array of shape (n_classes,), optional
-        The label of each column. Not needed for labels 0..n_classes-1, nor when every class has a label in `y`: then
-        the columns are taken to be in sorted order, or in that of the categories of a pandas Categorical. The columns
-        of a data frame name themselves; with `classes` too, they are put into its order.
+    classes : array of shape (n_classes,), default=None
+        Label of each column. Not needed for labels 0..n_classes-1, or if `y` contains every class: then the columns are
+        in sorted order, or in the order of the categories of a pandas Categorical. The columns of a data frame are
+        matched by name.
     scoring : str or callable, default="balanced_accuracy"
-        What the predictions should be best at: ``balanced_accuracy``, ``accuracy``, ``f1`` (of the second of two
+        Metric that the predictions should maximise: ``balanced_accuracy``, ``accuracy``, ``f1`` (of the second of two
         classes), ``f1_macro``, ``f1_weighted``, ``jaccard_macro``, ``matthews_corrcoef``, ``geometric_mean``, any
         scikit-learn scorer of labels, or a function ``(y_true, y_pred[, sample_weight])``. Needs labels, and
         out-of-fold or held-out evidence.
-    costs : array of shape (n_classes, n_classes) or pandas DataFrame, optional
-        ``costs[k, j]`` is what it costs to predict class j for a sample of class k; replaces `scoring`. A data frame is
+    costs : array of shape (n_classes, n_classes) or pandas DataFrame, default=None
+        ``costs[k, j]`` is the cost of predicting class j for a sample of class k; replaces `scoring`. A data frame is
         matched by the names of its rows and columns.
-    minimum_recall, minimum_precision : dict of class to number, optional
-        What must be reached on the evidence, e.g. ``{"fraud": 0.8}``. What cannot be reached is refused.
+    minimum_recall, minimum_precision : dict of class to number, default=None
+        Minimum to reach on the evidence, e.g. ``{"fraud": 0.8}``. An error is raised if it cannot be reached.
     multilabel : bool, default=False
-        Whether columns are independent labels, each with a sigmoid of its own.
+        Whether columns are independent labels, each with its own sigmoid.
     ignore_index : int, default=-100
-        Label of what is left out: the padding of a sequence, the border of a mask, a label that is not known.
+        Label of positions to ignore: padding of a sequence, border of a mask, unknown labels.
 
     Attributes
     ----------
     shifts_ : Shifts, or MultilabelShifts for `multilabel`
-        The result, with standard errors, diagnostics and what `auto` compared.
+        The shifts, with standard errors, diagnostics and the candidates of `auto`.
     classes_ : array of shape (n_classes,)
-        The label of each column.
+        Label of each column.
     n_features_in_ : int
         Number of columns.
 
@@ -81,7 +84,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     [0, 1, 0, 1]
     """
 
-    __metadata_request__fit: ClassVar = {"groups": True}  # scikit-learn's metadata routing: asked for by default
+    __metadata_request__fit: ClassVar = {"groups": True}  # metadata routing: requested by default
 
     def __init__(
         self,
@@ -126,25 +129,25 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array of shape (n_samples, n_classes)
-            Logits (NumPy, torch, pandas, ...), or log-probabilities for all estimators but ``lse``. Probabilities
-            are recognised, and their logarithm is taken. Other heads: (n,) or (n, 1) for one logit of two classes,
+            Logits (NumPy, torch, pandas, ...), or log-probabilities for all estimators except ``lse``. Probabilities
+            are detected and converted to logarithms. Other heads: (n,) or (n, 1) for one logit of two classes,
             (n, tokens, n_classes), (n, n_classes, height, width).
-        y : array of shape (n_samples,), (n, tokens) or (n, height, width), optional
-            Labels, or one-hot rows; for `multilabel` 0 and 1 in the shape of X. With them the sample is weighted to be
-            class-balanced and `auto` can score; without them it is taken to be balanced.
-        counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset, optional
-            Training samples per class, by name wherever they have names; for `multilabel` samples without and with each
-            label: an array (n_labels, 2), dict of pairs, or DataFrame. If not given, the numbers of labels stand in for
-            them if they differ by a factor of two or more.
-        sample_weight : array of shape (n_samples,), optional
-            How often each sample was observed. Of weights that are not whole numbers only the ratios matter: in sum
-            they count as (Σ w)² / Σ w² samples.
-        groups : array of shape (n_samples,), optional
-            Samples that `auto` must not separate when it splits the evidence.
+        y : array of shape (n_samples,), (n, tokens) or (n, height, width), default=None
+            Labels, or one-hot rows; for `multilabel` 0 and 1 in the shape of X. With labels the sample is weighted to
+            be class-balanced and `auto` can score. Without labels it counts as balanced.
+        counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset, default=None
+            Training samples per class, matched by name if they have names; for `multilabel` samples without and with
+            each label: an array (n_labels, 2), dict of pairs, or DataFrame. None uses the label counts of `y`, if they
+            differ by a factor of two or more.
+        sample_weight : array of shape (n_samples,), default=None
+            How often each sample was observed. Only the ratios of fractional weights matter: their sum is scaled to
+            the effective sample size (Σ w)² / Σ w².
+        groups : array of shape (n_samples,), default=None
+            Samples of one group stay together when `auto` splits the evidence.
         """
         self._shifts: Shifts | MultilabelShifts | None
         if self.multilabel:
-            self._shifts = self._fit_labels(X, y, counts, _as_repeats(sample_weight), groups)
+            self._shifts = self._fit_multilabel(X, y, counts, _as_repeats(sample_weight), groups)
         else:
             rows = open_head(X, None if y is None else labels_of(y), ignore_index=self.ignore_index)
             logits, columns = as_logits(rows.logits), columns_of(X)
@@ -153,7 +156,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 classes=self.classes, labels=rows.labels, categories=categories_of(y), counts=counts,
             )  # fmt: skip
             evidence = Evidence.from_arrays(
-                in_order(logits, columns, self._names),
+                reorder(logits, columns, self._names),
                 None if rows.labels is None else encode(rows.labels, self.classes_),
                 repeats=rows.per_row("sample_weight", _as_repeats(sample_weight)),
                 counts=counts,
@@ -163,7 +166,7 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
             self._shifts = self._align(evidence)
         self.n_features_in_ = n_columns(as_array(X).shape)
-        self.__dict__.pop("energy_", None)  # a stream that came before is over
+        self.__dict__.pop("energy_", None)  # ends an earlier stream
         return self
 
     def partial_fit(
@@ -174,15 +177,14 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         counts: Counts | None = None,
         sample_weight: Array | None = None,
     ) -> Self:
-        """Learn from a stream of blocks of a class-balanced sample, in memory that does not grow with it.
+        """Learn from a stream of blocks in constant memory. The stream must be class-balanced: labels are ignored.
 
-        Estimators ``shrunk`` and ``marginal`` need logits that can be read again and are refused, and ``auto``
-        leaves them out. Labels are ignored: what the stream has seen cannot be weighted again, so it must be balanced.
-        `counts` may come with any block and are remembered. To weight a stream yourself, see
-        `FreeEnergy.update` and `Evidence.from_free_energy`.
+        Estimators ``shrunk`` and ``marginal`` read the logits several times: they raise an error, and ``auto`` skips
+        them. `counts` may come with any block and are kept. To weight a stream yourself, see `FreeEnergy.update` and
+        `Evidence.from_free_energy`.
         """
         if self.multilabel:
-            raise EnergyAlignError("independent labels are not learnt from a stream: give fit() all logits at once.")
+            raise EnergyAlignError("partial_fit does not support multilabel=True: pass all logits to fit().")
         if hasattr(self, "energy_"):
             logits = as_logits(self._in_order(X), self.n_features_in_)
         else:
@@ -202,9 +204,9 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def shifts_(self) -> Shifts | MultilabelShifts:
-        """The result; after `partial_fit` it is worked out when first asked for."""
+        """The shifts; after `partial_fit` they are computed on first access."""
         if not self.__sklearn_is_fitted__():
-            raise AttributeError("shifts_ is there after fit or partial_fit.")
+            raise AttributeError("shifts_ is available after fit or partial_fit.")
         if self._shifts is None:
             self._shifts = self._align(
                 Evidence.from_free_energy(
@@ -217,13 +219,13 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "_shifts")
 
     def _align(self, evidence: Evidence) -> Shifts:
-        return fit_shifts(evidence, **self._options() | {"scoring": make_objective(self.scoring, self.classes_)})
+        options = {**self._fit_options(), "scoring": make_objective(self.scoring, self.classes_)}
+        return fit_shifts(evidence, **options)
 
-    def _fit_labels(
+    def _fit_multilabel(
         self, X: Array, y: Array | None, counts: Counts | None, weights: Array | None, groups: npt.ArrayLike | None
     ) -> MultilabelShifts:
-        shape = as_array(X).shape
-        self.classes_, self._names = find_columns(n_columns(shape), columns_of(X), classes=self.classes)
+        self.classes_, self._names = find_columns(n_columns(as_array(X).shape), columns_of(X), classes=self.classes)
         evidence = MultilabelEvidence.from_arrays(
             self._in_order(X),
             None if y is None else self._in_order(y),
@@ -234,46 +236,37 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             groups=groups,
             ignore_index=self.ignore_index,
         )
-        return fit_multilabel(evidence, **self._options())
+        return fit_multilabel(evidence, **self._fit_options())
 
-    def _options(self) -> dict[str, Any]:
-        return {
-            "estimator": self.estimator,
-            "clusters": self.clusters,
-            "target_prior": self.target_prior,
-            "tau": self.tau,
-            "scoring": self.scoring,
-            "costs": self.costs,
-            "minimum_recall": self.minimum_recall,
-            "minimum_precision": self.minimum_precision,
-        }
+    def _fit_options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _FIT_OPTIONS}
 
     def transform(self, X: Array) -> Array:
-        """Logits plus shifts, as an array of the same kind."""
+        """Return logits plus shifts, as an array of the same type."""
         return self._fitted().apply(self._checked(X))
 
     def predict(self, X: Array) -> npt.NDArray[Any]:
-        """The label of the largest corrected logit; for `multilabel` 0 or 1 for each label."""
+        """Return the label of the largest aligned logit; for `multilabel` 0 or 1 for each label."""
         columns = self._fitted().predict(self._checked(X))
         if self.multilabel:
             return columns
-        return np.asarray(np.take(self.classes_, columns))  # several times as fast as an index
+        return np.asarray(np.take(self.classes_, columns))  # several times faster than indexing
 
     def predict_proba(self, X: Array) -> Array:
-        """Softmax of the corrected logits; for `multilabel` their sigmoid."""
+        """Return the softmax of the aligned logits; for `multilabel` their sigmoid."""
         return self._fitted().predict_proba(self._checked(X))
 
     def predict_log_proba(self, X: Array) -> Array:
-        """Logarithm of `predict_proba`, exact also where a probability rounds to 0."""
+        """Return the logarithm of `predict_proba`, exact even if a probability rounds to 0."""
         return self._fitted().predict_log_proba(self._checked(X))
 
     def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:  # noqa: ARG002
-        """The names of the classes, one for each column of `transform`; `input_features` is not looked at."""
+        """Return the name of each column of `transform`: the classes. `input_features` is ignored."""
         check_is_fitted(self)
         return np.asarray([str(name) for name in self.classes_], dtype=object)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Shifts as their JSON, which keeps every number: no type but this one has to be trusted by who loads it."""
+        """Store the shifts as JSON, which is exact, so that loading requires trust in this type only (skops)."""
         state = dict(super().__getstate__())
         if state.get("_shifts") is not None:
             state["_shifts"] = state["_shifts"].to_json()
@@ -294,16 +287,16 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return as_logits(logits, shifts.n_classes) if one_per_class else logits
 
     def _in_order(self, X: Array) -> Array:
-        """Return the columns in the order of `fit`, if they have names."""
-        return in_order(array_of(X), columns_of(X), self._names)
+        """Put named columns into the order of `fit`."""
+        return reorder(array_of(X), columns_of(X), self._names)
 
 
 def _as_repeats(weights: Array | None) -> Array | None:
-    """Relative weights as numbers of observations: in sum the effective number of samples. Whole numbers are such."""
+    """Scale fractional weights so that their sum is the effective sample size. Keep whole numbers as they are."""
     if weights is None:
         return None
     values = np.asarray(to_numpy(weights), dtype=np.float64)
     total, squares = float(values.sum()), float(np.sum(values**2))
     if not (np.isfinite(squares) and squares > 0) or np.array_equal(values, np.rint(values)):
-        return weights  # what is wrong with them is said where they are checked
-    return np.round(values * (total / squares), 12)  # equal weights are 1 in any unit
+        return weights  # `Evidence` reports invalid ones
+    return np.round(values * (total / squares), 12)  # equal weights become 1

@@ -1,4 +1,4 @@
-"""Any classifier, with the class-imbalance bias taken out of its predictions."""
+"""scikit-learn meta-estimator that removes the class-imbalance bias of a classifier."""
 
 from __future__ import annotations
 
@@ -36,50 +36,48 @@ from energyalign.sklearn.scores import class_logits, label_logits
 from energyalign.sklearn.training import Training
 from energyalign.sklearn.unseen import Unseen, score_unseen
 
-FEW_ROWS = 1000  # up to here what is looked at before predicting takes longer than the prediction
+MAX_FAST_ROWS = 1000  # up to this many rows, input checks take longer than the prediction
 
 
 class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Fit a classifier and align the energies of its classes, so that rare ones are not passed over.
+    """Fit a classifier and align the energies of its classes, so that rare classes are predicted as they should be.
 
-    The shifts are learnt from what the classifier says about samples it was not trained on: a part of the training
-    data at a time, or the data given to `fit` if the classifier is frozen. The classifier that predicts is trained on
-    all of it.
+    The shifts are learnt from scores of samples that the classifier was not trained on: scores out of fold or out of
+    bag or, for a frozen classifier, of the data passed to `fit`. The final classifier is fitted on all data.
 
     Parameters
     ----------
-    estimator : classifier, optional
+    estimator : classifier, default=None
         Any scikit-learn classifier with `decision_function` or `predict_proba`, or a fitted one in a
-        `sklearn.frozen.FrozenEstimator`. A fitted one without it is copied and fitted anew, as by every
-        meta-estimator of scikit-learn, with a warning. Logistic regression if not given.
-    aligner : EnergyAligner, optional
-        How to align. With probabilities only, estimator ``lse`` does not apply, because softmax has removed
-        what it needs.
-    evidence : {"auto", "out-of-fold", "training", "held-out"}
-        ``auto`` means ``out-of-fold``, or ``held-out`` for a frozen classifier. ``training`` scores the
-        very samples that the classifier was trained on: faster, and only as good as the classifier is modest.
+        `sklearn.frozen.FrozenEstimator`. Any other fitted classifier is cloned and refitted, as in every meta-estimator
+        of scikit-learn, with a warning. None is logistic regression.
+    aligner : EnergyAligner, default=None
+        How to align. Estimator ``lse`` does not apply to a classifier with probabilities only: softmax has removed
+        what it needs. None is ``EnergyAligner()``.
+    evidence : {"auto", "out-of-fold", "training", "held-out"}, default="auto"
+        ``auto`` is ``out-of-fold``, or ``held-out`` for a frozen classifier. ``training`` scores the samples that the
+        classifier was trained on: faster, but bad for a classifier that overfits.
     cv : "auto", int, splitter or iterable of splits, default="auto"
-        Which samples ``out-of-fold`` evidence is made of. ``auto`` costs as few fits as show the rarest class well:
+        Folds of ``out-of-fold`` evidence. An int is the number of stratified folds, which keep `groups` together.
+        ``auto`` uses as few fits as the rarest class allows:
 
-        - none but that on all samples for forests and bagging of at least 300 members: scores out of bag;
-        - with less than 100 samples of the rarest class three folds;
-        - with less than 300 of them, or with `groups`, two folds;
-        - otherwise a third of the samples, scored by one classifier that was fitted on the rest.
-
-        A number means that many stratified folds, which keep `groups` together.
-    n_jobs : int, optional
-        How many fits run at the same time, in processes of joblib. One if not given.
-    scoring, costs, minimum_recall, minimum_precision : optional
-        What the predictions should be best at; see `EnergyAligner`. By default as `aligner` has them.
+        - forests and bagging with at least 300 members: out-of-bag scores, without further fits;
+        - fewer than 100 samples of the rarest class: three folds;
+        - fewer than 300 samples of the rarest class, or `groups`: two folds;
+        - otherwise a third of the samples, scored by a classifier fitted on the rest.
+    n_jobs : int, default=None
+        Number of fits to run in parallel, with joblib. None is 1.
+    scoring, costs, minimum_recall, minimum_precision : default=None
+        Objective of the predictions; see `EnergyAligner`. None keeps that of `aligner`.
 
     Attributes
     ----------
     estimator_ : classifier
-        Fitted on all data.
+        The classifier, fitted on all data.
     aligner_ : EnergyAligner
     shifts_ : Shifts, or MultilabelShifts for independent labels
     classes_ : array of shape (n_classes,)
-        Of independent labels the names or numbers of the columns of y.
+        The classes; for independent labels the names or numbers of the columns of y.
 
     Examples
     --------
@@ -92,7 +90,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     True
     """
 
-    __metadata_request__fit: ClassVar = {"groups": True}  # scikit-learn's metadata routing: asked for by default
+    __metadata_request__fit: ClassVar = {"groups": True}  # metadata routing: requested by default
 
     def __init__(
         self,
@@ -131,40 +129,40 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 
         Parameters
         ----------
-        X, y : training data, or for a frozen classifier data to align it on
-            A matrix y of 0 and 1 is of independent labels, each with a shift of its own, unless every row has a single
-            1: that is one-hot, and of independent labels only with ``aligner=EnergyAligner(multilabel=True)``.
-        sample_weight : array of shape (n_samples,), optional
-            How often each sample was observed; passed on to the classifier. With metadata routing, as the classifier
+        X, y : training data, or data to align a frozen classifier on
+            A matrix y of 0 and 1 holds independent labels, each with its own shift. If every row has a single 1, it is
+            one-hot, unless ``aligner=EnergyAligner(multilabel=True)``.
+        sample_weight : array of shape (n_samples,), default=None
+            How often each sample was observed; passed to the classifier. With metadata routing, only if the classifier
             requests it.
-        counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset, optional
-            Training samples per class, by name wherever they have names. Needed only if `y` does not show them (a
-            frozen classifier and balanced data).
-        groups : array of shape (n_samples,), optional
-            Samples that belong together (of one patient, say): no fold separates them, unless `cv` ignores groups.
+        counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset, default=None
+            Training samples per class, matched by name if they have names. Only needed for a frozen classifier if `y`
+            is not distributed as its training data.
+        groups : array of shape (n_samples,), default=None
+            Samples of one group (a patient, say) stay in one fold, unless `cv` ignores groups.
         **params : dict
-            What the classifier requests, with scikit-learn's metadata routing only.
+            Metadata that the classifier requests; requires scikit-learn's metadata routing.
         """
         base = self._base()
         frozen = isinstance(base, FrozenEstimator)
         kind = self._choose_kind(frozen)
         if not frozen and _is_fitted(base):
             warnings.warn(
-                f"{type(base).__name__} is fitted already, and a copy of it is fitted anew on this data. To keep it as "
-                "it is, wrap it in sklearn.frozen.FrozenEstimator and give fit() samples that it was not trained on.",
+                f"{type(base).__name__} is fitted already: a clone is refitted on this data. To keep the fitted "
+                "classifier, wrap it in sklearn.frozen.FrozenEstimator and give fit() samples it was not trained on.",
                 stacklevel=2,
             )
         X, y, groups = indexable(X, y, groups)
         labels, names = self._read_labels(y)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        training = Training(base, X, labels, weights, groups, self._passed_on(base, weights, groups, params))
+        training = Training(base, X, labels, weights, groups, self._route(base, weights, groups, params))
         training.check(frozen=frozen)
         scored = score_unseen(training, self.cv, self.n_jobs) if kind == "out-of-fold" else None
         self.estimator_ = training.fit() if scored is None else scored.estimator
         self._multilabel = training.is_multilabel
         self.classes_ = np.asarray(names if self._multilabel else self.estimator_.classes_)
         for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)  # of an earlier fit
+            self.__dict__.pop(name, None)  # from an earlier fit
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         if scored is None:
@@ -183,9 +181,9 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         return self
 
     def _read_labels(self, y: Any) -> tuple[npt.NDArray[Any], Any]:
-        """Labels of the classifier, and the names of independent ones."""
-        asked = self.aligner is not None and self.aligner.multilabel
-        flat = np.asarray(y) if asked else labels_of(y)
+        """Return the labels for the classifier, and the names of independent labels."""
+        multilabel = self.aligner is not None and self.aligner.multilabel
+        flat = np.asarray(y) if multilabel else labels_of(y)
         names: Any = None
         if np.ndim(flat) == 2 and type_of_target(flat) == "multilabel-indicator":
             labels = flat.astype(np.int64)
@@ -204,12 +202,12 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             return "held-out" if frozen else "out-of-fold"
         if self.evidence == "held-out" and not frozen:
             raise EnergyAlignError(
-                "evidence='held-out' needs a classifier that is fitted already: wrap it in "
-                "sklearn.frozen.FrozenEstimator and give fit() the held-out data."
+                "evidence='held-out' needs a fitted classifier: wrap it in sklearn.frozen.FrozenEstimator and give "
+                "fit() the held-out data."
             )
         if self.evidence == "out-of-fold" and frozen:
             raise EnergyAlignError(
-                "a frozen classifier cannot be refitted fold by fold: use evidence='held-out' or 'training'."
+                "evidence='out-of-fold' cannot refit a frozen classifier: use evidence='held-out' or 'training'."
             )
         return self.evidence
 
@@ -220,27 +218,27 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         return default.set_fit_request(sample_weight=True) if _routing_enabled() else default
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """What `fit` takes and passes on to the classifier, for scikit-learn's metadata routing."""
+        """Return what `fit` accepts and passes to the classifier, for scikit-learn's metadata routing."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         return MetadataRouter(owner=self).add_self_request(self).add(estimator=self._base(), method_mapping=mapping)
 
-    def _passed_on(self, base: Any, weights: Floats | None, groups: Any, params: dict[str, Any]) -> dict[str, Any]:
-        """What the `fit` of the classifier gets besides samples and labels."""
+    def _route(self, base: Any, weights: Floats | None, groups: Any, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters for `fit` of the classifier."""
         _raise_for_params(params, self, "fit")
         if _routing_enabled():
             given = {"sample_weight": weights, "groups": groups, **params}
             given = {name: value for name, value in given.items() if value is not None}
-            passed: dict[str, Any] = process_routing(self, "fit", **given)["estimator"]["fit"]
-            return passed
+            routed: dict[str, Any] = process_routing(self, "fit", **given)["estimator"]["fit"]
+            return routed
         if weights is None or isinstance(base, FrozenEstimator):
             return {}
         if not has_fit_parameter(base, "sample_weight"):
-            raise EnergyAlignError(f"{type(base).__name__} takes no sample_weight: fit without weights.")
+            raise EnergyAlignError(f"{type(base).__name__} does not support sample_weight: fit without weights.")
         return {"sample_weight": weights}
 
     @property
     def shifts_(self) -> Shifts | MultilabelShifts:
-        """One shift per class or independent label, with diagnostics."""
+        """Shifts of the classes or independent labels, with diagnostics."""
         return self.aligner_.shifts_
 
     def _logits(self, X: Any) -> Floats:
@@ -249,59 +247,59 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         return class_logits(self.estimator_, X, self.classes_)
 
     def _logits_if_fitted(self, X: Any) -> Floats:
-        if not hasattr(self, "aligner_"):  # check_is_fitted collects tags, which takes as long as a prediction
+        if not hasattr(self, "aligner_"):  # check_is_fitted is slow: it collects tags
             check_is_fitted(self, "aligner_")
         return self._logits(X)
 
     def decision_function(self, X: Any) -> Floats:
-        """Corrected logits; for two classes their difference."""
+        """Return the aligned logits; for two classes their difference."""
         logits = self._logits_if_fitted(X)
-        corrected: Floats = self.aligner_.transform(logits)
+        aligned: Floats = self.aligner_.transform(logits)
         is_binary = len(self.classes_) == 2 and not self._multilabel
-        return corrected[:, 1] - corrected[:, 0] if is_binary else corrected
+        return aligned[:, 1] - aligned[:, 0] if is_binary else aligned
 
     def predict_proba(self, X: Any) -> Floats:
-        """Softmax of the corrected logits; of independent labels their sigmoid."""
+        """Return the softmax of the aligned logits; for independent labels their sigmoid."""
         logits = self._logits_if_fitted(X)
         probabilities: Floats = self.aligner_.predict_proba(logits)
         return probabilities
 
     def predict_log_proba(self, X: Any) -> Floats:
-        """Logarithm of `predict_proba`, exact also where a probability rounds to 0."""
+        """Return the logarithm of `predict_proba`, exact even if a probability rounds to 0."""
         logits = self._logits_if_fitted(X)
-        logarithms: Floats = self.aligner_.predict_log_proba(logits)
-        return logarithms
+        log_probabilities: Floats = self.aligner_.predict_log_proba(logits)
+        return log_probabilities
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The class of the largest corrected logit; 0 or 1 for each of independent labels."""
+        """Return the class of the largest aligned logit; for independent labels 0 or 1 for each."""
         logits, shifts = self._logits_if_fitted(X), self.shifts_
-        if isinstance(shifts, Shifts) and not shifts.from_probabilities and len(logits) <= FEW_ROWS:
-            corrected = logits + shifts.values
-            if not np.isnan(corrected).any():
-                return np.asarray(self.classes_[corrected.argmax(axis=1)])
+        if isinstance(shifts, Shifts) and not shifts.from_probabilities and len(logits) <= MAX_FAST_ROWS:
+            aligned = logits + shifts.values
+            if not np.isnan(aligned).any():
+                return np.asarray(self.classes_[aligned.argmax(axis=1)])
         return self.aligner_.predict(logits)
 
     def onnx_parser(self) -> None:
-        """Introduce this class to skl2onnx, which asks for these three methods; its own parser is good enough."""
+        """Register this class with skl2onnx, which calls these three methods and then uses its default parser."""
         from energyalign.sklearn.onnx_conversion import register
 
         register(type(self))
 
     def onnx_shape_calculator(self) -> Callable[[Any], None]:
-        """For skl2onnx: a function that sets the types of labels and probabilities."""
+        """Return the function of skl2onnx that sets the types of labels and probabilities."""
         from energyalign.sklearn.onnx_conversion import calculate_shapes
 
         return calculate_shapes
 
     def onnx_converter(self) -> Callable[[Any, Any, Any], None]:
-        """For skl2onnx: a function that adds the nodes of this model to a graph."""
+        """Return the function of skl2onnx that adds the nodes of this model to a graph."""
         from energyalign.sklearn.onnx_conversion import convert
 
         return convert
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        base = get_tags(LogisticRegression() if self.estimator is None else self.estimator)
+        base = get_tags(self._base())
         tags.input_tags.sparse = base.input_tags.sparse
         tags.input_tags.allow_nan = base.input_tags.allow_nan
         tags.input_tags.pairwise = base.input_tags.pairwise

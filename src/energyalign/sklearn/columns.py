@@ -1,4 +1,4 @@
-"""Which label each column of logits stands for."""
+"""Match the columns of logits with the labels of the classes."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ def find_columns(
     categories: Labels | None = None,
     counts: Counts | None = None,
 ) -> tuple[Labels, tuple[str, ...]]:
-    """Find the label of each column, and the names of the columns.
+    """Return the label of each column, and the names of the columns.
 
     Parameters
     ----------
     n_classes : int
-    columns : tuple of str, optional
-        As a data frame names them.
-    classes : sequence, optional
-        The labels, if the user gives them: columns of other names are then put into their order.
-    labels : array, optional
-        Of the samples.
-    categories : array, optional
-        Of the labels, if they are categorical: the columns are in their order, and in sorted order otherwise.
-    counts : optional
-        Which may name classes that no sample has.
+    columns : tuple of str or None
+        Column names of a data frame.
+    classes : sequence, default=None
+        Labels given by the user: named columns are reordered to match.
+    labels : array, default=None
+        Labels of the samples.
+    categories : array, default=None
+        Categories of categorical labels: the columns are in their order. None is sorted order.
+    counts : default=None
+        Training counts, which may name classes that no sample has.
     """
     if classes is not None:
-        found = _check_classes(np.asarray(classes), n_classes)
-        return found, names_of(found)
+        known = _check_classes(np.asarray(classes), n_classes)
+        return known, names_of(known)
     if columns is None:
-        found = np.arange(n_classes) if labels is None else _classes_of(labels, categories, counts, n_classes)
-        return found, names_of(found)
+        known = np.arange(n_classes) if labels is None else _infer_classes(labels, categories, counts, n_classes)
+        return known, names_of(known)
     if len(set(columns)) < n_classes:
         raise EnergyAlignError(f"two columns of X have the same name: [{some_of(columns)}]. Rename one.")
     seen = set() if labels is None else set(names_of(np.unique(labels)))
@@ -54,27 +54,27 @@ def find_columns(
     return np.arange(n_classes) if by_number else _as_labels(columns, labels), columns
 
 
-def in_order(matrix: Array, columns: tuple[str, ...] | None, names: tuple[str, ...]) -> Array:
-    """Put the columns into the order of `names`, if they have names themselves."""
+def reorder(matrix: Array, columns: tuple[str, ...] | None, names: tuple[str, ...]) -> Array:
+    """Put named columns into the order of `names`."""
     if columns is None or names in (columns, numbers(len(names))):
         return matrix
     return matrix[:, order_by_name(columns, names, "the columns of X", "the classes")]
 
 
 def labels_of(y: Array) -> Labels:
-    """Labels as NumPy; of one-hot rows the places of the ones, in a data frame the names of its columns."""
+    """Return labels as a NumPy array; for one-hot rows the column of the 1, or its name in a data frame."""
     labels = flat_labels(y)
     return labels if columns_of(y) is None or labels.ndim != 1 else np.array(list(y.columns))[labels]
 
 
 def categories_of(y: Any) -> Labels | None:
-    """The categories of a pandas Categorical, or a series of them, in their order."""
+    """Return the categories of a pandas Categorical or categorical series, in their order, or None."""
     categories = getattr(getattr(y, "dtype", None), "categories", None)
     return None if categories is None else np.asarray(categories)
 
 
 def encode(labels: Labels, classes: Labels) -> npt.NDArray[np.int64]:
-    """The column of each label."""
+    """Return the column of each label."""
     order = np.argsort(classes)
     place = np.clip(np.searchsorted(classes, labels, sorter=order), 0, len(classes) - 1)
     columns = order[place]
@@ -92,12 +92,12 @@ def _check_classes(classes: Labels, n_classes: int) -> Labels:
     if classes.shape != (n_classes,):
         raise EnergyAlignError(f"classes has shape {classes.shape}, but the logits have {n_classes} columns.")
     if len(np.unique(classes)) < n_classes:
-        raise EnergyAlignError("classes names a label twice: each column needs one of its own.")
+        raise EnergyAlignError("classes names a label twice: give each column its own label.")
     return classes
 
 
-def _classes_of(labels: Labels, categories: Labels | None, counts: Counts | None, n_classes: int) -> Labels:
-    """The labels of columns that nobody named."""
+def _infer_classes(labels: Labels, categories: Labels | None, counts: Counts | None, n_classes: int) -> Labels:
+    """Return the labels of columns without names."""
     seen, counted = np.unique(labels), names_in(counts)
     if categories is not None and len(seen) <= n_classes:
         seen = categories if len(categories) == n_classes else categories[np.isin(categories, seen)]
@@ -114,6 +114,6 @@ def _classes_of(labels: Labels, categories: Labels | None, counts: Counts | None
 
 
 def _as_labels(names: Sequence[str], labels: Labels | None) -> Labels:
-    """Names as labels: whole numbers if the labels are."""
+    """Return names as labels, as integers if the labels of the samples are integers."""
     whole = labels is not None and labels.dtype.kind in "iu" and all(name.isdecimal() for name in names)
     return np.array([int(name) for name in names] if whole else names)

@@ -1,4 +1,4 @@
-"""An aligned classifier as an ONNX graph, by skl2onnx: the graph of the classifier, plus shifts, softmax and labels."""
+"""Conversion to ONNX with skl2onnx: the graph of the classifier, plus shifts, softmax and labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DTYPES = {onnx_proto.TensorProto.FLOAT: np.float32, onnx_proto.TensorProto.DOUB
 
 
 def register(kind: type) -> None:
-    """Let skl2onnx know the class and the option that everybody gives; labels and probabilities are plain tensors."""
+    """Register the class with skl2onnx. Accept its common option zipmap=False: the outputs are plain tensors."""
     options = {"zipmap": [False]}
     update_registered_converter(kind, kind.__name__, calculate_shapes, convert, parser=_parse, options=options)
 
@@ -36,12 +36,12 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
 
 
 def calculate_shapes(operator: Any) -> None:
-    """Declare a label and one probability per class for each sample."""
+    """Declare the outputs: a label, and one probability per class."""
     model = operator.raw_operator
     if isinstance(model.shifts_, MultilabelShifts):
         raise EnergyAlignError(
-            "independent labels are not converted by skl2onnx: convert the classifier inside (estimator_), and add the "
-            "shifts to its graph with energyalign onnx."
+            "conversion of independent labels with skl2onnx is not supported: convert the classifier estimator_, and "
+            "add the shifts to its graph with energyalign onnx."
         )
     n_samples, classes = operator.inputs[0].get_first_dimension(), _labels(model)
     kind = Int64TensorType if classes.dtype == np.int64 else StringTensorType
@@ -50,7 +50,7 @@ def calculate_shapes(operator: Any) -> None:
 
 
 def _labels(model: Any) -> NDArray[Any]:
-    """The classes in one of the two types that ONNX has for labels."""
+    """Return the classes as strings or int64, the label types of ONNX."""
     return np.asarray(model.classes_.astype(str if model.classes_.dtype.kind in "UO" else np.int64))
 
 
@@ -61,26 +61,26 @@ def convert(scope: Any, operator: Any, container: Any) -> None:
     number = guess_proto_type(probabilities.type)
     logits = _logits(model, scope, operator, container)
     shifts = model.shifts_.values.astype(_DTYPES[number])
-    corrected = OnnxAdd(logits, shifts, op_version=version)
-    softmax = OnnxSoftmax(corrected, axis=1, op_version=version, output_names=[probabilities])
-    largest = OnnxArgMax(corrected, axis=1, keepdims=0, op_version=version)
+    aligned = OnnxAdd(logits, shifts, op_version=version)
+    softmax = OnnxSoftmax(aligned, axis=1, op_version=version, output_names=[probabilities])
+    largest = OnnxArgMax(aligned, axis=1, keepdims=0, op_version=version)
     labels = OnnxGather(_labels(model), largest, axis=0, op_version=version, output_names=[label])
     for output in (softmax, labels):
         output.add_to(scope, container)
 
 
 def _logits(model: Any, scope: Any, operator: Any, container: Any) -> Any:
-    """What `class_logits` returns, but for one number per sample, which makes no difference behind softmax."""
+    """Add the nodes of `class_logits`, up to a constant per sample that softmax removes."""
     classifier, n_classes, version = _unwrap(model.estimator_), len(model.classes_), container.target_opset
     last = classifier
     while hasattr(last, "steps"):
         last = _unwrap(last.steps[-1][1])
     raw = prefers_decision(classifier, n_classes)
-    # An SVC with probabilities gives those, whatever the option says.
+    # An SVC with probability=True returns probabilities whatever the option.
     if raw and (not container.has_options(last, "raw_scores") or getattr(last, "probability", False) is True):
         raise EnergyAlignError(
-            f"skl2onnx cannot give the decision function of {last}, which is what was aligned: convert a classifier "
-            "with its option raw_scores (an SVC without probability=True), or one without decision_function."
+            f"skl2onnx cannot export the decision function of {last}, which was aligned: use a classifier that has its "
+            "option raw_scores (an SVC without probability=True), or one without decision_function."
         )
     options = {"zipmap": False, "raw_scores": raw}
     options = {name: value for name, value in options.items() if container.has_options(last, name)}
@@ -92,13 +92,13 @@ def _logits(model: Any, scope: Any, operator: Any, container: Any) -> Any:
     if not raw:
         smallest = np.array([MIN_PROBABILITY], dtype=_DTYPES[number])
         return OnnxLog(OnnxMax(scores, smallest, op_version=version), op_version=version)
-    # Of two classes there are the decision and its negative, and the logits are their halves.
+    # For two classes skl2onnx returns plus and minus the decision: the logits are half of it.
     half = np.array([0.5], dtype=_DTYPES[number])
     return OnnxMul(scores, half, op_version=version) if n_classes == 2 else scores
 
 
 def _unwrap(classifier: Any) -> Any:
-    """The classifier inside of a frozen one or of a search."""
+    """Return the classifier inside a frozen one or a search."""
     if isinstance(classifier, FrozenEstimator):
         return _unwrap(classifier.estimator)
     return _unwrap(classifier.best_estimator_) if hasattr(classifier, "best_estimator_") else classifier

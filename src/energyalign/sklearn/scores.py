@@ -1,4 +1,4 @@
-"""From whatever a fitted classifier offers to logits, one column per class or independent label."""
+"""Turn the scores of a fitted classifier into logits, one column per class or independent label."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from energyalign.core.probabilities import log_probabilities
 
 
 def class_logits(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> Floats:
-    """Logits of the columns `classes`; -inf for a class that the classifier does not know.
+    """Return one column of logits for each of `classes`; -inf for a class that the classifier does not know.
 
-    The decision function is preferred: it is not normalised. Where there is none, or it is not one score
-    per class (one-versus-one), log-probabilities are used.
+    The decision function is preferred, because it is not normalised. Without one, or if its scores are of pairs of
+    classes (one-versus-one), log-probabilities are used.
     """
     own = np.asarray(classifier.classes_)
     scores = _scores(classifier, X, len(own))
@@ -30,26 +30,25 @@ def class_logits(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> Floats:
 def _scores(classifier: Any, X: Any, n_classes: int) -> Floats:
     if prefers_decision(classifier, n_classes):
         decision = np.asarray(classifier.decision_function(X), dtype=np.float64)
-        if decision.ndim == 1:
-            # One score for two classes is their difference; halves treat them alike.
+        if decision.ndim == 1:  # the difference of two logits
             return np.column_stack([-decision / 2, decision / 2])
         if decision.shape[1] == n_classes:
             return decision
-    _need_probabilities(classifier)
+    _require_probabilities(classifier)
     return np.asarray(log_probabilities(np.asarray(classifier.predict_proba(X), dtype=np.float64)))
 
 
 def label_logits(classifier: Any, X: Any, n_labels: int) -> Floats:
-    """Logits of independent labels, a column each: the decision function, or else log-odds."""
+    """Return one column of logits for each independent label: the decision function, or else log-odds."""
     if hasattr(classifier, "decision_function"):
         logits = np.asarray(classifier.decision_function(X), dtype=np.float64)
     else:
-        _need_probabilities(classifier)
-        found = classifier.predict_proba(X)
-        if isinstance(found, list):  # of each label, the probabilities of those of 0 and 1 that it was trained on
-            pairs = zip(found, classifier.classes_, strict=True)
-            found = np.column_stack([np.asarray(own)[:, classes == 1].sum(axis=1) for own, classes in pairs])
-        present = np.asarray(found, dtype=np.float64)
+        _require_probabilities(classifier)
+        probabilities = classifier.predict_proba(X)
+        if isinstance(probabilities, list):  # for each label, a column for 0 and 1, if it was seen in training
+            pairs = zip(probabilities, classifier.classes_, strict=True)
+            probabilities = np.column_stack([np.asarray(own)[:, classes == 1].sum(axis=1) for own, classes in pairs])
+        present = np.asarray(probabilities, dtype=np.float64)
         without, with_it = np.moveaxis(log_probabilities(np.stack([1 - present, present], axis=-1)), -1, 0)
         logits = with_it - without
     if logits.ndim != 2 or logits.shape[1] != n_labels:
@@ -60,7 +59,7 @@ def label_logits(classifier: Any, X: Any, n_labels: int) -> Floats:
     return logits
 
 
-def _need_probabilities(classifier: Any) -> None:
+def _require_probabilities(classifier: Any) -> None:
     if not hasattr(classifier, "predict_proba"):
         raise EnergyAlignError(
             f"{type(classifier).__name__} gives neither one score per class nor probabilities: it needs a "
@@ -69,15 +68,15 @@ def _need_probabilities(classifier: Any) -> None:
 
 
 def prefers_decision(classifier: Any, n_classes: int) -> bool:
-    """Whether logits are scores of the decision function, not log-probabilities."""
-    return hasattr(classifier, "decision_function") and (n_classes == 2 or not _one_versus_one(classifier))
+    """Return whether the logits come from the decision function, not from probabilities."""
+    return hasattr(classifier, "decision_function") and (n_classes == 2 or not _is_one_versus_one(classifier))
 
 
-def _one_versus_one(classifier: Any) -> bool:
-    """Whether scores are of pairs of classes. Three classes make three pairs, so that columns do not tell."""
+def _is_one_versus_one(classifier: Any) -> bool:
+    """Return whether scores are of pairs of classes. The shape does not tell: three classes have three pairs."""
     for inside in ("best_estimator_", "estimator_"):
         if hasattr(classifier, inside):
-            return _one_versus_one(getattr(classifier, inside))
+            return _is_one_versus_one(getattr(classifier, inside))
     if hasattr(classifier, "steps"):
-        return _one_versus_one(classifier.steps[-1][1])
+        return _is_one_versus_one(classifier.steps[-1][1])
     return getattr(classifier, "decision_function_shape", None) == "ovo"

@@ -1,4 +1,4 @@
-"""What classifiers say about samples that they have not seen: out of bag, held out, or fold by fold."""
+"""Scores of samples by classifiers that were not trained on them: out of bag, held out, or out of fold."""
 
 from __future__ import annotations
 
@@ -20,20 +20,13 @@ from energyalign.core.probabilities import log_probabilities
 from energyalign.sklearn.training import Training
 
 MIN_TO_HALVE, MIN_TO_HOLD_OUT = 100, 300  # samples of the rarest class
-MIN_BAGS = 300  # a sample is out of a third of them; fewer make probabilities that are coarser than the forest's
+MIN_BAGS = 300  # only a third of them score a sample: with fewer, its probabilities are too coarse
 
 
 class Unseen(NamedTuple):
-    """A classifier fitted on all samples, and scores of some of them by classifiers that have not seen these.
+    """A classifier fitted on all samples, and logits of some `rows` by classifiers that were not trained on them.
 
-    Attributes
-    ----------
-    estimator : classifier
-    rows : array of shape (n_scored,)
-        The samples that have scores.
-    logits : array of shape (n_scored, n_classes)
-    groups : array of shape (n_scored,) or None
-        Scored samples that `auto` must not separate.
+    `groups` are those of the scored rows, which `auto` must not separate.
     """
 
     estimator: Any
@@ -43,7 +36,7 @@ class Unseen(NamedTuple):
 
 
 def score_unseen(training: Training, cv: Any, n_jobs: int | None = None) -> Unseen:
-    """Fit on all samples, and score samples by classifiers that were fitted without them, as `cv` says."""
+    """Fit on all samples, and score the samples that `cv` selects by classifiers fitted without them."""
     if not (isinstance(cv, str) and cv == "auto"):
         return _score_splits(training, list(_split(cv, training)), n_jobs)
     if _has_out_of_bag_scores(training):
@@ -54,11 +47,10 @@ def score_unseen(training: Training, cv: Any, n_jobs: int | None = None) -> Unse
 
 
 def _choose_folds(training: Training) -> tuple[int, int]:
-    """Choose how many folds are made and how many of them are scored: as few as show the rarest class well.
+    """Return the number of folds and how many of them to score: as few as the rarest class allows.
 
-    Where it is small every sample counts, and classifiers should know most of them; halves are enough where it is
-    larger. Where it is large, one part of the samples is. A part might have no sample of a class if groups must stay
-    together.
+    A small class needs the scores of all its samples, by classifiers fitted on most of them. For a larger class two
+    folds are enough, and for a large one a single fold, unless groups could leave that fold without some class.
     """
     observed = replace(training, labels=training.labels[training.observed], weights=None)
     rarest = observed.count(np.unique(training.labels)).min()
@@ -70,10 +62,9 @@ def _choose_folds(training: Training) -> tuple[int, int]:
 
 
 def _has_out_of_bag_scores(training: Training) -> bool:
-    """Whether the classifier is of many trees (or others), each fitted without a part of the samples.
+    """Return whether the classifier is a bag of many members, and its out-of-bag scores can serve as logits.
 
-    A bag does not keep groups together. A classifier with a decision function is aligned by that, and what it says out
-    of bag is probabilities.
+    They cannot if there are groups, which bags separate, or a decision function: out-of-bag scores are probabilities.
     """
     base = training.base
     options = base.get_params(deep=False)
@@ -89,10 +80,10 @@ def _has_out_of_bag_scores(training: Training) -> bool:
 
 
 def _score_out_of_bag(training: Training) -> Unseen:
-    """Score each sample by those trees that were fitted without it; the fit on all samples is the only one."""
+    """Score each sample by the members that were fitted without it, in one fit."""
     wanted = training.base.get_params(deep=False)["oob_score"]
     scoring = clone(training.base).set_params(oob_score=wanted or True)
-    with warnings.catch_warnings():  # of samples that are in every bag, which are left out here
+    with warnings.catch_warnings():  # about samples that are in every bag: they are left out below
         warnings.filterwarnings("ignore", message="Some inputs do not have OOB scores", category=UserWarning)
         warnings.filterwarnings("ignore", message="invalid value encountered", category=RuntimeWarning)
         estimator = replace(training, base=scoring).fit()
@@ -101,66 +92,66 @@ def _score_out_of_bag(training: Training) -> Unseen:
         estimator.set_params(oob_score=wanted)
         del estimator.oob_decision_function_, estimator.oob_score_
     classes, counts = np.unique(training.labels[training.observed], return_counts=True)
-    # Nobody who has not seen the only sample of a class could name it.
+    # No member fitted without the only sample of a class knows the class.
     known = np.isin(training.labels, classes[counts > 1])
-    rows = np.flatnonzero(known & (probabilities.sum(axis=1) > 0.5))  # the sum is 0 or NaN if it is in every bag
+    rows = np.flatnonzero(known & (probabilities.sum(axis=1) > 0.5))  # 0 or NaN for a sample in every bag
     return Unseen(estimator, rows, log_probabilities(probabilities[rows]), None)
 
 
 def _score_splits(training: Training, splits: list[tuple[Ints, Ints]], n_jobs: int | None) -> Unseen:
-    """Fit once on all samples and once for each split, whose test samples are scored."""
+    """Fit on all samples and on each split, and score the test samples of the split."""
     parts = list(_seen_and_scored(training, splits))
     if not parts:
         raise EnergyAlignError(
-            "out-of-fold evidence is empty: the folds of cv score no sample by a classifier that knows its "
-            "class and another. Use other folds or evidence='training'."
+            "out-of-fold evidence is empty: no fold of cv tests a class that is among several in its training part. "
+            "Use other folds or evidence='training'."
         )
     fits = (delayed(training.fit_and_score)(seen, scored) for seen, scored in parts)
-    estimator, *found = Parallel(n_jobs=n_jobs)([delayed(training.fit)(), *fits])
-    logits = np.full((len(training.labels), found[0].shape[1]), -np.inf)
+    estimator, *scores = Parallel(n_jobs=n_jobs)([delayed(training.fit)(), *fits])
+    logits = np.full((len(training.labels), scores[0].shape[1]), -np.inf)
     folds = np.full(len(training.labels), -1)
-    for fold, ((_, scored), own) in enumerate(zip(parts, found, strict=True)):
+    for fold, ((_, scored), own) in enumerate(zip(parts, scores, strict=True)):
         logits[scored], folds[scored] = own, fold
     rows = np.flatnonzero(folds >= 0)
-    # Samples that one classifier scored have its errors in common. But `auto` makes five folds, and of fewer it would
-    # leave out too much at a time.
+    # Samples scored by one classifier share its errors, so `auto` keeps them together. It makes five folds: with fewer
+    # groups than that it would leave out too much at a time.
     groups = folds if len(parts) >= 5 else training.groups
     return Unseen(estimator, rows, logits[rows], None if groups is None else np.asarray(groups)[rows])
 
 
 def _seen_and_scored(training: Training, splits: list[tuple[Ints, Ints]]) -> Iterator[tuple[Ints, Ints]]:
-    """The rows that a classifier is fitted on and those it scores, for each split that can be used.
+    """Yield the rows to fit on and the rows to score, for each usable split.
 
-    A test sample of a class that is not among the training samples of its split (the only one of its class, say) is
-    trained on instead: no classifier that has not seen it could name it, and every classifier should know all classes.
+    A test sample whose class has no training samples in the split (the only one of its class, say) is trained on
+    instead: otherwise the classifier would not know the class.
     """
     labels, observed = training.labels, training.observed
     for train, test in splits:
-        namable = _namable(labels[test], labels[train[observed[train]]])
-        seen, scored = np.concatenate([train, test[~namable]]), test[namable]
+        known = _has_known_labels(labels[test], labels[train[observed[train]]])
+        seen, scored = np.concatenate([train, test[~known]]), test[known]
         if len(scored) > 0 and len(np.unique(labels[seen[observed[seen]]])) > 1:
             yield seen, scored
 
 
-def _namable(labels: npt.NDArray[Any], seen: npt.NDArray[Any]) -> Bools:
-    """Which samples have only labels that are among those seen in training."""
+def _has_known_labels(labels: npt.NDArray[Any], seen: npt.NDArray[Any]) -> Bools:
+    """Return which samples have only labels that were seen in training."""
     return np.isin(labels, seen) if labels.ndim == 1 else ~np.any(labels > seen.max(axis=0, initial=0), axis=1)
 
 
 def _split(cv: Any, training: Training) -> Iterator[tuple[Ints, Ints]]:
-    """Training and test samples of each fold."""
+    """Yield the training and test rows of each fold."""
     labels = _strata(training)
     if isinstance(cv, numbers.Integral):
         cv = _stratify(int(cv), training)
     splitter = check_cv(cv, labels, classifier=True)
     with warnings.catch_warnings():
-        # A class with fewer samples than folds is expected here: that is what a long tail is.
+        # In a long tail, classes with fewer samples than folds are normal.
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         yield from splitter.split(training.X, labels, training.groups)
 
 
 def _stratify(n_folds: int, training: Training, **options: Any) -> StratifiedKFold | StratifiedGroupKFold:
-    """Folds that keep groups together, no more of them than the largest class has samples."""
+    """Return a splitter that keeps groups together, with at most as many folds as the largest class has samples."""
     largest = int(np.unique(_strata(training), return_counts=True)[1].max())
     if largest < 2:
         raise EnergyAlignError("out-of-fold evidence needs a class with at least 2 samples: use evidence='training'.")
@@ -169,11 +160,11 @@ def _stratify(n_folds: int, training: Training, **options: Any) -> StratifiedKFo
 
 
 def _strata(training: Training) -> npt.NDArray[Any]:
-    """What folds are stratified by."""
+    """Return the classes by which folds are stratified."""
     return _rarest_label(training.labels) if training.is_multilabel else training.labels
 
 
 def _rarest_label(labels: Ints) -> Ints:
-    """Of each sample the rarest of its independent labels, or -1 if it has none."""
+    """Return the rarest independent label of each sample, or -1 if it has none."""
     rarest = np.where(labels == 1, labels.sum(axis=0), len(labels) + 1).argmin(axis=1)
     return np.where(labels.any(axis=1), rarest, -1)

@@ -22,7 +22,7 @@ from energyalign.core.estimators import Energies, make_estimator
 from energyalign.core.estimators.lse import Lse
 from energyalign.core.estimators.marginal import Marginal
 from energyalign.core.estimators.shrunk import Shrunk
-from energyalign.core.estimators.shrunk.posterior import fit_posterior
+from energyalign.core.estimators.shrunk.estimator import fit_posterior
 from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.free_energy import FreeEnergy

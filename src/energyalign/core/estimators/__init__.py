@@ -1,4 +1,4 @@
-"""Estimators of class energies: one file or folder each, one line each in the registry."""
+"""Estimators of class energies: a file or folder each, and a line each in the registry `ESTIMATORS`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 
 
 def look_up_estimator(name: str) -> type[Estimator]:
-    """Find the estimator of that name."""
+    """Return the class of an estimator."""
     if name not in ESTIMATORS:
         raise EnergyAlignError(f"unknown estimator {name!r}: choose {', '.join([*ESTIMATORS, 'auto'])}.")
     return ESTIMATORS[name]
 
 
 def make_estimator(name: str, *, tau: float = 1.0) -> Estimator:
-    """Make the estimator of that name. A wrong `tau` is refused whatever the name: it is kept with the result."""
+    """Create an estimator. Every estimator refuses an invalid `tau`, because it is stored with the result."""
     estimator = look_up_estimator(name)
     check_tau(tau)
     return estimator.make(tau=tau)

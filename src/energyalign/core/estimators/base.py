@@ -1,4 +1,4 @@
-"""The contract of an estimator: what it reads, when it applies, which sharings it tries, what it doubts."""
+"""Base class of all estimators, and the types of their results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError,
 from energyalign.core.evidence import Evidence
 from energyalign.core.sharing import Sharing, share_per_class, sharings_to_try, smooth
 
-_BY_CHANCE = 4.0  # standard errors
+_MAX_CHANCE = 4.0  # standard errors that chance explains
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +26,10 @@ class Energies:
     values : array of shape (n_clusters,)
         The shift of a cluster is the value of the anchor cluster minus its own.
     standard_errors : array of shape (n_clusters,)
-        Of each value.
+        Standard error of each value.
     shift_standard_errors : array of shape (n_clusters,)
-        Of each shift; 0 for the anchor. Smaller or larger than the errors of two values suggest, because
-        the values come from the same samples.
+        Standard error of each shift; 0 for the anchor. It does not follow from `standard_errors`: the values come from
+        the same samples and are correlated.
     """
 
     values: Floats
@@ -39,10 +39,10 @@ class Energies:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Balanced shifts per class by one estimator with one sharing; the target prior is not in them yet.
+    """Balanced shifts per class, by one estimator with one sharing, before the target prior is added.
 
-    `strain` is how far monotone sharing moved each class from its own measured energy, where that is more than chance
-    explains; 0 elsewhere. `strength` is what the estimator's shifts were multiplied by.
+    `strain` is the distance by which monotone sharing moved a class from its own measured energy, or 0 if chance
+    explains it. `strength` is the factor by which the estimator's shifts were multiplied.
     """
 
     estimator: Estimator
@@ -60,23 +60,23 @@ class Estimate:
 
 
 class Estimator(ABC):
-    """A way to find the energies of classes. Subclass it as a frozen dataclass and add it to `ESTIMATORS`.
+    """Base class of estimators of class energies. Subclass it as a frozen dataclass and add it to `ESTIMATORS`.
 
-    Only `name`, `description` and `energies` are required. Everything else has a default that suits an estimator that
-    measures energies on the evidence. `auto`, the warnings and every front door ask the estimator, never its name.
+    Only `name`, `description` and `energies` are required. The other defaults suit an estimator that measures energies
+    on the evidence. Other modules call these methods and never check the name.
 
     Attributes
     ----------
     name : str
-        What users write in ``estimator=``.
+        Value of ``estimator=``.
     description : str
-        What it does, in one line.
+        One line for listings.
     reference : str
-        The paper it comes from, or ``energyalign``.
+        The paper that introduced it, or ``energyalign``.
     reads_evidence : bool
-        Whether the energies are measured on the evidence. If not, nothing need be drawn for it.
+        Whether the energies are measured on the evidence. If not, no evidence has to be collected.
     reads_counts : bool
-        Whether the energies depend on the training counts. What reads neither is the raw model.
+        Whether the energies depend on the training counts. An estimator that reads neither keeps the raw model.
     """
 
     name: ClassVar[str]
@@ -87,35 +87,35 @@ class Estimator(ABC):
 
     @classmethod
     def make(cls, *, tau: float) -> Self:  # noqa: ARG003
-        """Make the estimator with the user's options. Override it to use `tau`."""
+        """Create the estimator with the user's options. Override this to use `tau`."""
         return cls()
 
     @abstractmethod
     def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
-        """Compute the energies of the clusters, or raise an `EnergyAlignError` with the remedy."""
+        """Compute the energies of the clusters, or raise an `EnergyAlignError` that says what to do."""
 
     def applies(self, evidence: Evidence) -> str | None:  # noqa: ARG002
-        """Return None, or the reason why it does not suit this evidence: the user's warning."""
+        """Return None if the estimator suits this evidence, else the reason why not, to be shown as a warning."""
         return None
 
     def sharings(self, evidence: Evidence) -> list[Sharing]:
-        """List what to try for ``clusters="auto"``, preferred first."""
-        # What is not measured has no noise that sharing could reduce.
+        """Return the sharings to try for ``clusters="auto"``, preferred first."""
+        # Sharing reduces noise, and energies that are not measured have none.
         return sharings_to_try(evidence) if self.reads_evidence else [share_per_class(evidence)]
 
     def temperature(self, evidence: Evidence, clusters: Clusters) -> float:  # noqa: ARG002
-        """Return what logits and shifts are multiplied by to be calibrated."""
+        """Return the factor that calibrates logits and shifts."""
         return 1.0
 
     def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:  # noqa: ARG002
-        """List what speaks against its result: sentences that name the classes and the remedy, worst first."""
+        """Return reasons not to trust the result, worst first: sentences that name the classes and the remedy."""
         return []
 
     def estimate(self, evidence: Evidence, sharing: Sharing) -> Estimate:
-        """Estimate the energies of the classes and turn them into shifts against the anchor."""
+        """Estimate the energies and return the shifts relative to the anchor."""
         if sharing == "monotone":
             return self._estimate_monotone(evidence)
-        energies = self._known_energies(evidence, sharing)
+        energies = self._cached_energies(evidence, sharing)
         shifts = energies.values[sharing.anchor] - energies.values
         return Estimate(
             self,
@@ -132,39 +132,39 @@ class Estimator(ABC):
         part: Evidence,
         folds: Ints,
     ) -> list[tuple[Floats, float]]:
-        """Return shifts and a temperature without each fold of `part`, in turn; zeros and 1 if too little is left.
+        """Fit without each fold of `part` in turn; return shifts and temperatures, or zeros and 1 if the fit fails.
 
-        `part` is the evidence, or an even part of it. Override it where what all samples say saves work.
+        `part` is the evidence or an evenly thinned part of it. Override this if the fit to all of it saves work.
         """
-        found = []
+        fits = []
         for fold in range(int(folds.max()) + 1):
             rest = part.subset(folds != fold)
             try:
                 estimate = self.estimate(rest, sharing)
-                found.append((estimate.shifts, self.temperature(rest, estimate.clusters)))
+                fits.append((estimate.shifts, self.temperature(rest, estimate.clusters)))
             except (BadValueError, CannotGoOn):
-                raise  # nothing that the estimator is to blame for
+                raise  # not the fault of the estimator
             except EnergyAlignError:
-                found.append((np.zeros(part.n_classes), 1.0))
-        return found
+                fits.append((np.zeros(part.n_classes), 1.0))
+        return fits
 
     def _estimate_monotone(self, evidence: Evidence) -> Estimate:
         if evidence.counts is None:
             raise EnergyAlignError("monotone sharing orders the classes by their training counts: pass counts=...")
         usable = np.flatnonzero(evidence.usable)
         if len(usable) == 0:
-            raise EnergyAlignError("no class has evidence: give logits of the classes to correct.")
-        # Classes without evidence must not stop the others: each joins the usable class nearest to it in counts, then
-        # takes its own count's value.
+            raise EnergyAlignError("no class has evidence: give labelled samples of the classes to correct.")
+        # A class without evidence joins the usable class with the nearest count for the estimate. `smooth` then gives
+        # it the value at its own count.
         stand_in = np.arange(evidence.n_classes)
         for k in np.flatnonzero(evidence.unseen):
             stand_in[k] = usable[np.argmin(np.abs(evidence.counts[usable] - evidence.counts[k]))]
         assignment = np.unique(stand_in, return_inverse=True)[1]
         rarest = usable[np.argmin(evidence.counts[usable])]
-        # Where no class has to join another, these are the clusters of `per-class`: their energies may be known.
+        # If every class has evidence, these are the clusters of `per-class`, whose energies may be cached.
         name = "given" if evidence.unseen.any() else "per-class"
         alone = Clusters(tuple(assignment.tolist()), int(assignment[rarest]), name)
-        energies = self._known_energies(evidence, alone)
+        energies = self._cached_energies(evidence, alone)
         own, own_errors = energies.values[alone.indices], energies.standard_errors[alone.indices]
         values, errors = smooth(own, own_errors, evidence.counts, evidence.usable)
         pools = np.unique(values, return_inverse=True)[1]
@@ -173,29 +173,29 @@ class Estimator(ABC):
             Clusters(tuple(pools.tolist()), int(pools[rarest]), "monotone"),
             np.where(evidence.masked, 0.0, values[rarest] - values),
             np.where(evidence.masked | (pools == pools[rarest]), 0.0, np.hypot(errors, errors[rarest])),
-            np.where(evidence.usable & (np.abs(values - own) > _BY_CHANCE * own_errors), np.abs(values - own), 0.0),
+            np.where(evidence.usable & (np.abs(values - own) > _MAX_CHANCE * own_errors), np.abs(values - own), 0.0),
         )
 
-    def _known_energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
-        """Compute energies once per evidence: `auto` asks for the same ones under several sharings."""
-        known = evidence.estimated
-        if (self, clusters) not in known:
-            known[self, clusters] = self.energies(evidence, clusters)
-        result: Energies = known[self, clusters]
-        return result
+    def _cached_energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
+        """Compute energies once per evidence: `auto` needs the same ones for several sharings."""
+        cache = evidence.estimated
+        if (self, clusters) not in cache:
+            cache[self, clusters] = self.energies(evidence, clusters)
+        energies: Energies = cache[self, clusters]
+        return energies
 
 
 def refuse_clusters_without_evidence(evidence: Evidence, clusters: Clusters) -> None:
-    """Raise if a cluster in play has no class whose energy can be estimated, or the anchor is masked."""
+    """Raise if a cluster in play has no class whose energy can be estimated, or if the anchor is masked."""
     members = clusters.sizes(evidence.usable)
     unseen = clusters.sums(evidence.unseen.astype(np.float64))
     lacking = (members == 0) & (unseen > 0)
     if lacking.any():
         classes = np.flatnonzero(lacking[clusters.indices] & evidence.unseen).tolist()
         raise EnergyAlignError(
-            f"no evidence for {classes_of(evidence.names_of(classes))}: a class cannot have a shift of its own "
-            "without. Add labelled samples, share shifts with clusters='monotone' or a number of "
-            "clusters (both need counts), or use estimator='prior'."
+            f"no evidence for {classes_of(evidence.names_of(classes))}: a class needs evidence for a shift of its "
+            "own. Add labelled samples, share shifts with clusters='monotone' or a number of clusters (both need "
+            "counts), or use estimator='prior'."
         )
     if members[clusters.anchor] == 0:
         raise EnergyAlignError(
@@ -204,7 +204,7 @@ def refuse_clusters_without_evidence(evidence: Evidence, clusters: Clusters) -> 
 
 
 def cluster_means(per_class: Floats, evidence: Evidence, clusters: Clusters) -> Floats:
-    """Average over the usable classes of each cluster; a cluster that is masked altogether takes the anchor's mean."""
+    """Return the mean over the usable classes of each cluster; a fully masked cluster takes the anchor's mean."""
     refuse_clusters_without_evidence(evidence, clusters)
     members = clusters.sizes(evidence.usable)
     sums = clusters.sums(np.where(evidence.usable, per_class, 0.0))

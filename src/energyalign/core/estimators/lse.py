@@ -12,8 +12,7 @@ from energyalign.core.errors import some_of
 from energyalign.core.estimators.base import Energies, Estimate, Estimator, cluster_means
 from energyalign.core.evidence import Evidence
 
-# Below this, one or two samples decide a class. On CIFAR-100-LT the estimator still helped at 6 and ruined the
-# model at 1 (see the project's measurements).
+# Below this, one or two samples decide a class. On CIFAR-100-LT the estimator still helped at 6 and harmed at 1.
 MIN_EFFECTIVE_SAMPLES = 5.0
 
 
@@ -24,8 +23,8 @@ class Lse(Estimator):
     .. math:: \alpha_j = \frac1{C_i}\sum_{k \in O_i} \mathrm{LSE}_s\, f(x_s)[k]
               - \frac1{C_j}\sum_{k \in O_j} \mathrm{LSE}_s\, f(x_s)[k]
 
-    A Monte Carlo integral of :math:`e^f`: where logits are unbounded a handful of samples can carry it,
-    which the effective sample size shows.
+    This is a Monte Carlo integral of :math:`e^f`. If logits are unbounded, a few samples can dominate it: then the
+    effective sample size is small.
 
     References
     ----------
@@ -37,11 +36,11 @@ class Lse(Estimator):
     reference: ClassVar[str] = "Zhao et al. 2021, eq. 11"
 
     def applies(self, evidence: Evidence) -> str | None:
-        """Ask for logits: log-probabilities lack what is measured here."""
+        """Reject log-probabilities: softmax has removed what this estimator measures."""
         if not evidence.holds_log_probabilities:
             return None
         return (
-            "these scores are log-probabilities: softmax has removed a number per sample that estimator 'lse' needs. "
+            "these scores are log-probabilities: softmax has removed a constant per sample that estimator 'lse' needs. "
             "Give the logits before softmax, or use estimator='marginal', which does not need it."
         )
 
@@ -58,7 +57,7 @@ class Lse(Estimator):
         )
 
     def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:  # noqa: ARG002
-        """Name the classes whose energy rests on a few samples."""
+        """Name the classes with a small effective sample size."""
         effective = evidence.free_energy.effective_samples
         thin = np.flatnonzero((effective < MIN_EFFECTIVE_SAMPLES) & evidence.usable)
         if len(thin) == 0:

@@ -1,4 +1,4 @@
-"""No correction: the raw model, as a row of the same table."""
+"""No correction: the raw model, as an estimator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from energyalign.core.evidence import Evidence
 
 @dataclass(frozen=True)
 class NoCorrection(Estimator):
-    """All energies are taken to be equal: every shift is 0."""
+    """Zero shifts: all energies count as equal."""
 
     name: ClassVar[str] = "none"
     description: ClassVar[str] = "the raw model"

@@ -20,8 +20,13 @@ _NEEDS_COUNTS = "estimator 'prior' needs the training counts per class: pass cou
 class Prior(Estimator):
     r"""Shifts :math:`-\tau \log \pi_k`, with :math:`\pi` the label distribution of the training data.
 
-    Looks at counts only. It is right when the model was trained to the end with plain cross-entropy, and
-    it is the control that stands beside every measured estimate.
+    It reads the training counts only. It is right for a model trained to convergence with plain cross-entropy, and is
+    the baseline for every measured estimate.
+
+    Parameters
+    ----------
+    tau : float, default=1.0
+        Scale of the shifts.
 
     References
     ----------
@@ -40,20 +45,18 @@ class Prior(Estimator):
 
     @classmethod
     def make(cls, *, tau: float) -> Self:
-        """Make it with this scale."""
+        """Create the estimator with this scale."""
         return cls(tau)
 
     def applies(self, evidence: Evidence) -> str | None:
-        """Ask for the training counts."""
+        """Reject evidence without training counts."""
         return _NEEDS_COUNTS if evidence.counts is None else None
 
     def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
-        """Average the log prior over each cluster; nothing is uncertain about it."""
+        """Average the log prior over each cluster; its standard errors are 0."""
         if evidence.counts is None:
             raise EnergyAlignError(_NEEDS_COUNTS)
         log_prior = self.tau * np.log(evidence.counts / evidence.counts.sum())
-        known = np.zeros(clusters.n_clusters)
         in_play = ~evidence.masked
-        members = clusters.sizes(in_play)
-        sums = clusters.sums(np.where(in_play, log_prior, 0.0))
-        return Energies(np.divide(sums, members, out=known.copy(), where=members > 0), known, known)
+        sums, zeros = clusters.sums(np.where(in_play, log_prior, 0.0)), np.zeros(clusters.n_clusters)
+        return Energies(sums / np.maximum(clusters.sizes(in_play), 1.0), zeros, zeros)

@@ -101,9 +101,9 @@ def test_the_majorised_step_never_raises_the_objective(start: float) -> None:
     rng = np.random.default_rng(2)
     evidence = Evidence.from_arrays(rng.normal(size=(30, 4)) * 5)
     problem = balancing._Problem(MeanPosterior(evidence, Clusters.per_class(4)), np.full(4, 0.25))
-    point = problem._at(start * rng.normal(size=4))
+    point = problem._evaluate(start * rng.normal(size=4))
     for _ in range(20):
-        following = problem._at(point.biases + problem._majorised_step(point))
+        following = problem._evaluate(point.biases + problem._majorised_step(point))
         assert following.objective <= point.objective + 1e-12 * max(1.0, abs(point.objective))
         point = following
 

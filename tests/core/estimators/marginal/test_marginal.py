@@ -243,7 +243,7 @@ class TestStandardErrorsAgainstSimulation:
         logits, _ = simulate(np.ones(8), 40, seed=0)
         repeats = np.arange(len(logits)) % 3 + 1.0
         known = fit(logits, repeats=repeats)
-        monkeypatch.setattr("energyalign.core.estimators.marginal.standard_errors._CANCELS_LITTLE", 0.0)
+        monkeypatch.setattr("energyalign.core.estimators.marginal.standard_errors._LITTLE_CANCELLATION", 0.0)
         by_sample = fit(logits, repeats=repeats)
         assert by_sample.standard_errors.max() > 0
         np.testing.assert_allclose(known.standard_errors, by_sample.standard_errors, rtol=1e-7)

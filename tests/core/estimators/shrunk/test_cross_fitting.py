@@ -11,7 +11,7 @@ from energyalign.core.clusters import Clusters
 from energyalign.core.estimators.base import Estimator
 from energyalign.core.estimators.shrunk import Shrunk
 from energyalign.core.estimators.shrunk.cross_fitting import shifts_without_folds
-from energyalign.core.estimators.shrunk.posterior import fit_posterior
+from energyalign.core.estimators.shrunk.estimator import fit_posterior
 from energyalign.core.evidence import Evidence
 
 COUNTS = np.array([400.0, 100.0, 30.0, 8.0])

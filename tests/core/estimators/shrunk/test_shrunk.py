@@ -18,9 +18,10 @@ from energyalign.core._engine.parts import Rows, Stretch
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators import Estimate, make_estimator
-from energyalign.core.estimators.shrunk import Shrunk
+from energyalign.core.estimators.shrunk import Shrunk, estimator
 from energyalign.core.estimators.shrunk import posterior as module
-from energyalign.core.estimators.shrunk.posterior import Posterior, fit_posterior
+from energyalign.core.estimators.shrunk.estimator import fit_posterior
+from energyalign.core.estimators.shrunk.posterior import Posterior
 from energyalign.core.evidence import Evidence
 from energyalign.core.free_energy import FreeEnergy
 from energyalign.core.sharing import share_per_class
@@ -168,7 +169,7 @@ class TestAgainstAnIndependentImplementation:
     def problem(
         self, simulate: Simulate, cluster_of: Any, monkeypatch: pytest.MonkeyPatch
     ) -> tuple[Independent, Posterior]:
-        monkeypatch.setattr(module, "_FLOOR_TOLERANCE", np.inf)  # the floor stays where `floored` has it
+        monkeypatch.setattr(estimator, "_FLOOR_TOLERANCE", np.inf)  # the floor stays where `floored` has it
         # Too sure, with a bias that its counts do not explain, and as many labels as it happens.
         logits, labels = simulate(COUNTS, [40, 30, 25, 20, 12], seed=3)
         logits = 2.0 * logits + np.array([0, 1.0, -1.0, 0.5, 0])

@@ -15,7 +15,7 @@ from energyalign.core.estimators.marginal.standard_errors import standard_errors
 from energyalign.core.evidence import ONLY_ENERGIES, Evidence
 from energyalign.core.mean_posterior import MeanPosterior
 
-# In logits: beyond this a shift is as wrong as a factor of e in the prior.
+# In logits: an error of 1 is a factor of e in the prior.
 MAX_STANDARD_ERROR = 1.0
 
 
@@ -23,19 +23,19 @@ MAX_STANDARD_ERROR = 1.0
 class Marginal(Estimator):
     r"""Biases :math:`b` with :math:`\frac1S \sum_s \mathrm{softmax}(f(x_s) + b)[k] = 1/C` for every class.
 
-    On a balanced labelled sample these are the maximum-likelihood biases. A constant added to all logits of
-    one sample changes nothing, so log-probabilities serve as well as logits; and no single sample can carry
-    a class, because a posterior is at most one.
+    On a balanced labelled sample these are the maximum-likelihood biases. A constant added to all logits of one sample
+    changes nothing, so log-probabilities work as well as logits. No single sample can dominate a class, because a
+    posterior is at most one.
 
-    Another target prior :math:`p_t` is reached by adding :math:`\log p_t` to these biases. The mean posterior is
-    then :math:`p_t` over the same samples weighted as the target would have them, each by
-    :math:`C\sum_k p_t(k)\,p(k|x_s)` under the balanced model. It is not :math:`p_t` over the balanced samples
-    themselves, nor should it be: on classes told apart perfectly that would force wrong predictions.
+    For another target prior :math:`p_t`, :math:`\log p_t` is added to these biases. The mean posterior is then
+    :math:`p_t` over the samples re-weighted to the target, each by :math:`C\sum_k p_t(k)\,p(k|x_s)` under the balanced
+    model. It is not :math:`p_t` over the balanced samples: if the classes are perfectly separable, that would force
+    wrong predictions.
 
     Parameters
     ----------
-    tolerance : float
-        Largest difference between the mean posterior and its goal that is accepted.
+    tolerance : float, default=1e-10
+        Maximum difference between the mean posterior and its goal.
     """
 
     tolerance: float = 1e-10
@@ -44,11 +44,11 @@ class Marginal(Estimator):
     reference: ClassVar[str] = "energyalign"
 
     def applies(self, evidence: Evidence) -> str | None:
-        """Ask for the logits themselves."""
+        """Reject evidence without logits."""
         return None if evidence.accumulated is None else ONLY_ENERGIES
 
     def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
-        """Solve for the biases that give every cluster its share of the mean posterior."""
+        """Compute the biases that give every cluster its share of the mean posterior."""
         refuse_clusters_without_evidence(evidence, clusters)
         members = clusters.sizes(evidence.usable)
         model = MeanPosterior(evidence, clusters)
@@ -60,14 +60,14 @@ class Marginal(Estimator):
         return Energies(-biases, np.where(in_play, errors, 0.0), np.where(in_play, shift_errors, 0.0))
 
     def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:
-        """Name the classes whose shift the evidence hardly shows."""
+        """Name the classes whose shift has a large standard error."""
         loose = np.flatnonzero(~(estimate.standard_errors <= MAX_STANDARD_ERROR) & evidence.usable)
         if len(loose) == 0:
             return []
         order = loose[np.argsort(-estimate.standard_errors[loose])]
         return [
             f"the shift of {len(order)} of {evidence.n_classes} classes is uncertain by more than "
-            f"{MAX_STANDARD_ERROR:g} ({some_of(evidence.names_of(order.tolist()))}): these samples hardly "
-            "show where the bias lies, because they are few or the model is certain of them. Give more evidence, or "
-            "evidence it was not trained on, share shifts with clusters='monotone', or use estimator='prior'."
+            f"{MAX_STANDARD_ERROR:g} ({some_of(evidence.names_of(order.tolist()))}): there are too few samples, or "
+            "the model is too certain of them to show its bias. Give more evidence, or evidence it was not trained "
+            "on, share shifts with clusters='monotone', or use estimator='prior'."
         ]

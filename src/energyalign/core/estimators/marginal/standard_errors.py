@@ -1,4 +1,4 @@
-"""Standard errors of balancing biases: how far they would move with another sample."""
+"""Standard errors of the biases of `marginal`."""
 
 from __future__ import annotations
 
@@ -16,30 +16,26 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.mean_posterior import BiasedModel, MeanPosterior, Moments
 
 _FLAT = 1e-12  # curvature relative to the largest, and
-_ROUNDING = 1e-15  # in itself (it is a difference of masses), below which there is none
-_APART = 1e-6
-_WELL_CONDITIONED = 1e8  # far from the bounds above
-_CANCELS_LITTLE = 1e5  # its square is what a covariance loses between two inverses
-
-# Above this many clusters only the diagonal of their curvature is looked at.
-_MAX_JOINT = 1024
-# Standard errors use at most so many samples times clusters², and at least so many samples of each class.
-_MAX_PRODUCTS = 1 << 33
-_MIN_FOR_ERRORS = 12
+_ROUNDING = 1e-15  # absolute (it is a difference of masses), below which a direction is flat
+_APART = 1e-6  # minimum distance of two classes along a flat direction
+_WELL_CONDITIONED = 1e8  # maximum condition number for a plain inverse: far from the bounds above
+_LITTLE_CANCELLATION = 1e5  # maximum condition number for variances from moments, which lose its square in precision
+_MAX_JOINT = 1024  # clusters; with more, only the diagonal of the curvature is used
+_MAX_PRODUCTS = 1 << 33  # samples times clusters²; more samples are thinned
+_MIN_PER_CLASS = 12  # samples that thinning keeps
 
 
 def standard_errors(model: MeanPosterior, solution: Balance) -> tuple[Floats, Floats]:
-    """Compute the standard error of each bias, and of its difference to the anchor's."""
+    """Return the standard error of each bias, and of its difference from the anchor's."""
     if model.clusters.n_clusters <= _MAX_JOINT:
         return _joint_errors(model, solution)
-    return _separate_errors(model, solution, model.clusters.anchor)
+    return _diagonal_errors(model, solution)
 
 
 def _joint_errors(model: MeanPosterior, solution: Balance) -> tuple[Floats, Floats]:
-    """Sandwich standard errors: curvature⁻¹ · covariance of the mass · curvature⁻¹."""
-    # The work grows with the square of the clusters: a part of the samples gives all digits that matter.
+    """Compute sandwich standard errors: curvature⁻¹ · covariance of the mass · curvature⁻¹."""
     max_samples = max(1, _MAX_PRODUCTS // model.clusters.n_clusters**2)
-    part = thin_and_repeat(model.evidence, max_samples, min_per_class=_MIN_FOR_ERRORS)
+    part = thin_and_repeat(model.evidence, max_samples, min_per_class=_MIN_PER_CLASS)
     biases, moments, anchor = solution.biases, solution.moments, model.clusters.anchor
     if part is not model.evidence:
         model = MeanPosterior(part, model.clusters)
@@ -48,23 +44,23 @@ def _joint_errors(model: MeanPosterior, solution: Balance) -> tuple[Floats, Floa
         moments = model.moments(biases, curvature=True)
     assert moments.curvature is not None
     inverse, flat = _invert(moments.curvature)
-    sizes = [float(np.linalg.norm(matrix, 1)) for matrix in (moments.curvature, inverse)]
-    if part.labels is None and sizes[0] * sizes[1] < _CANCELS_LITTLE:
-        variance, against_anchor = _known_variances(moments, inverse, anchor, part.total_weight)
+    condition = float(np.linalg.norm(moments.curvature, 1)) * float(np.linalg.norm(inverse, 1))
+    if part.labels is None and condition < _LITTLE_CANCELLATION:
+        variance, against_anchor = _moment_variances(moments, inverse, anchor, part.total_weight)
     else:
         biased = model.at(biases)
-        chance = _joint_chance(biased, part, moments.mass)
-        variance, against_anchor = part.accumulate(partial(_variances, biased, chance, inverse, anchor)).values
-    # Along a flat direction the evidence says nothing: classes that lie apart in it have unknown shifts.
+        expectation = _joint_expectation(biased, part, moments.mass)
+        variance, against_anchor = part.accumulate(partial(_variances, biased, expectation, inverse, anchor)).values
+    # The evidence says nothing about a flat direction: the shift between classes apart in it is unknown.
     variance[np.any(np.abs(flat) > _APART, axis=1)] = np.inf
     against_anchor[np.any(np.abs(flat - flat[anchor]) > _APART, axis=1)] = np.inf
     return np.sqrt(variance), np.sqrt(against_anchor)
 
 
-def _known_variances(moments: Moments, inverse: Floats, anchor: int, total_weight: float) -> tuple[Floats, Floats]:
-    """Do the same as `_variances` without labels, from moments that are known already."""
+def _moment_variances(moments: Moments, inverse: Floats, anchor: int, total_weight: float) -> tuple[Floats, Floats]:
+    """Compute what `_variances` does for evidence without labels, with no further pass."""
     assert moments.curvature is not None
-    # H⁻¹ (D - H - m mᵀ) H⁻¹ with the masses m and their diagonal D, of which only one row is needed as a whole.
+    # H⁻¹ (D - H - m mᵀ) H⁻¹ with the masses m and D = diag(m): only its diagonal and one row are needed.
     moved, drift = inverse * moments.mass, inverse @ moments.mass
     variance = np.maximum(np.einsum("ij,ij->i", moved, inverse) - np.diag(inverse) - drift**2, 0.0)
     with_anchor = moved[anchor] @ inverse - inverse[anchor] - drift[anchor] * drift
@@ -73,14 +69,14 @@ def _known_variances(moments: Moments, inverse: Floats, anchor: int, total_weigh
     return variance / total_weight, against_anchor / total_weight
 
 
-class _Chance(NamedTuple):
-    """What of a posterior is not chance: its expectation for each class, and the factor that makes squares unbiased.
+class _Expectation(NamedTuple):
+    """Expected posterior per class, and the factors that make squared deviations from it unbiased.
 
-    Labels fix the number of samples of each class, so that only the variance within classes counts (case-control). A
-    single sample does not show it: there the truth is what is expected. Without labels the mass is, for all samples.
+    Labels fix the number of samples of each class, so only the variance within classes counts (case-control). A single
+    sample does not show it: there the one-hot label is expected. Without labels the mass is, for all samples.
     """
 
-    expected: Floats
+    posteriors: Floats
     factors: Floats
 
     def squared_shares(self, model: BiasedModel, samples: Block) -> Floats:
@@ -88,47 +84,49 @@ class _Chance(NamedTuple):
         return factors * model.squared_shares(samples)
 
 
-def _joint_chance(model: BiasedModel, evidence: Evidence, mass: Floats) -> _Chance:
+def _joint_expectation(model: BiasedModel, evidence: Evidence, mass: Floats) -> _Expectation:
     if evidence.label_counts is None:
-        return _Chance(mass[None, :], np.ones(1))
+        return _Expectation(mass[None, :], np.ones(1))
     weight, sums = evidence.accumulate(partial(_sums_by_class, model)).values
     several = evidence.label_counts > 1
     expected = np.eye(len(mass))[model.cluster_of]
     expected[several] = sums[several] / weight[several, None]
-    return _Chance(expected, _unbiased(evidence.label_counts))
+    return _Expectation(expected, _unbiased(evidence.label_counts))
 
 
 def _unbiased(samples: Floats) -> Floats:
-    """n / (n - 1) for classes of several samples."""
+    """Return n / (n - 1) for classes of several samples, else 1."""
     return np.where(samples > 1, samples / np.maximum(samples - 1, 1e-300), 1.0)
 
 
 def _sums_by_class(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
-    """The squared shares of the samples of each class, and their sums with the posteriors."""
+    """Sum the squared shares of the samples of each class, and their products with the posteriors."""
     n_classes = len(model.cluster_of)
     sums = Sums((n_classes,), (n_classes, len(model.biases)))
     for posterior, samples in model.posteriors(blocks):
         assert samples.labels is not None
-        weights = np.zeros((n_classes, len(samples.labels)))  # and no identity matrix: there may be 8,142 classes
+        weights = np.zeros((n_classes, len(samples.labels)))  # an identity matrix of 8,142 classes would be larger
         weights[samples.labels, np.arange(len(samples.labels))] = model.squared_shares(samples)
         sums.add(weights.sum(axis=1), to_numpy(like(weights, posterior) @ posterior))
     return sums
 
 
-def _variances(model: BiasedModel, chance: _Chance, inverse: Floats, anchor: int, blocks: Iterable[Block]) -> Sums:
-    """Of each bias, and of its difference to the anchor's."""
+def _variances(
+    model: BiasedModel, expectation: _Expectation, inverse: Floats, anchor: int, blocks: Iterable[Block]
+) -> Sums:
+    """Sum the variance of each bias, and of its difference from the anchor's."""
     sums = Sums(model.biases.shape, model.biases.shape)
-    # Sample by sample and not from a covariance matrix: what cancels does so before it is squared.
+    # Sample by sample, not from a covariance matrix: terms cancel before they are squared.
     for posterior, samples in model.posteriors(blocks):
-        expected = chance.expected if samples.labels is None else chance.expected[samples.labels]
-        weights = like(chance.squared_shares(model, samples), posterior)
+        expected = expectation.posteriors if samples.labels is None else expectation.posteriors[samples.labels]
+        weights = like(expectation.squared_shares(model, samples), posterior)
         moved = (posterior - like(expected, posterior)) @ like(inverse, posterior)
         sums.add(to_numpy(weights @ moved**2), to_numpy(weights @ (moved - moved[:, anchor : anchor + 1]) ** 2))
     return sums
 
 
 def _invert(curvature: Floats) -> tuple[Floats, Floats]:
-    """The inverse of the curvature but for the constant, which it leaves free, and its flat directions as columns."""
+    """Return the inverse of the curvature, except for the constant, and its flat directions as columns."""
     active = np.diag(curvature) > 0
     if active.all():
         return _invert_active(curvature)
@@ -152,12 +150,12 @@ def _invert_active(curvature: Floats) -> tuple[Floats, Floats]:
         measured = sizes > max(_FLAT * sizes[-1], _ROUNDING)
         halves = directions[:, measured] / np.sqrt(sizes[measured])
         inverse, flat = halves @ halves.T, directions[:, ~measured]
-    inverse -= inverse.mean()  # what `hold_constant` added
+    inverse -= inverse.mean()  # added by `hold_constant`
     return inverse, flat
 
 
 def _well_conditioned_inverse(matrix: Floats) -> Floats | None:
-    """The inverse of a symmetric matrix that has no direction anywhere near to flat, or None."""
+    """Return the inverse of a symmetric matrix, or None if a direction is nearly flat."""
     try:
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
@@ -170,11 +168,12 @@ def _well_conditioned_inverse(matrix: Floats) -> Floats | None:
     return np.asarray(inverse)
 
 
-def _separate_errors(model: MeanPosterior, solution: Balance, anchor: int) -> tuple[Floats, Floats]:
-    """The same with the diagonals alone, for so many clusters that they hardly touch one another."""
-    biased, mass, evidence = model.at(solution.biases), solution.moments.mass, model.evidence
-    chance = _separate_chance(biased, evidence, mass)
-    scatter, squares = evidence.accumulate(partial(_scatter, biased, chance)).values
+def _diagonal_errors(model: MeanPosterior, solution: Balance) -> tuple[Floats, Floats]:
+    """Compute standard errors from diagonals only: so many clusters hardly interact."""
+    biased, mass = model.at(solution.biases), solution.moments.mass
+    evidence, anchor = model.evidence, model.clusters.anchor
+    expectation = _diagonal_expectation(biased, evidence, mass)
+    scatter, squares = evidence.accumulate(partial(_scatter, biased, expectation)).values
     curvature = mass - squares
     variance = np.divide(np.maximum(scatter, 0.0), curvature**2, out=np.full_like(mass, np.inf), where=curvature > 0)
     against_anchor = variance + variance[anchor]
@@ -182,17 +181,17 @@ def _separate_errors(model: MeanPosterior, solution: Balance, anchor: int) -> tu
     return np.sqrt(variance), np.sqrt(against_anchor)
 
 
-def _separate_chance(model: BiasedModel, evidence: Evidence, mass: Floats) -> _Chance:
-    """The same, but for each class only the posterior of its own cluster: that of another is nearly nothing."""
+def _diagonal_expectation(model: BiasedModel, evidence: Evidence, mass: Floats) -> _Expectation:
+    """Return for each class only the expected posterior of its own cluster: the others are nearly 0."""
     if evidence.label_counts is None:
-        return _Chance(mass, np.ones(1))
+        return _Expectation(mass, np.ones(1))
     weight, sums = evidence.accumulate(partial(_own_sums, model)).values
-    several = evidence.label_counts > 1
-    return _Chance(np.divide(sums, weight, out=np.ones_like(sums), where=several), _unbiased(evidence.label_counts))
+    expected = np.divide(sums, weight, out=np.ones_like(sums), where=evidence.label_counts > 1)
+    return _Expectation(expected, _unbiased(evidence.label_counts))
 
 
 def _own_sums(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
-    """The squared shares of the samples of each class, and their sum with the posterior of its own cluster."""
+    """Sum the squared shares of the samples of each class, and their products with the posterior of its cluster."""
     n_classes = len(model.cluster_of)
     sums = Sums((n_classes,), (n_classes,))
     for posterior, samples in model.posteriors(blocks):
@@ -204,16 +203,16 @@ def _own_sums(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
     return sums
 
 
-def _scatter(model: BiasedModel, chance: _Chance, blocks: Iterable[Block]) -> Sums:
-    """The variance of each cluster's mass, and the mean square of its posterior."""
+def _scatter(model: BiasedModel, expectation: _Expectation, blocks: Iterable[Block]) -> Sums:
+    """Sum the variance of each cluster's mass, and the mean square of its posterior."""
     sums = Sums(model.biases.shape, model.biases.shape)
     for posterior, samples in model.posteriors(blocks):
-        weights = chance.squared_shares(model, samples)
-        residual = posterior if samples.labels is not None else posterior - like(chance.expected, posterior)
+        weights = expectation.squared_shares(model, samples)
+        residual = posterior if samples.labels is not None else posterior - like(expectation.posteriors, posterior)
         scatter = to_numpy(like(weights, residual) @ (residual * residual))
         if samples.labels is not None:
             clusters = model.cluster_of[samples.labels]
-            own, expected = take_from_each(posterior, clusters), chance.expected[samples.labels]
+            own, expected = take_from_each(posterior, clusters), expectation.posteriors[samples.labels]
             scatter = scatter + np.bincount(clusters, weights * (expected - 2 * own) * expected, len(scatter))
         sums.add(scatter, to_numpy(like(model.shares(samples), posterior) @ (posterior * posterior)))
     return sums

@@ -1,4 +1,4 @@
-"""Empirical Bayes: the log prior, and per class as far as the labels say so."""
+"""`shrunk`: the estimator, the likelihood and prior of its model, and its maximum a posteriori fit."""
 
 from energyalign.core.estimators.shrunk.estimator import Shrunk
 

@@ -1,4 +1,4 @@
-"""Shifts of `shrunk` without some of the samples, by what all samples say of the temperature and the variance of u."""
+"""Shifts of `shrunk` without the samples of a fold, from the temperature and the variance of u of all samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from energyalign.core.arrays import Floats, Ints
 from energyalign.core.clusters import Clusters
 from energyalign.core.estimators.shrunk.likelihood import LikelihoodPass
 from energyalign.core.estimators.shrunk.posterior import Posterior, Problem
-from energyalign.core.estimators.shrunk.prior import Prior
+from energyalign.core.estimators.shrunk.prior import BiasPrior
 from energyalign.core.evidence import Evidence
 from energyalign.core.kept_exponentials import ExponentialBlock, ExponentialBlocks, KeptExponentials
 
@@ -20,88 +20,78 @@ _MAX_HALVINGS = 10
 _TOLERANCE = 1e-6  # Newton decrement: a thousandth of a standard error
 
 
-def shifts_without_folds(found: Posterior, evidence: Evidence, clusters: Clusters, folds: Ints) -> list[Floats]:
-    """Shifts per cluster, fitted without the samples of each fold of this labelled evidence in turn.
+def shifts_without_folds(posterior: Posterior, evidence: Evidence, clusters: Clusters, folds: Ints) -> list[Floats]:
+    """Return shifts per cluster for each fold, fitted to the labelled samples of the other folds.
 
-    `found` is the fit to all samples. Its temperature and variance of u are held: two numbers that a fold hardly
-    changes. Only the biases are fitted again, from exponentials that all folds share and with the curvature of
-    `found`, so that a step costs two products of a matrix with a vector.
+    `posterior` is the fit to all samples. Its temperature and variance of u are kept: two numbers that a fold hardly
+    changes. Only the biases are fitted again, with its curvature and with exponentials that all folds share, so that a
+    step costs two products of a matrix with a vector.
     """
     assert evidence.labels is not None
-    problem, start = Problem(evidence, clusters, found.log_floor_scale), found.shifts * found.temperature
-    prior = Prior(-problem.log_prior, problem.log_prior, found.variance)
+    problem, start = Problem(evidence, clusters, posterior.log_floor_scale), posterior.shifts * posterior.temperature
+    prior = BiasPrior(-problem.log_prior, problem.log_prior, posterior.variance)
     n_folds = int(folds.max()) + 1
-    precision = found.scale * (1 - 1 / n_folds) * found.curvature
-    inverse = np.linalg.inv(precision + prior.matrix) if precision.ndim == 2 else None
+    curvature = posterior.scale * (1 - 1 / n_folds) * posterior.curvature
+    inverse = np.linalg.inv(curvature + prior.precision) if curvature.ndim == 2 else None
 
-    def solve(gradient: Floats) -> Floats:
-        return prior.solve_with(precision, gradient) if inverse is None else np.asarray(inverse @ gradient)
+    def newton_step(gradient: Floats) -> Floats:
+        return prior.solve(curvature, gradient) if inverse is None else np.asarray(inverse @ gradient)
 
     model = LikelihoodPass(
-        found.temperature, start, clusters.indices, problem.offsets, np.ones(evidence.n_classes), problem.depth,
+        posterior.temperature, start, clusters.indices, problem.offsets, np.ones(evidence.n_classes), problem.depth,
         products=False,
     )  # fmt: skip
     blocks = evidence.accumulate(model.exponentials)
-    counted = evidence.occurrences > 0
-    cluster_of, fold_of = clusters.indices[evidence.labels[counted]], folds[counted]
-    weights = evidence.occurrences[counted]
+    block_ends = np.cumsum([len(block.peaks) for block in blocks])[:-1]
+    kept = evidence.occurrences > 0
+    cluster_of, fold_of, weights = clusters.indices[evidence.labels[kept]], folds[kept], evidence.occurrences[kept]
     total = np.bincount(cluster_of, weights, clusters.n_clusters).astype(np.float64)
     result = []
     for fold in range(n_folds):
-        left = np.where(fold_of == fold, 0.0, weights)
-        rest = _Rest(
-            _weighted(blocks, left),
-            np.bincount(cluster_of, left, clusters.n_clusters).astype(np.float64),
-            total,
-            start,
-            prior,
-            found.scale,
+        rest_weights = np.where(fold_of == fold, 0.0, weights)
+        rest_blocks = ExponentialBlocks(
+            ExponentialBlock(block.values, block.peaks, own)
+            for block, own in zip(blocks, np.split(rest_weights, block_ends), strict=True)
         )
-        biases = rest.most_probable(solve)
-        result.append(np.where(problem.in_play, biases, biases[clusters.anchor]) / found.temperature)
+        samples = np.bincount(cluster_of, rest_weights, clusters.n_clusters).astype(np.float64)
+        log_shares = np.log(np.divide(samples, total, out=np.ones_like(start), where=samples > 0))
+        rest = _Rest(KeptExponentials(rest_blocks, start, 1.0), samples, log_shares, prior, posterior.scale)
+        biases = rest.maximise(newton_step)
+        result.append(np.where(problem.in_play, biases, biases[clusters.anchor]) / posterior.temperature)
     return result
-
-
-def _weighted(blocks: ExponentialBlocks, weights: Floats) -> ExponentialBlocks:
-    ends = np.cumsum([len(block.peaks) for block in blocks])
-    return ExponentialBlocks(
-        ExponentialBlock(block.values, block.peaks, own)
-        for block, own in zip(blocks, np.split(weights, ends[:-1]), strict=True)
-    )
 
 
 @dataclass(frozen=True, eq=False)
 class _Rest:
-    """The samples of all folds but one: their exponentials, their number in each cluster, and that of all samples."""
+    """The samples of all folds but one."""
 
-    blocks: ExponentialBlocks
-    samples: Floats
-    of_all: Floats
-    start: Floats
-    prior: Prior
-    scale: float
+    exponentials: KeptExponentials
+    samples: Floats  # their number in each cluster
+    log_shares: Floats  # logarithm of their share of the cluster; 0 if there are none
+    prior: BiasPrior
+    scale: float  # factor of the likelihood
 
-    def most_probable(self, solve: Callable[[Floats], Floats]) -> Floats:
-        """Biases by steps with one inverse curvature, halved where the posterior would fall."""
-        biases = self.start
-        value, gradient = self._at(biases)
+    def maximise(self, newton_step: Callable[[Floats], Floats]) -> Floats:
+        """Return the most probable biases. Halve a step if the posterior would fall."""
+        biases = self.exponentials.origin
+        value, gradient = self._evaluate(biases)
         for _ in range(_MAX_STEPS):
-            step = solve(gradient)
+            step = newton_step(gradient)
             if float(gradient @ step) <= _TOLERANCE:
                 break
             for _ in range(_MAX_HALVINGS):
-                new_value, new_gradient = self._at(biases + step)
+                new_value, new_gradient = self._evaluate(biases + step)
                 if new_value >= value:
                     break
                 step = step / 2
+            else:
+                break  # no step is short enough: only rounding is left
             biases, value, gradient = biases + step, new_value, new_gradient
         return biases
 
-    def _at(self, biases: Floats) -> tuple[float, Floats]:
-        """The log posterior, up to a constant, and its slope."""
-        kept = KeptExponentials(self.blocks, self.start, 1.0)
-        fewer = np.log(np.divide(self.samples, self.of_all, out=np.ones_like(biases), where=self.samples > 0))
-        log_partition, mass = kept.moments(biases + fewer, curvature=False).values
+    def _evaluate(self, biases: Floats) -> tuple[float, Floats]:
+        """Return the log posterior, up to a constant, and its gradient."""
+        log_partition, mass = self.exponentials.moments(biases + self.log_shares, curvature=False).values
         away = biases - self.prior.mean
         pull = self.prior.times(away)
         value = self.scale * (float(self.samples @ biases) - float(log_partition)) - 0.5 * float(away @ pull)

@@ -1,8 +1,8 @@
-"""Empirical Bayes: shifts that follow the training counts, and leave them as far as the labels say so."""
+"""Empirical Bayes: shifts that follow the training counts, and deviate from them where the labels demand it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,11 +11,12 @@ from energyalign.core.arrays import Floats, Ints
 from energyalign.core.clusters import Clusters
 from energyalign.core.estimators.base import Energies, Estimate, Estimator
 from energyalign.core.estimators.shrunk.cross_fitting import shifts_without_folds
-from energyalign.core.estimators.shrunk.posterior import DEVIATION, fit_posterior
+from energyalign.core.estimators.shrunk.posterior import DEVIATION, Free, Posterior, Problem
 from energyalign.core.evidence import ONLY_ENERGIES, Evidence
 from energyalign.core.sharing import Sharing, share_per_class
 
-_MANY_SAMPLES = 2_000  # a fold of so many does not change two numbers that all samples share
+_MANY_SAMPLES = 2_000  # from here on, a fold hardly changes the temperature and the variance of u
+_FLOOR_TOLERANCE = 0.1  # in log s
 
 
 @dataclass(frozen=True)
@@ -24,24 +25,25 @@ class Shrunk(Estimator):
 
     The labels have the case-control likelihood :math:`\mathrm{softmax}(s f + b + \log m)[y]`, where :math:`m_k` is the
     number of samples with label :math:`k`, and :math:`s` a temperature. The variance :math:`\sigma^2` maximises the
-    evidence (Laplace's approximation, expectation maximisation) under a prior that is worth two classes. The shift is
-    :math:`b / s`. Without evidence of a class its shift is what its count says; with much evidence it is the
-    maximum-likelihood bias.
+    marginal likelihood (Laplace approximation, expectation maximisation) under a prior with the weight of two classes.
+    The shift is :math:`b / s`. A class without evidence gets the shift of its training count; with much evidence the
+    shift is the maximum-likelihood bias.
 
-    On training evidence the temperature tells how well the samples were memorised, so it is held at 1; :math:`\tau`
-    cannot be negative; and a class has no more samples than it has training images. Samples that look harder than the
-    model's own confidence (:math:`s < 1`) were not trained on as they are: there :math:`u = 0`.
+    On training evidence the temperature measures how well the samples were memorised, so it is fixed at 1;
+    :math:`\tau` cannot be negative; and a class counts no more samples than it has training images. If the samples are
+    harder than the confidence of the model suggests (:math:`s < 1`), it was not trained on them as they are: then
+    :math:`u = 0`.
 
     See docs/theory.md for the derivation.
     """
 
     name: ClassVar[str] = "shrunk"
-    description: ClassVar[str] = "empirical Bayes: the log prior, and per class as far as the labels say so"
+    description: ClassVar[str] = "empirical Bayes: the log prior, corrected per class where the labels demand it"
     reference: ClassVar[str] = "energyalign"
     reads_counts: ClassVar[bool] = True
 
     def applies(self, evidence: Evidence) -> str | None:
-        """Refuse training evidence that is harder for the model than its training data: its labels mislead."""
+        """Reject training evidence that is harder for the model than its training data: its labels mislead."""
         if evidence.accumulated is not None:
             return ONLY_ENERGIES
         if not fit_posterior(evidence, share_per_class(evidence)).transformed:
@@ -52,30 +54,29 @@ class Shrunk(Estimator):
         )
 
     def sharings(self, evidence: Evidence) -> list[Sharing]:
-        """Only per class: the variance of u decides how much the classes share."""
+        """Return only the sharing per class: the variance of u controls how much the classes share."""
         return [share_per_class(evidence)]
 
     def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
-        """Maximise the posterior of the biases, and the evidence of the variance of u."""
+        """Return minus the most probable shifts."""
         posterior = fit_posterior(evidence, clusters)
-        shifts, covariance = posterior.shifts, posterior.covariance
+        covariance, anchor = posterior.covariance, clusters.anchor
         variance = np.diag(covariance) if covariance.ndim == 2 else covariance
-        anchor = clusters.anchor
-        cross = covariance[anchor] if covariance.ndim == 2 else np.zeros(len(shifts))
-        against = np.maximum(variance + variance[anchor] - 2 * cross, 0.0)
-        against[anchor] = 0.0
-        return Energies(-shifts, np.sqrt(variance), np.sqrt(against))
+        cross = covariance[anchor] if covariance.ndim == 2 else np.zeros(len(variance))
+        against_anchor = np.maximum(variance + variance[anchor] - 2 * cross, 0.0)
+        against_anchor[anchor] = 0.0
+        return Energies(-posterior.shifts, np.sqrt(variance), np.sqrt(against_anchor))
 
     def leave_out(
         self, evidence: Evidence, sharing: Sharing, part: Evidence, folds: Ints
     ) -> list[tuple[Floats, float]]:
-        """Fit the biases again, with the temperature and the variance of u that all samples have, if they are many."""
+        """Refit only the biases if there are many samples: temperature and variance of u are those of all samples."""
         if isinstance(sharing, str) or np.count_nonzero(part.occurrences) < _MANY_SAMPLES:
             return super().leave_out(evidence, sharing, part, folds)
-        found = fit_posterior(evidence, sharing)
+        posterior = fit_posterior(evidence, sharing)
         return [
-            (np.where(evidence.masked, 0.0, (shifts - shifts[sharing.anchor])[sharing.indices]), found.temperature)
-            for shifts in shifts_without_folds(found, part, sharing, folds)
+            (np.where(evidence.masked, 0.0, (shifts - shifts[sharing.anchor])[sharing.indices]), posterior.temperature)
+            for shifts in shifts_without_folds(posterior, part, sharing, folds)
         ]
 
     def temperature(self, evidence: Evidence, clusters: Clusters) -> float:
@@ -83,33 +84,79 @@ class Shrunk(Estimator):
         return fit_posterior(evidence, clusters).temperature
 
     def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:
-        """Say where the bias does not follow the counts, and where training evidence cannot show it."""
-        found = fit_posterior(evidence, estimate.clusters)
+        """Report a bias that does not follow the counts, and what training evidence cannot show."""
+        posterior = fit_posterior(evidence, estimate.clusters)
+        slope, error = posterior.slope, posterior.slope_error
         trained_on = evidence.kind == "training" and evidence.labels is not None
-        return [
-            sentence
-            for holds, sentence in (
-                (
-                    found.slope + 2 * found.slope_error < 0,
-                    f"the bias runs against the training counts (slope {found.slope:.1f} +- "
-                    f"{found.slope_error:.1f} on their logarithm; plain training has 1): are the counts in the order "
-                    "of the classes in the logits?",
-                ),
-                (
-                    trained_on and _differ(evidence.counts) and abs(found.slope) < 2 * found.slope_error,
-                    f"the model may have been balanced in training (slope {found.slope:.1f} +- "
-                    f"{found.slope_error:.1f} on the log counts, where plain training has 1), and training samples "
-                    "cannot show whether aligning helps it. Use held-out samples.",
-                ),
-                (
-                    trained_on and found.variance > DEVIATION**2,
-                    f"the classes deviate from their counts by {np.sqrt(found.variance):.1f} logits, as seen on "
-                    "training samples: check the result on held-out samples.",
-                ),
+        reasons = []
+        if slope + 2 * error < 0:
+            reasons.append(
+                f"the bias runs against the training counts (slope {slope:.1f} +- {error:.1f} on their logarithm; "
+                "plain training has 1): are the counts in the order of the classes in the logits?"
             )
-            if holds
-        ]
+        if trained_on and evidence.counts is not None and np.ptp(evidence.counts) > 0 and abs(slope) < 2 * error:
+            reasons.append(
+                f"the model may have been balanced in training (slope {slope:.1f} +- {error:.1f} on the log counts, "
+                "where plain training has 1), and training samples cannot show whether aligning helps it. Use held-out "
+                "samples."
+            )
+        if trained_on and posterior.variance > DEVIATION**2:
+            reasons.append(
+                f"the classes deviate from their counts by {np.sqrt(posterior.variance):.1f} logits, as seen on "
+                "training samples: check the result on held-out samples."
+            )
+        return reasons
 
 
-def _differ(counts: Floats | None) -> bool:
-    return counts is not None and bool(np.ptp(counts) > 0)
+def fit_posterior(evidence: Evidence, clusters: Clusters) -> Posterior:
+    """Fit the model of `Shrunk`, once per evidence and clusters."""
+    cache, key = evidence.estimated, ("shrunk", clusters)
+    if key not in cache:
+        cache[key] = _fit(Problem.thinned(evidence, clusters))
+    posterior: Posterior = cache[key]
+    return posterior
+
+
+def _fit(problem: Problem) -> Posterior:
+    """Fit with the parameters free that suit the evidence, as the docstring of `Shrunk` explains."""
+    if problem.evidence.labels is None:
+        return problem.solve(Free(temperature=False))
+    posterior = problem.solve(Free())
+    if problem.evidence.kind != "training":
+        return _lower_floor(problem, posterior)
+    # After training, a model's confidence on its own samples is right or too low, never too high.
+    transformed = posterior.log_temperature + 2 * posterior.log_temperature_error < 0
+    free = Free(temperature=False, deviations=not transformed)
+    posterior = problem.solve(free)
+    if posterior.slope < 0:
+        flat = _remove_slope(problem.solve(replace(free, slope=False)), problem.log_prior)
+        posterior = flat._replace(slope=posterior.slope, slope_error=posterior.slope_error)
+    return posterior._replace(transformed=transformed)
+
+
+def _lower_floor(problem: Problem, posterior: Posterior) -> Posterior:
+    """Lower the floor from that of f to that of s f, as long as this makes the labels more likely.
+
+    The logits of a model that is far too confident are informative below the first floor. Those of a model that has
+    diverged are not.
+    """
+    while posterior.log_temperature < posterior.log_floor_scale - _FLOOR_TOLERANCE:
+        problem = Problem(problem.evidence, problem.clusters, posterior.log_temperature)
+        lower = problem.solve(Free(), posterior.log_temperature)
+        if lower.likelihood <= posterior.likelihood:
+            break
+        posterior = lower
+    return posterior
+
+
+def _remove_slope(posterior: Posterior, direction: Floats) -> Posterior:
+    """Return the nearest shifts that do not grow with the training counts."""
+    unit = direction / max(float(np.linalg.norm(direction)), 1e-300)
+    along = float(unit @ posterior.shifts)
+    if along <= 0:
+        return posterior
+    covariance = posterior.covariance
+    if covariance.ndim == 2:
+        projection = np.eye(len(unit)) - np.outer(unit, unit)
+        covariance = projection @ covariance @ projection
+    return posterior._replace(shifts=posterior.shifts - along * unit, covariance=covariance)

@@ -1,4 +1,4 @@
-"""One pass over the evidence for the likelihood of `shrunk`."""
+"""Likelihood of `shrunk`, summed in one pass over the evidence."""
 
 from __future__ import annotations
 
@@ -15,49 +15,36 @@ from energyalign.core.mean_posterior import products_of, refuse_samples
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodPass:
-    """All that a process needs for its part of a pass: parameters, log sample sizes, weights, and the floor."""
+    """Everything that a process needs for its part of a pass."""
 
-    temperature: float
-    biases: Floats
+    temperature: float  # s: factor of the logits
+    biases: Floats  # b, per cluster
     cluster_of: Ints
-    offsets: Floats
+    offsets: Floats  # log m: logarithm of the number of samples, per class
     class_weights: Floats
-    depth: float
-    products: bool
+    depth: float  # logits are clipped this far below the largest of their sample
+    products: bool  # whether to sum the matrix p pᵀ, or only its diagonal
 
     def exponentials(self, blocks: Iterable[Block]) -> ExponentialBlocks:
-        """Exponentials of s f + b + log m, to be kept while only the biases move."""
-        found = ExponentialBlocks()
-        members, added = self._members, self.biases[self.cluster_of] + self.offsets
+        """Return the exponentials of s f + b + log m, which can be kept while only the biases change."""
+        result, members = ExponentialBlocks(), self._members
         for block in blocks:
-            scores = self.temperature * _floored(block, self.depth)
-            scores += like(added, scores)
-            peak = namespace(scores).max(scores, axis=1, keepdims=True)
-            scores -= peak
-            values = namespace(scores).exp(scores)
+            values, peak = self._exponentiate(self._clip(block))
             values = values if members is None else values @ like(members, values)
-            found.append(ExponentialBlock(values, to_numpy(peak)[:, 0], block.repeats))
-        return found
-
-    @property
-    def _members(self) -> Floats | None:
-        """Which classes are in which cluster, or None if each class is the cluster of its own number."""
-        size = len(self.biases)
-        return None if np.array_equal(self.cluster_of, np.arange(size)) else np.eye(size)[self.cluster_of]
+            result.append(ExponentialBlock(values, to_numpy(peak)[:, 0], block.repeats))
+        return result
 
     def sums(self, blocks: Iterable[Block]) -> Sums:
-        """Sums for the likelihood without Σ m b, its slope in log s, and the curvature: p pᵀ, or its diagonal."""
-        size = len(self.biases)
+        """Sum the log-likelihood without Σ m b, its derivative by log s, and its curvature.
+
+        The curvature comes as its row of log s, the masses Σ p, and the products Σ p pᵀ or their diagonal.
+        """
+        size, members = len(self.biases), self._members
         sums = Sums((), (), (size + 1,), (size,), (size, size) if self.products else (size,))
-        members, added = self._members, self.biases[self.cluster_of] + self.offsets
         for block in blocks:
-            logits = _floored(block, self.depth)
+            logits = self._clip(block)
             xp = namespace(logits)
-            scores = self.temperature * logits
-            scores += like(added, logits)
-            peak = xp.max(scores, axis=1, keepdims=True)
-            scores -= peak
-            posterior = xp.exp(scores)
+            posterior, peak = self._exponentiate(logits)
             total = xp.sum(posterior, axis=1, keepdims=True)
             posterior /= total
             shares = posterior * logits
@@ -67,30 +54,43 @@ class LikelihoodPass:
             if block.labels is not None:
                 weights = weights * self.class_weights[block.labels]
                 own = take_from_each(logits, block.labels)
-            clustered, shared = posterior, shares
             if members is not None:
-                clustered, shared = (values @ like(members, values) for values in (posterior, shares))
-            by_weight = like(weights, clustered)
-            products = np.empty(size + 1)
-            products[0] = self.temperature**2 * float(weights @ (squares - means**2))
-            products[1:] = self.temperature * to_numpy(
-                by_weight @ shared - like(weights * means, clustered) @ clustered
+                posterior, shares = (values @ like(members, values) for values in (posterior, shares))
+            by_weight = like(weights, posterior)
+            temperature_row = np.empty(size + 1)
+            temperature_row[0] = self.temperature**2 * float(weights @ (squares - means**2))
+            temperature_row[1:] = self.temperature * to_numpy(
+                by_weight @ shares - like(weights * means, posterior) @ posterior
             )
             sums.add(
                 float(weights @ (self.temperature * own - log_partition)),
                 self.temperature * float(weights @ (own - means)),
-                products,
-                to_numpy(by_weight @ clustered),
-                products_of(clustered, weights) if self.products else to_numpy(by_weight @ (clustered * clustered)),
+                temperature_row,
+                to_numpy(by_weight @ posterior),
+                products_of(posterior, weights) if self.products else to_numpy(by_weight @ (posterior * posterior)),
             )
         return sums
 
+    def _exponentiate(self, logits: Array) -> tuple[Array, Array]:
+        """Return exp(s f + b + log m - peak) and the peak: the largest exponent of each sample."""
+        xp = namespace(logits)
+        scores = self.temperature * logits
+        scores += like(self.biases[self.cluster_of] + self.offsets, scores)
+        peak = xp.max(scores, axis=1, keepdims=True)
+        scores -= peak
+        return xp.exp(scores), peak
 
-def _floored(block: Block, depth: float) -> Array:
-    """Logits below the largest of their sample, at most `depth`: n samples cannot tell smaller posteriors apart."""
-    logits = working_precision(block.logits, double=True)
-    xp = namespace(logits)
-    peak = xp.max(logits, axis=1, keepdims=True)
-    if not np.all(np.isfinite(to_numpy(peak))):
-        refuse_samples(block)
-    return xp.clip(logits - peak, -depth, None)
+    @property
+    def _members(self) -> Floats | None:
+        """One-hot matrix of the cluster of each class, or None if class k is cluster k."""
+        size = len(self.biases)
+        return None if np.array_equal(self.cluster_of, np.arange(size)) else np.eye(size)[self.cluster_of]
+
+    def _clip(self, block: Block) -> Array:
+        """Return logits relative to the largest of their sample, clipped: n samples show no smaller posteriors."""
+        logits = working_precision(block.logits, double=True)
+        xp = namespace(logits)
+        peak = xp.max(logits, axis=1, keepdims=True)
+        if not np.all(np.isfinite(to_numpy(peak))):
+            refuse_samples(block)
+        return xp.clip(logits - peak, -self.depth, None)
