@@ -197,4 +197,4 @@ def test_the_page_begins_with_the_score_that_was_asked_for(folder, run):
     assert told in (folder / "fit.html").read_text()
     code, _, err = run("fit", "logits.npy", "--multilabel", "--report", "fit.html")
     assert code == 2
-    assert "--report shows which predictions are right: give --labels" in err
+    assert "--report needs labels" in err
