@@ -97,7 +97,7 @@ def test_a_forest_of_skl2onnx(folder, run):
     code, out, err = run("onnx", "forest.onnx", "--shifts", "shifts.json", "--out", "a.onnx")
     assert (code, err) == (0, "")
     first, second = out.splitlines()
-    assert first.startswith("Wrote a.onnx: shifts added to the logarithm of 'probabilities', which is normalised again; labels")
+    assert first.startswith("Wrote a.onnx: shifts added to the logarithm of 'probabilities', which is normalised again")
     assert "the probabilities are those of raw + shifts within " in second
     assert second.endswith("show them: 'output_label' (labels), 'output_probability' (probabilities).")
 

@@ -102,11 +102,11 @@ def test_what_is_a_header_and_what_is_not(write, read, text, names, rows):
     [
         ("a,b\n1,2\n3\n", "line 3: 1 cells, but 2 in the first line"),
         ("a,b\n1,2\n3,4,5\n", "line 3: 3 cells, but 2"),
-        ("1.5,2\n\n3,4\n", "line 2: the line is empty"),
-        ("\n1.5,2\n", "line 1: the line is empty"),
+        ("1.5,2\n\n3,4\n", "line 2 is empty"),
+        ("\n1.5,2\n", "line 1 is empty"),
         ("1.5,x,2\n1,2,3\n", "line 1: 'x' stands beside numbers"),
         ("1.5,,2\n1,2,3\n", "line 1: '' stands beside numbers"),
-        ("3,7\n1,2\n", "line 1 holds only whole numbers"),
+        ("3,7\n1,2\n", "line 1 has only integers"),
         (",a,b\n0,1,2\n", "column 1 has no name.*index=False"),
         ("a,b,a\n0,1,2\n", "more than once: a"),
         ("a,b,label,labels\n0,1,2,3\n", "both `label` and `labels`"),
@@ -132,7 +132,7 @@ def test_bad_tables_are_refused_at_opening(write, text, message):
         ("a,b\n1,2\n3,4\nx,5\n", r"a\.csv, line 4: 'x' is not a number"),
         ('a,b\n"1",2\n3,x\n', r"a\.csv, line 3: 'x' is not a number"),
         ("1,5;2,5\n1,5;2,5\n", r"a\.csv, line 2: '5;2' is not a number"),
-        ("a;b,c\n1;2,3\n", "'1;2' is not a number. Separate cells with commas"),
+        ("a;b,c\n1;2,3\n", "expected a number, got '1;2'. Separate cells with commas"),
         ("a,label,b\n1,cat,x\n", r"a\.csv, line 2: 'x' is not a number"),
     ],
 )

@@ -102,7 +102,7 @@ def test_labels_written_by_pandas(tmp_path, logits, read, labels):
         ({"logits": pa.array([], pa.list_(pa.float32()))}, "no rows"),
         ({"logits": [[1, 2], [3, 4]]}, r"not floating point: logits \(int64\)"),
         ({"logits": [["x", "y"], ["x", "y"]]}, r"not floating point: logits \(string\)"),
-        ({"logits": pa.array([None, [1.0, 2.0]])}, "row 0 .*column 'logits' has no value"),
+        ({"logits": pa.array([None, [1.0, 2.0]])}, "row 0 .*column 'logits' is null"),
         ({"a": [0.5], "b": [0.5], "label": [0], "labels": [0]}, "both `label` and `labels`"),
         ({"": [0.5], "b": [0.5]}, "column 1 has no name.*index=False"),
     ],
@@ -125,9 +125,9 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
     ("columns", "message"),
     [
         ({"logits": [[1.0, 2.0], [1.0, 2.0], [1.0]]}, "row 2 .*1 logits, but 2 in the first row"),
-        ({"logits": [[1.0, 2.0], [1.0, 2.0], None]}, "row 2 .*column 'logits' has no value"),
-        ({"logits": [[1.0, 2.0], [1.0, None], [1.0, 2.0]]}, "row 1 .*column 'logits' has no value"),
-        ({"a": [1.0, 2.0, None], "b": [1.0, 2.0, 3.0]}, "row 2 .*column 'a' has no value"),
+        ({"logits": [[1.0, 2.0], [1.0, 2.0], None]}, "row 2 .*column 'logits' is null"),
+        ({"logits": [[1.0, 2.0], [1.0, None], [1.0, 2.0]]}, "row 1 .*column 'logits' is null"),
+        ({"a": [1.0, 2.0, None], "b": [1.0, 2.0, 3.0]}, "row 2 .*column 'a' is null"),
     ],
 )
 def test_missing_numbers_are_refused_with_their_row(tmp_path, monkeypatch, columns, message):
@@ -140,7 +140,7 @@ def test_missing_numbers_are_refused_with_their_row(tmp_path, monkeypatch, colum
 
 def test_a_missing_label_is_refused_with_its_row(tmp_path):
     pq.write_table(pa.table({"a": [0.5, 1.5], "b": [0.5, 1.5], "label": [0, None]}), tmp_path / "a.parquet")
-    with pytest.raises(EnergyAlignError, match=r"row 1 .*column 'label' has no value"):
+    with pytest.raises(EnergyAlignError, match=r"row 1 .*column 'label' is null"):
         _ = open_shards([tmp_path / "a.parquet"]).labels
 
 

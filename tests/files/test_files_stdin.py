@@ -71,7 +71,7 @@ def test_bad_input_is_refused(pipe_in, content, message):
 
 def test_standard_input_can_be_given_once(pipe_in):
     pipe_in(b"1.5,2\n")
-    with pytest.raises(EnergyAlignError, match="`-` was given more than once"):
+    with pytest.raises(EnergyAlignError, match="`-` must be given at most once"):
         open_shards(["-", "-"])
 
 

@@ -71,7 +71,7 @@ def add_machine_options(parser: argparse.ArgumentParser) -> Any:
         help="compile the network with torch.compile; measure first, it is no faster on two CPU cores")  # fmt: skip
     add("--workers", type=int, default=2, metavar="N", help="processes that read image files (default: 2)")
     add("--log", choices=["tensorboard", "wandb", "mlflow"], default="tensorboard",
-        help="write training curves for this tracker, offline, into the run directory (default: tensorboard)")  # fmt: skip
+        help="tracker to write training curves for, offline, in the run directory (default: tensorboard)")  # fmt: skip
     return group
 
 

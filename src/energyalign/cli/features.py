@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--model", required=True, metavar="KIND:NAME",
         help="transformers:FOLDER for texts; torchvision:NAME or timm:NAME for images")  # fmt: skip
     add("--weights", metavar="PATH",
-        help="weights of an image model: a .safetensors file, or `default` to download those of its library")  # fmt: skip
+        help="weights of an image model: a .safetensors file, or `default` to download its library's")  # fmt: skip
     add("--data-root", metavar="DIR", help="folder of the data set (default: data)")
     add("--workers", type=int, default=2, metavar="N", help="processes that read image files (default: 2)")
     add("--out", required=True, metavar="FILE.safetensors", help="the file to write")

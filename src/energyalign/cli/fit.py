@@ -43,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--counts", metavar="FILE",
         help="training samples per class: .json (a list, or an object from name to count), .npy or .csv")  # fmt: skip
     add("--classes", metavar="NAMES",
-        help="class names in the order of the columns, if the file of logits has none: a,b,c or a .json list")  # fmt: skip
+        help="class names in the order of the columns, if the logits have none: a,b,c or a .json list")  # fmt: skip
     add("--multilabel", action="store_true",
         help="columns are independent labels with a sigmoid each: --labels is a .npy matrix of 0 and 1, --counts a "
         "matrix of training samples without and with each label (labels x 2)")  # fmt: skip
@@ -63,7 +63,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="unlabelled logits of the target data, from which EM estimates the target prior")  # fmt: skip
     add("--scoring", default="balanced_accuracy", metavar="NAME",
         help="metric to optimise: balanced_accuracy (default), accuracy, f1 (of the second of two classes), f1_macro, "
-        "f1_weighted, jaccard_macro (mean IoU), matthews_corrcoef, geometric_mean, or a scikit-learn scorer")  # fmt: skip
+        "f1_weighted, jaccard_macro (mean IoU), matthews_corrcoef, geometric_mean, or a scikit-learn "
+        "scorer")  # fmt: skip
     add("--costs", metavar="FILE",
         help="costs to minimise, instead of --scoring: a .json list of rows, one per true class, with the cost of each "
         "prediction")  # fmt: skip
@@ -247,8 +248,8 @@ def _print(
         if arguments.report:
             console.print(f"Wrote {arguments.report}.", markup=False, soft_wrap=True)
         if arguments.out not in (None, "-"):
-            saved = f"Wrote {arguments.out}. Next: energyalign apply LOGITS --shifts {arguments.out} --out corrected.npy"
-            console.print(saved, markup=False, soft_wrap=True)
+            following = f"energyalign apply LOGITS --shifts {arguments.out} --out corrected.npy"
+            console.print(f"Wrote {arguments.out}. Next: {following}", markup=False, soft_wrap=True)
     for concern in shifts.concerns:
         print(f"energyalign: warning: {concern}", file=sys.stderr)
 

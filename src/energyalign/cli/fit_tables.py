@@ -150,7 +150,7 @@ def print_scores(console: Console, before: ClassScores, after: ClassScores, shif
 
 def _on_these_samples(shifts: Shifts) -> str:
     if shifts.evidence_kind == "training":
-        return "Scores on training data are too high. If the model was not trained on these samples: --evidence held-out."
+        return "Scores on training data are too high. If the model never saw these samples, give --evidence held-out."
     return "The shifts were fitted on these samples: report scores on other data."
 
 

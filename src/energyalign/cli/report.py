@@ -24,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--out", default="report.html", metavar="FILE", help="file to write (default: %(default)s)")
     add("--title", default="", metavar="TEXT", help="title of the page (default: the names of the runs)")
     add("--serve", action="store_true", help="serve the page on localhost instead, and refresh it as runs progress")
-    add("--port", type=int, default=8765, metavar="N", help="port of --serve; 0 picks a free one (default: %(default)s)")
+    add("--port", type=int, default=8765, metavar="N", help="port of --serve; 0: any free one (default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> None:

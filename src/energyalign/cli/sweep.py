@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from energyalign.report.tables import TableEntry
 
 DESCRIPTION = (
-    "Run every training that a table needs, on this machine or on a Ray cluster, then print the table. Each training is "
-    "run once, in an ordinary run directory. Finished runs are skipped, a failed run does not stop the others, and the "
-    "same command completes what is missing."
+    "Run every training that a table needs, on this machine or on a Ray cluster, then print the table. Each training "
+    "is run once, in an ordinary run directory. Finished runs are skipped, a failed run does not stop the others, and "
+    "the same command completes what is missing."
 )
 EXAMPLES = """\
 examples:
