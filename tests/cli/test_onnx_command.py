@@ -116,7 +116,7 @@ def test_output_and_probe(folder, run):
     np.savez("inputs.npz", x=x)
     code, _, err = run(*command, "--probe", "inputs.npz")
     assert code == 2
-    assert "name one with --output" in err
+    assert "choose one with --output" in err
     code, out, _ = run(*command, "--probe", "inputs.npz", "--output", "b")
     assert code == 0
     assert "on the probe: " in out
@@ -132,7 +132,7 @@ def test_output_and_probe(folder, run):
         ("shifts.json --shifts shifts.json", "shifts.json is damaged or not an ONNX model"),
         ("model.onnx --shifts missing.json", "missing.json"),
         ("model.onnx --shifts four.json", "for 4 classes: output 'logits' has shape (3, 3)"),
-        ("model.onnx --shifts shifts.json --output scores", "no output 'scores'; it has 'logits'"),
+        ("model.onnx --shifts shifts.json --output scores", "no output 'scores': choose one of 'logits'"),
         ("model.onnx --shifts shifts.json --probe missing.npz", "missing.npz"),
         ("aligned.onnx --shifts shifts.json", "aligned.onnx is already aligned"),
     ],

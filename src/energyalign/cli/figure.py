@@ -85,9 +85,7 @@ def _draw_all(folder: Path, arguments: argparse.Namespace, style: Style) -> None
         raise EnergyAlignError(f"--out must be a folder for `figure all`, got the file {folder}.")
     runs = _read(arguments)
     if len({run.in_steps for run in runs}) > 1:
-        raise EnergyAlignError(
-            "expected long-tailed or incremental runs, got both: give the folders of one kind."
-        )
+        raise EnergyAlignError("expected long-tailed or incremental runs, got both: give the folders of one kind.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -96,9 +96,7 @@ class InputFile:
 
     def _compare(self, status: os.stat_result) -> None:
         if _state(status) != self._state:
-            raise CannotGoOn(
-                f"{self.name} changed while it was read: stop whatever writes to it, and start again."
-            )
+            raise CannotGoOn(f"{self.name} changed while it was read: stop whatever writes to it, and start again.")
 
 
 def _state(status: os.stat_result) -> tuple[int, ...]:
@@ -124,9 +122,7 @@ def require_logits(shape: Sequence[int], dtype: np.dtype[Any], name: str, *, any
     """
     refuse_objects(dtype, name)
     if len(shape) != 2 and not (any_head and shape):
-        raise EnergyAlignError(
-            f"{name} must have the shape (n_samples, n_classes) of logits, got {tuple(shape)}."
-        )
+        raise EnergyAlignError(f"{name} must have the shape (n_samples, n_classes) of logits, got {tuple(shape)}.")
     if dtype.kind != "f":
         raise EnergyAlignError(
             f"{name} must hold floating-point logits, got {dtype}: save the scores before argmax or rounding."
