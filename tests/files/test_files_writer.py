@@ -105,9 +105,9 @@ def test_a_file_can_be_corrected_in_place(tmp_path, logits):
 @pytest.mark.parametrize(
     ("blocks", "message"),
     [
-        ([np.zeros((2, 3))], "only 2 of 4 rows were written"),
-        ([], "only 0 of 4 rows"),
-        ([np.zeros((2, 3)), np.zeros((3, 3))], "more than the 4 rows announced"),
+        ([np.zeros((2, 3))], "expected 4 rows, got 2"),
+        ([], "expected 4 rows, got 0"),
+        ([np.zeros((2, 3)), np.zeros((3, 3))], "expected 4 rows, got more"),
         (
             [np.zeros((2, 3)), np.zeros((2, 4))],
             r"expected blocks of an array of shape \(4, 3\), got shape \(2, 4\)",
@@ -137,8 +137,8 @@ def test_a_failure_half_way_leaves_the_old_file_and_no_other(tmp_path, extension
 @pytest.mark.parametrize(
     ("name", "n_columns", "dtype", "names", "message"),
     [
-        ("a.txt", 3, "f4", None, r"not one of \.npy, \.csv, \.parquet"),
-        ("a.npz", 3, "f4", None, r"extension \.npz"),
+        ("a.txt", 3, "f4", None, r"must have the extension \.npy or \.csv or \.parquet"),
+        ("a.npz", 3, "f4", None, r"got \.npz"),
         ("a.parquet", None, "i8", None, r"a\.parquet: labels can only be a \.npy or \.csv file"),
         ("a.parquet", 3, "c16", None, "Parquet has no type for complex128"),
         ("a.csv", 3, "f4", ("a", "b"), "expected 3 class names, got 2"),
@@ -200,7 +200,7 @@ def test_a_terminal_or_nothing_as_standard_output_is_refused(monkeypatch):
         def isatty(self) -> bool:
             return True
 
-    for stdout, message in ((Terminal(), "is a terminal"), (None, "is closed")):
+    for stdout, message in ((Terminal(), "to a terminal"), (None, "is closed")):
         monkeypatch.setattr(sys, "stdout", stdout)
         with pytest.raises(EnergyAlignError, match=f"standard output {message}"):
             matrix_writer("-", 1, 2, "f4").__enter__()

@@ -109,8 +109,7 @@ def require_extension(path: Path, known: Collection[str]) -> str:
     extension = path.suffix.lower()
     if extension not in known:
         raise EnergyAlignError(
-            f"{path} must have the extension {' or '.join(known)}, got {extension or 'none'}: save it in one of these "
-            "formats."
+            f"{path} must have the extension {' or '.join(known)}, got {extension or 'no extension'}."
         )
     return extension
 

@@ -70,9 +70,9 @@ def _from_one_hot(values: NDArray[Any], path: Path, n_rows: int | None) -> NDArr
     if labels.shape == (n_rows,):
         return labels
     remedy = " If samples have several labels, give --multilabel." if values.shape[:1] == (n_rows,) else ""
+    rows = "row" if n_rows is None else f"of {n_rows} rows"
     raise EnergyAlignError(
-        f"{path} must have one label, or one-hot row, for each of {n_rows} rows of logits, got shape "
-        f"{values.shape}.{remedy}"
+        f"{path} must have one label, or one-hot row, for each {rows} of logits, got shape {values.shape}.{remedy}"
     )
 
 
