@@ -36,7 +36,7 @@ def test_all_figures_that_the_runs_allow(runs: Path, run: Any) -> None:
     lines = out.splitlines()
     assert len(lines) == len(FIGURES)
     left_out = [line for line in lines if line.startswith("Skipped: the figure ")]
-    assert [line.split()[4] for line in left_out] == ["steps", "clusters", "heads", "optimizers"]
+    assert [line.split()[3] for line in left_out] == ["steps", "clusters", "heads", "optimizers"]
     written = {path.stem for path in Path("made/here").iterdir()}
     assert written == set(FIGURES) - {"steps", "clusters", "heads", "optimizers"}
     assert all(f"Wrote made/here/{name}.png." in lines for name in written)

@@ -155,7 +155,7 @@ def test_independent_labels(folder, run):
 
     code, _, err = run("fit", *given, "--target-logits", "logits.npy")
     assert code == 2
-    assert "--target-logits is for classes" in err
+    assert "--target-logits cannot be combined with --multilabel" in err
     assert "fit the column of one label without it" in err
     code, _, err = run("fit", "logits.npy", "--labels", "labels_.npy", "--multilabel", "--counts", "logits.npy")
     assert code == 2

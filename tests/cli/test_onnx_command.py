@@ -99,7 +99,7 @@ def test_a_forest_of_skl2onnx(folder, run):
     first, second = out.splitlines()
     assert first.startswith("Wrote a.onnx: shifts added to the logarithm of 'probabilities', which is normalised again")
     assert "the probabilities are those of raw + shifts within " in second
-    assert second.endswith("show them: 'output_label' (labels), 'output_probability' (probabilities).")
+    assert second.endswith("Aligned outputs: 'output_label' (labels), 'output_probability' (probabilities).")
 
 
 def test_output_and_probe(folder, run):
@@ -120,7 +120,7 @@ def test_output_and_probe(folder, run):
     code, out, _ = run(*command, "--probe", "inputs.npz", "--output", "b")
     assert code == 0
     assert "on the probe: " in out
-    assert "show them: 'b' (logits)." in out
+    assert "Aligned outputs: 'b' (logits)." in out
     np.testing.assert_allclose(logits("a.onnx", x, "b"), logits("model.onnx", x, "b") + VALUES, atol=1e-5)
     np.testing.assert_array_equal(logits("a.onnx", x, "a"), logits("model.onnx", x, "a"))
 

@@ -129,11 +129,11 @@ def test_a_sweep_that_is_done_prints_its_table_and_starts_nothing(
         (["longtail", "--cell", "digits-il-5"], "the table longtail has no cell 'digits-il-5'"),
         ([*DIGITS[1:], "--devices", "0"], "--devices must be >= 1, got 0"),
         ([*DIGITS[1:], "--backbone", "resnet999"], "unknown backbone 'resnet999'"),
-        ([*DIGITS[1:], "--gpus", "2"], "runs at once with 2 GPUs each need"),
+        ([*DIGITS[1:], "--gpus", "2"], "runs at a time with 2 GPUs each need"),
         ([*DIGITS[1:], "--method", "nonsense"], "unknown method 'nonsense'"),
         ([*DIGITS[1:], "--jobs", "0"], "--jobs must be >= 1, got 0"),
         ([*DIGITS[1:], "--retries", "-1"], "--retries must be >= 0, got -1"),
-        ([*DIGITS[1:], "--address", "auto"], "add --engine ray"),
+        ([*DIGITS[1:], "--address", "auto"], "--address needs --engine ray"),
     ],
 )
 def test_bad_input(
