@@ -128,7 +128,7 @@ def test_text_inputs_cannot_be_drawn(workshop: Any) -> None:
 def test_logits_that_are_not_numbers_verify_nothing(workshop: Any) -> None:
     nodes = [make_node("MatMul", ["x", "W"], ["h"]), make_node("Sqrt", ["h"], ["y"])]
     workshop.save(nodes, {"W": workshop.normal(5, 4)})
-    with pytest.raises(ValueError, match="'y' is NaN for random inputs \(give real ones with --probe\)"):
+    with pytest.raises(ValueError, match=r"'y' is NaN for random inputs \(give real ones with --probe\)"):
         workshop.align()
 
 
