@@ -87,7 +87,7 @@ CASES = {
     "zero in target prior": (lambda: write("t.json", "[1, 0, 0]"), "fit good.npy --target-prior t.json", "positive"),
     "target prior of other length": (lambda: write("t.json", "[1, 1]"), "fit good.npy --target-prior t.json", "(3,)"),
     "two targets": (
-        lambda: write("t.json", "[1, 1, 1]"), "fit good.npy --target-prior t.json --target-logits good.npy", "exclude"
+        lambda: write("t.json", "[1, 1, 1]"), "fit good.npy --target-prior t.json --target-logits good.npy", "not both"
     ),
     "target logits of other width": (
         lambda: save("t.npy", GOOD[:, :2]), "fit good.npy --estimator lse --target-logits t.npy", "2 class columns"

@@ -54,10 +54,10 @@ def test_the_file_is_what_would_be_printed(run, runs, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["RUNS:raw"], "two rows are compared"),
-        (["RUNS:raw", "RUNS"], "two rows are compared"),
-        (["RUNS:raw", "RUNS:ea", "--rows", "raw"], "two rows are compared"),
-        (["RUNS", "--rows", "raw"], "two rows are compared"),
+        (["RUNS:raw"], "expected two rows to compare"),
+        (["RUNS:raw", "RUNS"], "expected two rows to compare"),
+        (["RUNS:raw", "RUNS:ea", "--rows", "raw"], "expected two rows to compare"),
+        (["RUNS", "--rows", "raw"], "expected two rows to compare"),
         (["RUNS", "--rows", "raw", "wa"], "no seed of a training has rows of raw and wa: measured were raw, ea"),
         (["RUNS:raw", "RUNS:wa"], "has no row of wa"),
         (["RUNS", "nowhere"], "nowhere: there is no such folder"),

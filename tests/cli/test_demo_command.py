@@ -20,7 +20,7 @@ from energyalign.report.tables.model import Cell, Column, Line, PaperTable
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     code, told = stopped(["demo", "--out", "demo"], tmp_path, signal.SIGINT)
     assert code == 128 + signal.SIGINT
-    assert "Stopped and saved. To go on:\n  energyalign demo --out demo" in told
+    assert "Stopped and saved. To resume:\n  energyalign demo --out demo" in told
     assert "Traceback" not in told
 
 

@@ -35,9 +35,9 @@ def test_found(devices: int | None, nodes: int | None, environment: dict[str, st
 @pytest.mark.parametrize(
     ("devices", "nodes", "environment", "message"),
     [
-        (0, None, {}, "--devices 0: it takes at least 1."),
-        (None, -1, {}, "--nodes -1: it takes at least 1."),
-        (2, 2, {"NODE_RANK": "1"}, "--nodes 2: MASTER_ADDR, MASTER_PORT must be set"),
+        (0, None, {}, "--devices must be >= 1, got 0."),
+        (None, -1, {}, "--nodes must be >= 1, got -1."),
+        (2, 2, {"NODE_RANK": "1"}, "--nodes 2 needs MASTER_ADDR, MASTER_PORT in the environment"),
         (2, None, TORCHRUN, "torchrun has started 4 processes on each of 2 nodes. Leave --devices and --nodes out."),
         (None, 1, SRUN, "srun has started 3 processes on each of 2 nodes."),
         (None, None, SRUN | {"SLURM_STEP_NUM_TASKS": "7"}, "give it --ntasks-per-node."),

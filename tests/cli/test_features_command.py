@@ -120,7 +120,7 @@ def test_bad_input_is_one_line(
         ("x.csv", "text,label\n", "has no sample of train"),
         ("x.json", '{"test": []}', "must hold an object with the key train"),
         ("x.json", '{"train": [["only a text"]]}', "sample 1 of train must be a text and a label"),
-        ("x.txt", "my card", "has the extension .txt"),
+        ("x.txt", "my card", "got .txt"),
     ],
 )
 def test_texts_that_cannot_be_read_are_named(

@@ -24,7 +24,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_one_figure(runs: Path, run: Any) -> None:
     code, out, err = run("figure", "groups", "runs")
     assert (code, out) == (0, "Wrote groups.png.\n")
-    assert err == "warning: runs/seed-1 has no rows yet and is left out.\n"
+    assert err == "warning: runs/seed-1 has no rows yet and is skipped.\n"
     assert Path("groups.png").read_bytes().startswith(b"\x89PNG")
     assert run("figure", "groups", "runs", "--out", "g.svg")[1] == "Wrote g.svg.\n"
     assert "<svg" in Path("g.svg").read_text()
@@ -35,8 +35,8 @@ def test_all_figures_that_the_runs_allow(runs: Path, run: Any) -> None:
     assert code == 0
     lines = out.splitlines()
     assert len(lines) == len(FIGURES)
-    left_out = [line for line in lines if line.startswith("Left out: the figure ")]
-    assert [line.split()[4] for line in left_out] == ["steps", "clusters", "heads", "optimizers"]
+    left_out = [line for line in lines if line.startswith("Skipped: the figure ")]
+    assert [line.split()[3] for line in left_out] == ["steps", "clusters", "heads", "optimizers"]
     written = {path.stem for path in Path("made/here").iterdir()}
     assert written == set(FIGURES) - {"steps", "clusters", "heads", "optimizers"}
     assert all(f"Wrote made/here/{name}.png." in lines for name in written)
@@ -64,7 +64,7 @@ def test_names_of_folders_do_not_command_the_terminal(runs: Path, run: Any) -> N
     (runs / "seed-1").rename(runs / "seed\x1b[31m")
     code, out, err = run("figure", "groups", "runs", "--out", "g\x1b.png")
     assert (code, out) == (0, "Wrote g\ufffd.png.\n")
-    assert err == "warning: runs/seed\ufffd[31m has no rows yet and is left out.\n"
+    assert err == "warning: runs/seed\ufffd[31m has no rows yet and is skipped.\n"
 
 
 @pytest.mark.parametrize(

@@ -94,10 +94,10 @@ def test_it_prints_each_class_and_the_accuracies_before_and_after(problem, run):
 
 def test_auto_prints_what_it_compared(problem, run):
     _, out, _ = run("fit", "logits.npy", "--labels", "labels.npy", "--counts", "counts.json", "--evidence", "held-out")
-    assert "What was compared" in out
+    assert "Candidates" in out
     for name in ("none", "shrunk", "per-class", "strength"):
         assert name in out
-    assert "Nothing was saved" in out
+    assert "The shifts were not saved" in out
 
 
 def test_untrusted_estimates_are_warned_of_with_the_class_and_the_remedy(problem, run):
@@ -303,7 +303,7 @@ class TestNames:
         pd.DataFrame(np.load("logits.npy"), columns=list("abc")).to_csv("t.csv", index=False)
         code, _, err = run("fit", "t.csv", "--classes", "b,a,c")
         assert code == 2
-        assert "--classes names the 3 columns [b, a, c], but t.csv has the 3 columns [a, b, c]" in err
+        assert "--classes must name the 3 columns of t.csv [a, b, c], got 3 names [b, a, c]" in err
 
     @pytest.mark.usefixtures("problem")
     def test_columns_in_another_order_are_noticed(self, run):
@@ -365,7 +365,7 @@ class TestObjectives:
             json.dump(costs, file)
         code, out, _ = run(*self.given, "--costs", "costs.json", "--out", "shifts.json")
         assert code == 0
-        assert "%" not in out.partition("What was compared")[2]
+        assert "%" not in out.partition("Candidates")[2]
         expected = library_shifts(np.load("logits.npy"), np.load("labels.npy"), costs=costs)
         np.testing.assert_allclose(Shifts.load("shifts.json").values, expected, rtol=1e-12, atol=1e-12)
 
@@ -377,14 +377,14 @@ class TestObjectives:
     @pytest.mark.parametrize(
         ("options", "message"),
         [(("--scoring", "f1_marco"), "unknown scoring 'f1_marco'"),
-         (("--minimum-recall", "2"), "takes CLASS=NUMBER, such as fraud=0.8, got '2'"),
+         (("--minimum-recall", "2"), "must be CLASS=NUMBER, such as fraud=0.8, got '2'"),
          (("--minimum-recall", "fraud=0.8"), "unknown class 'fraud'; the classes are"),
          (("--costs", "missing.json"), "cannot read costs from missing.json"),
          (("--costs", "dict.json"), "cannot read costs from dict.json: costs must be 3 rows of 3 numbers"),
          (("--costs", "ragged.json"), "cannot read costs from ragged.json: costs must be 3 rows of 3 numbers"),
          (("--costs", "small.json"), "cannot read costs from small.json: costs must have shape (3, 3), got (2, 2)"),
-         (("--target-logits", "missing.npy", "--scoring", "f1_macro"), "--target-logits is for balanced accuracy"),
-         (("--target-logits", "missing.npy", "--costs", "small.json"), "--target-logits is for balanced accuracy")],
+         (("--target-logits", "missing.npy", "--scoring", "f1_macro"), "--target-logits needs the default --scoring"),
+         (("--target-logits", "missing.npy", "--costs", "small.json"), "--target-logits needs the default --scoring")],
     )  # fmt: skip
     def test_what_is_wrong_is_said(self, run, options, message):
         for name, text in (("dict", '{"a": 1}'), ("ragged", "[[0, 1], [2]]"), ("small", "[[0, 1], [2, 0]]")):

@@ -81,7 +81,7 @@ def test_a_killed_worker_is_an_error_and_no_result(shards):
     out, err = process.communicate()
     assert (process.returncode, out) == (1, "")
     assert err == (
-        "energyalign: error: one of the 2 processes was killed, perhaps because memory ran out: start again, with "
+        "energyalign: error: one of the 2 processes was killed, perhaps because memory ran out: start again with "
         "fewer --jobs.\n"
     )
     assert not Path("shifts.json").exists()
@@ -135,10 +135,10 @@ def test_standard_input_is_shared_too(shards, shell):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["shards/*.npy", "--jobs", "0"], "--jobs is 0; it must be at least 1."),
-        (["shards/*.npy", "--address", "127.0.0.1:6379"], "--address is that of a Ray cluster: add --engine ray"),
+        (["shards/*.npy", "--jobs", "0"], "--jobs must be >= 1, got 0."),
+        (["shards/*.npy", "--address", "127.0.0.1:6379"], "--address needs --engine ray"),
         (["shards/*.npy", "--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1"),
-        (["-", "--engine", "ray"], "standard input cannot be read by a Ray cluster: save it to a file"),
+        (["-", "--engine", "ray"], "--engine ray cannot read standard input: save it to a file"),
         (["shards/*.np"], "shards/*.np matches no file: check the folder and the pattern."),
     ],
 )

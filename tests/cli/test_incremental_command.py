@@ -204,7 +204,7 @@ def test_stopped_in_mid_step_it_ends_with_the_bytes_of_a_whole_run(number: int, 
     assert not (run / "step-02" / "state.json").exists()
     if number == signal.SIGINT:
         assert code == 130
-        assert "Stopped and saved. To go on:\n  energyalign incremental digits --subset first:6 --steps 3" in told
+        assert "Stopped and saved. To resume:\n  energyalign incremental digits --subset first:6 --steps 3" in told
         assert "Traceback" not in told
         assert "the run in " in incremental("digits", "--from", run)[2]  # is not finished
     else:

@@ -47,7 +47,7 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
     assert "manifest" in err
     code, told = stopped(["longtail", *options, "cut"], tmp_path, signal.SIGINT)
     assert code == 128 + signal.SIGINT
-    assert "Stopped and saved. To go on:\n  energyalign longtail digits --epochs 25" in told
+    assert "Stopped and saved. To resume:\n  energyalign longtail digits --epochs 25" in told
     done(tmp_path, *options, "cut")
     for name in ("rows.jsonl", "test_logits.safetensors"):
         assert (tmp_path / "cut" / "ce" / "seed-0" / name).read_bytes() == (

@@ -69,7 +69,7 @@ def test_it_says_what_it_did_and_did_it(folder, run):
     assert rest == []
     assert first == "Wrote aligned.onnx: shifts folded into 'b' of node 'head': the same graph, the same speed."
     assert second.startswith("Verified in onnxruntime on 3 random inputs: the logits are raw + shifts within ")
-    assert second.endswith("; outputs that show them: 'logits' (logits).")
+    assert second.endswith(". Aligned outputs: 'logits' (logits).")
     x = np.random.default_rng(1).normal(size=(5, 4)).astype("float32")
     np.testing.assert_allclose(logits("aligned.onnx", x), logits("model.onnx", x) + VALUES, atol=1e-6)
 
@@ -87,7 +87,7 @@ def test_a_new_node_and_the_data_file_are_mentioned(folder, run):
     code, out, _ = run("onnx", "model.onnx", "--shifts", "shifts.json", "--out", "a.onnx")
     assert code == 0
     (data,) = Path().glob("a.onnx.*.data")
-    assert out.startswith(f"Wrote a.onnx and {data}: shifts added by one new node, 'energyalign_add', behind ")
+    assert out.startswith(f"Wrote a.onnx and {data}: shifts added by one new node, 'energyalign_add', after ")
 
 
 def test_a_forest_of_skl2onnx(folder, run):
@@ -97,9 +97,9 @@ def test_a_forest_of_skl2onnx(folder, run):
     code, out, err = run("onnx", "forest.onnx", "--shifts", "shifts.json", "--out", "a.onnx")
     assert (code, err) == (0, "")
     first, second = out.splitlines()
-    assert first.startswith("Wrote a.onnx: shifts added to logarithms of 'probabilities', normalised again, and labels")
+    assert first.startswith("Wrote a.onnx: shifts added to the logarithm of 'probabilities', which is normalised again")
     assert "the probabilities are those of raw + shifts within " in second
-    assert second.endswith("show them: 'output_label' (labels), 'output_probability' (probabilities).")
+    assert second.endswith("Aligned outputs: 'output_label' (labels), 'output_probability' (probabilities).")
 
 
 def test_output_and_probe(folder, run):
@@ -116,11 +116,11 @@ def test_output_and_probe(folder, run):
     np.savez("inputs.npz", x=x)
     code, _, err = run(*command, "--probe", "inputs.npz")
     assert code == 2
-    assert "name one with --output" in err
+    assert "choose one with --output" in err
     code, out, _ = run(*command, "--probe", "inputs.npz", "--output", "b")
     assert code == 0
     assert "on the probe: " in out
-    assert "show them: 'b' (logits)." in out
+    assert "Aligned outputs: 'b' (logits)." in out
     np.testing.assert_allclose(logits("a.onnx", x, "b"), logits("model.onnx", x, "b") + VALUES, atol=1e-5)
     np.testing.assert_array_equal(logits("a.onnx", x, "a"), logits("model.onnx", x, "a"))
 
@@ -132,7 +132,7 @@ def test_output_and_probe(folder, run):
         ("shifts.json --shifts shifts.json", "shifts.json is damaged or not an ONNX model"),
         ("model.onnx --shifts missing.json", "missing.json"),
         ("model.onnx --shifts four.json", "for 4 classes: output 'logits' has shape (3, 3)"),
-        ("model.onnx --shifts shifts.json --output scores", "no output 'scores'; it has 'logits'"),
+        ("model.onnx --shifts shifts.json --output scores", "no output 'scores': choose one of 'logits'"),
         ("model.onnx --shifts shifts.json --probe missing.npz", "missing.npz"),
         ("aligned.onnx --shifts shifts.json", "aligned.onnx is already aligned"),
     ],

@@ -71,7 +71,7 @@ def test_served_until_ctrl_c(stored: Path, tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         said = process.stdout.readline()
-        port = int(re.fullmatch(r"http://localhost:(\d+)/ \(Ctrl-C ends it\)\n", said)[1])  # type: ignore[index]
+        port = int(re.fullmatch(r"http://localhost:(\d+)/ \(Ctrl-C to stop\)\n", said)[1])  # type: ignore[index]
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("GET", "/")
         answer = connection.getresponse()
@@ -114,5 +114,5 @@ def test_a_page_needs_labels(run: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "logits.npy", np.zeros((4, 2)))
     code, _, error = run("fit", str(tmp_path / "logits.npy"), "--report", str(tmp_path / "page.html"))
     assert code == 2
-    assert "--report shows which predictions are right: give --labels, or leave it out." in error
+    assert "--report needs labels: give --labels, or leave --report out." in error
     assert not (tmp_path / "page.html").exists()

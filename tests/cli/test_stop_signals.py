@@ -79,7 +79,7 @@ def test_longtail_saves(tmp_path: Path, number: int) -> None:
     process.send_signal(number)
     _, told = process.communicate()
     assert process.returncode == 128 + number
-    assert b"Stopped and saved. To go on:" in told
+    assert b"Stopped and saved. To resume:" in told
     assert list(tmp_path.rglob(".*.part")) == []
 
 

@@ -100,7 +100,7 @@ def test_dry_run_prints_the_plan_and_touches_nothing(tmp_path: Path, capsys: pyt
     printed = " ".join(capsys.readouterr().out.split())
     assert "Runs: 6, for 9 rows (trainings: 2, seeds of each: 3)" in printed
     assert "Done: 0, to do: 6" in printed
-    assert "hours of one V100, a guess" in printed
+    assert "hours of one V100, from the size" in printed
     assert list(tmp_path.iterdir()) == []
 
 
@@ -127,13 +127,13 @@ def test_a_sweep_that_is_done_prints_its_table_and_starts_nothing(
         (["longtail", "--cell", "foldr:x"], "unknown data set 'foldr:x'"),
         (["cifar-lt", "--cell", "digits-lt-50"], "has no cell 'digits-lt-50'"),
         (["longtail", "--cell", "digits-il-5"], "the table longtail has no cell 'digits-il-5'"),
-        ([*DIGITS[1:], "--devices", "0"], "--devices is 0; it must be at least 1"),
+        ([*DIGITS[1:], "--devices", "0"], "--devices must be >= 1, got 0"),
         ([*DIGITS[1:], "--backbone", "resnet999"], "unknown backbone 'resnet999'"),
-        ([*DIGITS[1:], "--gpus", "2"], "runs at once with 2 GPUs each need"),
+        ([*DIGITS[1:], "--gpus", "2"], "runs at a time with 2 GPUs each need"),
         ([*DIGITS[1:], "--method", "nonsense"], "unknown method 'nonsense'"),
-        ([*DIGITS[1:], "--jobs", "0"], "--jobs is 0; it must be at least 1"),
-        ([*DIGITS[1:], "--retries", "-1"], "--retries is -1; it must be 0 or more"),
-        ([*DIGITS[1:], "--address", "auto"], "add --engine ray"),
+        ([*DIGITS[1:], "--jobs", "0"], "--jobs must be >= 1, got 0"),
+        ([*DIGITS[1:], "--retries", "-1"], "--retries must be >= 0, got -1"),
+        ([*DIGITS[1:], "--address", "auto"], "--address needs --engine ray"),
     ],
 )
 def test_bad_input(

@@ -85,7 +85,7 @@ def test_a_signal_to_any_of_them_saves_once_and_ends_all(tmp_path: Path, who: st
      "all": lambda: os.killpg(process.pid, number)}[who]()  # fmt: skip
     code, table, told = result(process)
     assert (code, table) == (128 + number, ""), told
-    assert told.count("Stopped and saved. To go on:") == 1
+    assert told.count("Stopped and saved. To resume:") == 1
     assert "Traceback" not in told
 
 
@@ -97,7 +97,7 @@ def test_if_one_is_killed_the_other_does_not_wait_for_it(tmp_path: Path, who: st
     output, told = process.communicate(timeout=60)  # the pipes are closed when both have ended
     assert process.returncode == (-signal.SIGKILL if who == "first" else 75)  # what may succeed when it is tried again
     assert output == ""
-    assert told.count("energyalign: error: one of the 2 processes of this run has ended before its time") == 1
+    assert told.count("energyalign: error: one of the 2 processes of this run ended early") == 1
 
 
 def begun(arguments: list[str], folder: Path) -> tuple[subprocess.Popen[str], int]:

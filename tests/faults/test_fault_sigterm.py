@@ -62,7 +62,7 @@ def incremental(tmp_path_factory: pytest.TempPathFactory) -> Whole:
 def assert_stops_and_goes_on(whole: Whole, folder: Path, hooks: list[dict[str, Any]]) -> None:
     code, told = ended(whole.arguments, folder, {"hooks": hooks})
     assert code == 128 + signal.SIGTERM, told
-    assert told.endswith(f"Stopped and saved. To go on:\n  energyalign {' '.join(whole.arguments)}\n")
+    assert told.endswith(f"Stopped and saved. To resume:\n  energyalign {' '.join(whole.arguments)}\n")
     assert "Traceback" not in told
     code, told = ended(whole.arguments, folder)
     assert code == 0, told

@@ -19,7 +19,7 @@ from energyalign.files import open_shards, read_labels
 pytestmark = pytest.mark.promise("An input that changes while it is read is noticed", "changes")
 
 LOGITS = np.random.default_rng(0).normal(size=(50, 4))
-CHANGED = r"a\..* changed while it was read: let nothing write to it meanwhile, and start again"
+CHANGED = r"a\..* changed while it was read: stop whatever writes to it, and start again"
 
 
 def write_parquet(path: Path, logits: Any) -> None:

@@ -100,21 +100,21 @@ def test_what_is_a_header_and_what_is_not(write, read, text, names, rows):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n1,2\n3\n", "line 3: 1 cells, but 2 in the first line"),
-        ("a,b\n1,2\n3,4,5\n", "line 3: 3 cells, but 2"),
-        ("1.5,2\n\n3,4\n", "line 2: the line is empty"),
-        ("\n1.5,2\n", "line 1: the line is empty"),
-        ("1.5,x,2\n1,2,3\n", "line 1: 'x' stands beside numbers"),
-        ("1.5,,2\n1,2,3\n", "line 1: '' stands beside numbers"),
-        ("3,7\n1,2\n", "line 1 holds only whole numbers"),
+        ("a,b\n1,2\n3\n", "line 3: expected 2 comma-separated cells as in the first line, got 1"),
+        ("a,b\n1,2\n3,4,5\n", "line 3: expected 2 comma-separated cells as in the first line, got 3"),
+        ("1.5,2\n\n3,4\n", "line 2 is empty"),
+        ("\n1.5,2\n", "line 1 is empty"),
+        ("1.5,x,2\n1,2,3\n", "line 1 mixes numbers and text .'x'"),
+        ("1.5,,2\n1,2,3\n", "line 1 mixes numbers and text .''"),
+        ("3,7\n1,2\n", "line 1 has only integers"),
         (",a,b\n0,1,2\n", "column 1 has no name.*index=False"),
-        ("a,b,a\n0,1,2\n", "more than once: a"),
+        ("a,b,a\n0,1,2\n", "duplicate class names: a"),
         ("a,b,label,labels\n0,1,2,3\n", "both `label` and `labels`"),
         ("a,b\n", "has no rows"),
         ("\n\n", "has no rows"),
-        ("1.5\n2.5\n", "has 1 class columns"),
+        ("1.5\n2.5\n", "must have at least 2 columns, one per class, got 1"),
         ('a,b\n"1"x,2\n', "is damaged or not a .csv file"),
-        ('a,b\n"1\n",2\n', r"a\.csv, line 2: a quotation mark is not closed\. .*a row has a line of its own"),
+        ('a,b\n"1\n",2\n', r"a\.csv, line 2: a quotation mark is not closed\. .*cells cannot span lines"),
         (b"\xff\xfe\x00a,b\n", "not a .csv file in UTF-8"),
     ],
 )
@@ -129,11 +129,11 @@ def test_bad_tables_are_refused_at_opening(write, text, message):
     [
         ("a,b\n1,2\n3,\n", r"a\.csv, line 3: a cell is empty"),
         ("a,b\n1,2\n3, \n", r"a\.csv, line 3: a cell is empty"),
-        ("a,b\n1,2\n3,4\nx,5\n", r"a\.csv, line 4: 'x' is not a number"),
-        ('a,b\n"1",2\n3,x\n', r"a\.csv, line 3: 'x' is not a number"),
-        ("1,5;2,5\n1,5;2,5\n", r"a\.csv, line 2: '5;2' is not a number"),
-        ("a;b,c\n1;2,3\n", "'1;2' is not a number. Separate cells with commas"),
-        ("a,label,b\n1,cat,x\n", r"a\.csv, line 2: 'x' is not a number"),
+        ("a,b\n1,2\n3,4\nx,5\n", r"a\.csv, line 4: expected a number, got 'x'"),
+        ('a,b\n"1",2\n3,x\n', r"a\.csv, line 3: expected a number, got 'x'"),
+        ("1,5;2,5\n1,5;2,5\n", r"a\.csv, line 2: expected a number, got '5;2'"),
+        ("a;b,c\n1;2,3\n", "expected a number, got '1;2'. Separate cells with commas"),
+        ("a,label,b\n1,cat,x\n", r"a\.csv, line 2: expected a number, got 'x'"),
     ],
 )
 def test_cells_that_are_no_numbers_are_refused_with_their_line(write, text, message):
@@ -173,5 +173,5 @@ def test_a_line_without_end_is_not_read_into_memory(write, monkeypatch):
     monkeypatch.setattr(csv_format, "LINE_CHARACTERS", 1000)
     path = write("")
     os.truncate(path, 2**31)
-    with pytest.raises(EnergyAlignError, match=r"a\.csv has a line of more than 1,000 characters"):
+    with pytest.raises(EnergyAlignError, match=r"a\.csv must have at most 1,000 characters"):
         open_shards([path])

@@ -44,7 +44,7 @@ def test_pickled_logits_are_refused_and_not_run(tmp_path, trap, sprung):
         open_shards([tmp_path / "a.npy"])
     with pytest.raises(EnergyAlignError, match=r"a\.npz\['logits'\] holds pickled Python objects"):
         open_shards([tmp_path / "a.npz"])
-    with pytest.raises(EnergyAlignError, match=r"b\.npz has no array named logits"):
+    with pytest.raises(EnergyAlignError, match=r"b\.npz must have an array named logits"):
         open_shards([tmp_path / "b.npz"])
     assert not sprung.exists()
 

@@ -82,18 +82,18 @@ def test_format_version_2_and_unaligned_data_are_read(tmp_path, logits, read):
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros((2, 0, 4)), r"shape \(2, 0, 4\), without a logit"),
+        (np.zeros((2, 0, 4)), r"has no logits \(shape \(2, 0, 4\)\)"),
         (np.asfortranarray(np.zeros((2, 3, 4))), "is in Fortran order"),
-        (np.array(1.0), r"shape \(\)"),
-        (np.zeros((3, 4), dtype=np.int64), "holds int64, but logits are floating point: save the scores"),
-        (np.zeros((3, 4), dtype=np.uint8), "holds uint8"),
-        (np.zeros((3, 4), dtype=bool), "holds bool"),
-        (np.zeros((3, 4), dtype=complex), "holds complex128"),
-        (np.full((3, 4), "cat"), "holds <U3"),
-        (np.zeros((3, 4), dtype="M8[s]"), "holds datetime64"),
-        (np.zeros((3, 4), dtype=[("a", "f4")]), "holds .*'a'"),
+        (np.array(1.0), r"got \(\)"),
+        (np.zeros((3, 4), dtype=np.int64), "must hold floating-point logits, got int64: save the scores"),
+        (np.zeros((3, 4), dtype=np.uint8), "must hold floating-point logits, got uint8"),
+        (np.zeros((3, 4), dtype=bool), "must hold floating-point logits, got bool"),
+        (np.zeros((3, 4), dtype=complex), "must hold floating-point logits, got complex128"),
+        (np.full((3, 4), "cat"), "must hold floating-point logits, got <U3"),
+        (np.zeros((3, 4), dtype="M8[s]"), "must hold floating-point logits, got datetime64"),
+        (np.zeros((3, 4), dtype=[("a", "f4")]), "got .*'a'"),
         (np.zeros((0, 4)), "has no rows"),
-        (np.zeros((3, 0)), "has 0 class columns"),
+        (np.zeros((3, 0)), "must have at least 2 columns, one per class, got 0"),
     ],
 )
 def test_what_is_no_table_of_logits_is_refused(tmp_path, array, message):
@@ -123,7 +123,7 @@ def test_two_arrays_in_one_file_are_refused(tmp_path, logits):
     with (tmp_path / "a.npy").open("wb") as stream:
         np.save(stream, logits)
         np.save(stream, logits)
-    with pytest.raises(EnergyAlignError, match=r"588 bytes more than its header says"):
+    with pytest.raises(EnergyAlignError, match=r"588 bytes too many"):
         open_shards([tmp_path / "a.npy"])
 
 
@@ -181,7 +181,7 @@ def test_vectors_have_one_dimension_and_native_byte_order(tmp_path):
     assert values.tolist() == [3, 1, 2]
     assert values.dtype == np.dtype(np.int16)
     np.save(tmp_path / "m.npy", np.zeros((2, 2)))
-    with pytest.raises(EnergyAlignError, match=r"m\.npy has shape \(2, 2\), but one dimension"):
+    with pytest.raises(EnergyAlignError, match=r"m\.npy must have one dimension, got shape \(2, 2\)"):
         read_vector_file(tmp_path / "m.npy")
 
 

@@ -71,12 +71,12 @@ def test_labels_come_from_the_member_of_that_name(tmp_path, logits, name):
 @pytest.mark.parametrize(
     ("arrays", "key", "message"),
     [
-        ({"a": np.zeros((2, 3)), "b": np.zeros((2, 3))}, None, "2 two-dimensional floating ones .*a, b"),
-        ({"a": np.zeros(3)}, None, "no array named logits and 0"),
-        ({}, None, "its arrays: none"),
+        ({"a": np.zeros((2, 3)), "b": np.zeros((2, 3))}, None, "a single two-dimensional floating array, got a, b"),
+        ({"a": np.zeros(3)}, None, "got a: choose one by its key"),
+        ({}, None, "got none"),
         ({"a": np.zeros((2, 3))}, "z", "has no array 'z'; it has: a"),
-        ({"logits": np.zeros((2, 3), dtype=int)}, None, r"a\.npz\['logits'\] holds int64"),
-        ({"logits": np.zeros((2, 3, 4))}, None, r"a\.npz\['logits'\] has shape \(2, 3, 4\)"),
+        ({"logits": np.zeros((2, 3), dtype=int)}, None, "must hold floating-point logits, got int64"),
+        ({"logits": np.zeros((2, 3, 4))}, None, r"a\.npz\['logits'\] must have the shape .* got \(2, 3, 4\)"),
         ({"logits": np.zeros((0, 3))}, None, "no rows"),
         ({"logits": np.zeros((2, 3)), "label": np.zeros(2), "labels": np.zeros(2)}, None, "both `label` and"),
     ],
@@ -92,9 +92,9 @@ def test_archives_without_usable_logits_are_refused(tmp_path, arrays, key, messa
     ("labels", "message"),
     [
         (np.zeros(22, dtype=int), "has 22 labels for 23 rows"),
-        (np.zeros((23, 1), dtype=int), r"\['labels'\] has shape \(23, 1\)"),
-        (np.full(23, "cat"), "holds names"),
-        (np.zeros(23, dtype=bool), "holds bool"),
+        (np.zeros((23, 1), dtype=int), r"\['labels'\] must have one dimension, got shape \(23, 1\)"),
+        (np.full(23, "cat"), "holds class names"),
+        (np.zeros(23, dtype=bool), "must hold labels, got bool"),
     ],
 )
 def test_bad_labels_are_refused(tmp_path, logits, labels, message):

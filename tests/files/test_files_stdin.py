@@ -60,7 +60,7 @@ def test_standard_input_is_a_shard_among_others(tmp_path, logits, read, pipe_in)
         (b"PK\x03\x04 no more", "standard input is damaged or not a .npz archive"),
         (b"PAR1 no more", "standard input is damaged or not a .parquet file"),
         (b"\x80\x04\x95 a pickle", "standard input is damaged or not a .csv file"),
-        (b"1.5,2\n3\n", "standard input, line 2: 1 cells"),
+        (b"1.5,2\n3\n", "standard input, line 2: expected 2 comma-separated cells"),
     ],
 )
 def test_bad_input_is_refused(pipe_in, content, message):
@@ -71,7 +71,7 @@ def test_bad_input_is_refused(pipe_in, content, message):
 
 def test_standard_input_can_be_given_once(pipe_in):
     pipe_in(b"1.5,2\n")
-    with pytest.raises(EnergyAlignError, match="`-` was given more than once"):
+    with pytest.raises(EnergyAlignError, match="`-` must be given at most once"):
         open_shards(["-", "-"])
 
 

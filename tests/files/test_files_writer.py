@@ -105,14 +105,14 @@ def test_a_file_can_be_corrected_in_place(tmp_path, logits):
 @pytest.mark.parametrize(
     ("blocks", "message"),
     [
-        ([np.zeros((2, 3))], "only 2 of 4 rows were written"),
-        ([], "only 0 of 4 rows"),
-        ([np.zeros((2, 3)), np.zeros((3, 3))], "more than the 4 rows announced"),
+        ([np.zeros((2, 3))], "expected 4 rows, got 2"),
+        ([], "expected 4 rows, got 0"),
+        ([np.zeros((2, 3)), np.zeros((3, 3))], "expected 4 rows, got more"),
         (
             [np.zeros((2, 3)), np.zeros((2, 4))],
-            r"block of shape \(2, 4\) was given for a table of shape \(4, 3\)",
+            r"expected blocks of an array of shape \(4, 3\), got shape \(2, 4\)",
         ),
-        ([np.zeros((2, 3)), np.zeros(3)], r"block of shape \(3,\)"),
+        ([np.zeros((2, 3)), np.zeros(3)], r"got shape \(3,\)"),
         ([np.zeros((2, 3)), RuntimeError("half way")], "half way"),
         ([np.zeros((2, 3)), KeyboardInterrupt("half way")], "half way"),
     ],
@@ -137,11 +137,11 @@ def test_a_failure_half_way_leaves_the_old_file_and_no_other(tmp_path, extension
 @pytest.mark.parametrize(
     ("name", "n_columns", "dtype", "names", "message"),
     [
-        ("a.txt", 3, "f4", None, r"not one of \.npy, \.csv, \.parquet"),
-        ("a.npz", 3, "f4", None, r"extension \.npz"),
-        ("a.parquet", None, "i8", None, r"a\.parquet: labels are written as \.npy or \.csv"),
+        ("a.txt", 3, "f4", None, r"must have the extension \.npy or \.csv or \.parquet"),
+        ("a.npz", 3, "f4", None, r"got \.npz"),
+        ("a.parquet", None, "i8", None, r"a\.parquet: labels can only be a \.npy or \.csv file"),
         ("a.parquet", 3, "c16", None, "Parquet has no type for complex128"),
-        ("a.csv", 3, "f4", ("a", "b"), "2 class names for 3 columns"),
+        ("a.csv", 3, "f4", ("a", "b"), "expected 3 class names, got 2"),
         ("folder.npy", 3, "f4", None, r"folder\.npy is a directory"),
         ("none/a.npy", 3, "f4", None, r"cannot write .*none/a\.npy: No such file"),
     ],
@@ -200,7 +200,7 @@ def test_a_terminal_or_nothing_as_standard_output_is_refused(monkeypatch):
         def isatty(self) -> bool:
             return True
 
-    for stdout, message in ((Terminal(), "is a terminal"), (None, "is closed")):
+    for stdout, message in ((Terminal(), "to a terminal"), (None, "is closed")):
         monkeypatch.setattr(sys, "stdout", stdout)
         with pytest.raises(EnergyAlignError, match=f"standard output {message}"):
             matrix_writer("-", 1, 2, "f4").__enter__()

@@ -134,5 +134,5 @@ def test_shifts_for_another_number_of_classes(workshop: Any, make_shifts: Any, s
     X, y = samples
     onnx.save(to_onnx(LogisticRegression().fit(X, y), X[:1]), workshop.source)
     workshop.shifts = shifts_for(make_shifts, 2)
-    with pytest.raises(EnergyAlignError, match="without a recognisable logits output for 2 classes"):
+    with pytest.raises(EnergyAlignError, match="has no recognisable logits output for 2 classes"):
         workshop.align()

@@ -179,7 +179,7 @@ def truncated(shop: Any) -> None:
         (outside, r"'\.\./secret', which is outside its folder"),
         (absolute, "'/etc/hostname', which is outside its folder"),
         (linked, r"'weights\.bin', which is outside its folder"),
-        (missing, r"'weights\.bin', which is not there: put the whole data file beside the model"),
+        (missing, r"'weights\.bin', which is missing: put the complete data file into the folder of the model"),
         (truncated, r"'weights\.bin', which is too short"),
     ],
 )
@@ -247,7 +247,7 @@ def test_a_link_would_part_a_model_from_its_data(external: Any, tmp_path: Path) 
     (tmp_path / "elsewhere").mkdir()
     external.out.symlink_to(tmp_path / "elsewhere" / "real.onnx")
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=r"aligned\.onnx is a link, .*: give the name of the file that the link leads"):
+    with pytest.raises(ValueError, match=r"aligned\.onnx must not be a symbolic link, .*: give the file"):
         external.align()
     assert contents(tmp_path) == before
     assert list((tmp_path / "elsewhere").iterdir()) == []

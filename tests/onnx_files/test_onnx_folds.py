@@ -183,6 +183,6 @@ def test_shifts_beyond_half_precision_are_refused(workshop: Any, make_shifts: An
     constants = {"W": workshop.normal(5, 4, dtype="float16"), "b": workshop.normal(4, dtype="float16")}
     workshop.save([make_node("Gemm", ["x", "W", "b"], ["y"])], constants, types=dict.fromkeys("xy", "float16"))
     workshop.shifts = make_shifts([0.0, 1e6, 0.0, 0.0])
-    with pytest.raises(ValueError, match=r"model\.onnx could not be aligned.*off by inf"):
+    with pytest.raises(ValueError, match=r"model\.onnx cannot be aligned.*off by inf"):
         workshop.align()
     assert not workshop.out.exists()

@@ -152,7 +152,7 @@ REFUSED = {
             make_node("Add", ["e", "one"], ["s"]),
             make_node("Reciprocal", ["s"], ["y"]),
         ],
-        "output 'y' holds numbers from 0 to 1, and no Sigmoid node was recognised behind it",
+        "output 'y' holds numbers from 0 to 1, without a recognisable Sigmoid node",
     ),
 }
 

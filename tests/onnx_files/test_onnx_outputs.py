@@ -21,7 +21,7 @@ def two_heads(shop: Any) -> None:
 
 def test_two_heads_must_be_told_apart(workshop: Any) -> None:
     two_heads(workshop)
-    with pytest.raises(ValueError, match=r"the outputs 'a', 'b' of .*model\.onnx could each be .*--output"):
+    with pytest.raises(ValueError, match=r"outputs 'a', 'b' of .*model\.onnx could each be .*--output"):
         workshop.align()
     workshop.align(output="b")
     workshop.assert_shifted("b")
@@ -31,7 +31,7 @@ def test_two_heads_must_be_told_apart(workshop: Any) -> None:
 
 def test_an_output_that_is_not_there(workshop: Any) -> None:
     two_heads(workshop)
-    with pytest.raises(ValueError, match=r"no output 'c'; it has 'a', 'b'"):
+    with pytest.raises(ValueError, match=r"no output 'c': choose one of 'a', 'b'"):
         workshop.align(output="c")
 
 
@@ -62,10 +62,8 @@ HIDDEN: dict[str, tuple[list[onnx.NodeProto], str]] = {
         [LOGITS, make_node("ReduceLogSumExp", ["z"], ["s"], axes=[1]), make_node("Sub", ["z", "s"], ["y"])],
         "'y' holds probabilities, or their logarithms",
     ),
-    "softmax over the samples": ([LOGITS, make_node("Softmax", ["z"], ["y"], axis=0)], "softmax over something else"),
-    "softmax of the input": (
-        [make_node("Softmax", ["x"], ["y"])], "'y' comes straight from an input or a constant of the model"
-    ),
+    "softmax over the samples": ([LOGITS, make_node("Softmax", ["z"], ["y"], axis=0)], "softmax over another axis"),
+    "softmax of the input": ([make_node("Softmax", ["x"], ["y"])], "'y' is an input or a constant of the model"),
 }  # fmt: skip
 
 
@@ -77,10 +75,10 @@ def test_logits_that_cannot_be_told_are_refused(workshop: Any, case: str) -> Non
     workshop.features = 5 if "W" in used else 4
     workshop.save(nodes, {name: value for name, value in constants.items() if name in used})
     workshop.out.write_bytes(b"old")
-    with pytest.raises(ValueError, match="without a recognisable logits output for 4 classes") as raised:
+    with pytest.raises(ValueError, match="has no recognisable logits output for 4 classes") as raised:
         workshop.align()
     assert reason in str(raised.value)
-    assert "export it again with the logits" in str(raised.value)
+    assert "export it again with the logits, before any softmax" in str(raised.value)
     assert workshop.out.read_bytes() == b"old"
 
 
@@ -119,7 +117,7 @@ def test_probabilities_of_trees_are_weighted_and_normalised(workshop: Any) -> No
 
 def test_votes_of_trees_are_neither_logits_nor_probabilities(workshop: Any) -> None:
     trees(workshop, [1.0, 2.0, 3.0, 4.0, 7.0, 1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="without a recognisable logits output") as raised:
+    with pytest.raises(ValueError, match="has no recognisable logits output") as raised:
         workshop.align()
     for reason in ("'label' holds tensor(int64)", "'p' is made by TreeEnsembleClassifier", "'named' holds seq(map("):
         assert reason in str(raised.value)

@@ -86,7 +86,7 @@ def test_a_mask_is_drawn_as_ones(workshop: Any) -> None:
 
 def test_a_model_that_no_random_input_fits_asks_for_a_probe(workshop: Any) -> None:
     wide(workshop)
-    with pytest.raises(ValueError, match=r"ran on no random input .*--probe inputs\.npz.*'x' tensor\(float\)"):
+    with pytest.raises(ValueError, match=r"does not run on random inputs .*--probe inputs\.npz.*'x' tensor\(float\)"):
         workshop.align()
     assert not workshop.out.exists()
     done = workshop.align(probe={"x": workshop.normal(2, 50)})
@@ -103,8 +103,8 @@ def test_a_probe_in_another_precision_is_converted(workshop: Any) -> None:
 @pytest.mark.parametrize(
     ("probe", "named"),
     [
-        ({}, r"arrays for \[\], but .* takes 'x'"),
-        ({"x": np.ones((2, 50)), "z": np.ones(2)}, r"\['x', 'z'\], but"),
+        ({}, r"one array for each input of .*, 'x' .*, got \[\]"),
+        ({"x": np.ones((2, 50)), "z": np.ones(2)}, r"got \['x', 'z'\]"),
         ({"x": np.ones((2, 49))}, r"does not run on the probe .*'x' tensor\(float\)"),
         ({"x": np.full((2, 50), "a")}, "does not run on the probe"),
     ],
@@ -128,7 +128,7 @@ def test_text_inputs_cannot_be_drawn(workshop: Any) -> None:
 def test_logits_that_are_not_numbers_verify_nothing(workshop: Any) -> None:
     nodes = [make_node("MatMul", ["x", "W"], ["h"]), make_node("Sqrt", ["h"], ["y"])]
     workshop.save(nodes, {"W": workshop.normal(5, 4)})
-    with pytest.raises(ValueError, match="'y' is NaN on the inputs that were tried: give real ones with --probe"):
+    with pytest.raises(ValueError, match=r"'y' is NaN for random inputs \(give real ones with --probe\)"):
         workshop.align()
 
 
@@ -156,7 +156,7 @@ def test_bad_probe_files(tmp_path: Any) -> None:
     array = io.BytesIO()
     np.save(array, np.ones(3))
     path.write_bytes(array.getvalue())
-    with pytest.raises(ValueError, match=r"inputs\.npz is a single array"):
+    with pytest.raises(ValueError, match=r"inputs\.npz must be a \.npz file"):
         read_probe(path)
     path.write_bytes(b"PK\x03\x04 and then nothing")
     with pytest.raises(ValueError, match=r"inputs\.npz is damaged"):

@@ -59,7 +59,7 @@ def test_shifts_in_another_order(before: Any, after: Any) -> None:
 
 def test_probabilities_that_did_not_follow(before: Any, after: Any) -> None:
     after["p"] = before["p"]
-    with pytest.raises(NotAligned, match="output 'p' does not show the corrected logits"):
+    with pytest.raises(NotAligned, match="output 'p' does not follow the aligned logits"):
         judge(before, after)
 
 

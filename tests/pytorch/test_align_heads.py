@@ -233,7 +233,7 @@ def test_labels_that_do_not_fit() -> None:
         align(model, [(torch.zeros(5, 6), torch.zeros(5, dtype=torch.long))], multilabel=True)
     with pytest.raises(EnergyAlignError, match=r"labels must have shape \(4, 8, 6\), one per position"):
         align(nn.Conv2d(2, 3, 1), [(torch.zeros(4, 2, 8, 6), torch.zeros(4, dtype=torch.long))])
-    with pytest.raises(EnergyAlignError, match="with labels not all ignored"):
+    with pytest.raises(EnergyAlignError, match="with labels that are not ignored"):
         align(model, [(torch.zeros(5, 6), torch.full((5,), -100))])
 
 

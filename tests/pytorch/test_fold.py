@@ -39,7 +39,7 @@ def test_saved_shifts_into_a_loaded_network(
 
 def test_shifts_are_folded_once(linear: nn.Module, batches: Batches, shifts: Shifts) -> None:
     fold_shifts(linear, shifts, batches[0])
-    with pytest.raises(EnergyAlignError, match="aligned already"):
+    with pytest.raises(EnergyAlignError, match="already aligned"):
         fold_shifts(linear, shifts, batches[0])
 
 
@@ -50,7 +50,7 @@ def test_an_optimiser_still_holds_the_parameter(linear: nn.Module, batches: Batc
 
 
 def test_shifts_of_other_classes(batches: Batches, shifts: Shifts) -> None:
-    with pytest.raises(EnergyAlignError, match="the shifts are for 4 classes, the model has 3"):
+    with pytest.raises(EnergyAlignError, match="the shifts are for 4 classes, but the model has 3"):
         fold_shifts(nn.Linear(6, 3), shifts, batches[0])
 
 
@@ -71,7 +71,7 @@ def test_masked_classes_do_not_hide_a_failure(mask: float, batches: Batches, shi
     """The size of one logit says nothing about the rounding of the others."""
     network = Doubled(mask)
     before = copy.deepcopy(network.state_dict())
-    with pytest.raises(NotFolded, match="does not end up in the logits unchanged"):
+    with pytest.raises(NotFolded, match="does not reach the logits unchanged"):
         fold_shifts(network, shifts, batches[0], head="last")
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
 
@@ -142,14 +142,14 @@ def test_a_clamp_that_the_probe_does_not_touch_is_seen(behind: nn.Module, shifts
     with torch.no_grad():
         network[0].bias.fill_(20.0)
     before = copy.deepcopy(network.state_dict())
-    with pytest.raises(NotFolded, match="does not end up in the logits unchanged"):
+    with pytest.raises(NotFolded, match="does not reach the logits unchanged"):
         fold_shifts(network, shifts, torch.rand(8, 6))
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
 
 
 def test_a_bias_that_was_created_is_taken_back_on_failure(batches: Batches, shifts: Shifts) -> None:
     network = nn.Sequential(nn.Linear(6, 4, bias=False), nn.Softplus())
-    with pytest.raises(NotFolded, match="does not end up"):
+    with pytest.raises(NotFolded, match="does not reach the logits"):
         fold_shifts(network, shifts, batches[0], head="0")
     assert network[0].bias is None
 

@@ -81,12 +81,12 @@ def test_a_dataset_counts_its_targets(linear: nn.Module, batches: Batches) -> No
 
 
 def test_swapped_arguments(linear: nn.Module, batches: Batches) -> None:
-    with pytest.raises(EnergyAlignError, match=r"the model is a list, not a torch\.nn\.Module: give it first"):
+    with pytest.raises(EnergyAlignError, match=r"the first argument must be a torch\.nn\.Module, got a list"):
         align(batches, linear)
 
 
 def test_a_network_that_returns_probabilities(linear: nn.Module, batches: Batches) -> None:
-    with pytest.raises(EnergyAlignError, match=r"the model returns probabilities .* without its softmax"):
+    with pytest.raises(EnergyAlignError, match=r"must return logits, got probabilities .* remove its softmax"):
         align(nn.Sequential(linear, nn.Softmax(dim=1)), batches, counts=COUNTS)
 
 

@@ -113,7 +113,7 @@ def test_without_evaluation_the_training_data_serve(tmp_path: Path) -> None:
 def test_training_is_not_lost_when_aligning_fails(tmp_path: Path) -> None:
     network, plain = model(), model()
     train(plain, tmp_path, [], num_train_epochs=1)
-    with pytest.warns(UserWarning, match="NOT aligned and is as training left it"):
+    with pytest.warns(UserWarning, match="NOT aligned and is unchanged"):
         train(network, tmp_path, [EnergyAlignCallback(counts=[1, 2, 3])], num_train_epochs=1)
     assert all(
         torch.equal(a, b) for a, b in zip(network.state_dict().values(), plain.state_dict().values(), strict=True)
@@ -157,7 +157,7 @@ def test_training_on_aligns_anew(tmp_path: Path) -> None:
     trainer.train()
     first = callback.shifts_
     assert network.shifts_ is first
-    with pytest.raises(EnergyAlignError, match="aligned already"):
+    with pytest.raises(EnergyAlignError, match="already aligned"):
         align(network, DataLoader(Sentences([5] * 4, 2), 20))
     trainer.train()
     assert network.shifts_ is callback.shifts_ is not first
@@ -211,7 +211,7 @@ def test_labels_that_are_kept_nowhere_are_unknown_and_said_to_be(
     items = Sentences(COUNTS, 0)
     trainer.train_dataset = [items[i] for i in range(len(items))]
     trainer.train()
-    assert "training counts unknown: give counts=..." in capsys.readouterr().out
+    assert "the training counts are unknown: give counts=..." in capsys.readouterr().out
 
 
 def test_a_missing_transformers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

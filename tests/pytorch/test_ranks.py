@@ -81,8 +81,8 @@ align(model, [(x, y)])
 """
     (first, first_error), (second, second_error) = run_two_ranks(tmp_path, script)
     assert (first, second) == (1, 1)
-    assert "rank 1 could not do its part: see its own message." in first_error
-    assert "NaN logits in batch 0" in second_error
+    assert "rank 1 failed: see its own message." in first_error
+    assert "NaN logits for batch 0" in second_error
 
 
 def test_labels_counted_by_each_rank_add_up(tmp_path: Path) -> None:

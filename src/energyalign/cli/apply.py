@@ -1,4 +1,4 @@
-"""`energyalign apply`: corrected logits, probabilities or labels from files of logits."""
+"""`energyalign apply`: add shifts to files of logits, and write logits, probabilities or labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from energyalign.core.multilabel import MultilabelShifts
     from energyalign.core.shifts import Shifts
 
-DESCRIPTION = "Add the shifts to logits, sample by sample, in memory that does not grow with the files."
+DESCRIPTION = "Add shifts to logits, block by block: memory use does not grow with the files."
 EXAMPLES = """\
 examples:
   energyalign apply test_logits.npy --shifts shifts.json --out corrected.npy
@@ -22,20 +22,25 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     add = parser.add_argument
-    add(
-        "logits", nargs="+", metavar="LOGITS", help=".npy, .npz, .parquet or .csv shards, samples x classes; - is stdin"
-    )
-    add("--shifts", required=True, metavar="FILE", help="what `energyalign fit` wrote")
-    add("--strength", type=float, default=1.0, metavar="X",
-        help="multiply all that is added to the logits, the target prior included: 0 is the raw model, 1 (default) "
-        "as it was fitted")  # fmt: skip
-    add("--out", required=True, metavar="FILE", help=".npy, .csv or .parquet; - is .npy to stdout")
+    add("logits", nargs="+", metavar="LOGITS",
+        help=".npy, .npz, .parquet or .csv files, samples x classes; - reads stdin")  # fmt: skip
+    add_shift_options(parser)
+    add("--out", required=True, metavar="FILE", help=".npy, .csv or .parquet file to write; - is .npy to stdout")
     add("--as", dest="form", default="logits", choices=["logits", "probabilities", "labels"],
-        help="what to write (default: logits); labels are class names, or numbers without names")  # fmt: skip
-    add("--key", help="which array of an .npz file, or list column of a .parquet file, holds the logits")
-    add("--quiet", action="store_true", help="print nothing but errors")
+        help="what to write (default: logits); labels are class names, or class indices without names")  # fmt: skip
+    add("--key", help="name of the .npz array, or of the .parquet list column, that holds the logits")
+    add("--quiet", action="store_true", help="print only warnings and errors")
+
+
+def add_shift_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command that applies shifts."""
+    parser.add_argument("--shifts", required=True, metavar="FILE", help="shifts that `energyalign fit` wrote")
+    parser.add_argument(
+        "--strength", type=float, default=1.0, metavar="X",
+        help="multiply the shifts, target prior included: 0 is the raw model, 1 (default) applies them as fitted",
+    )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -63,21 +68,23 @@ def run(arguments: argparse.Namespace) -> None:
     if row_shape != (shards.n_classes,) or arguments.form == "labels":
         names = None
     with (
-        warnings.catch_warnings(record=True) as doubts,
+        warnings.catch_warnings(record=True) as caught,
         Progress(quiet=arguments.quiet) as progress,
         matrix_writer(arguments.out, shards.n_samples, row_shape, dtype, names) as writer,
     ):
         warnings.simplefilter("always")
         for block in progress.watch("applying shifts", shards):
             writer.write(convert(block))
-    for doubt in dict.fromkeys(str(doubt.message) for doubt in doubts):
-        print(f"energyalign: warning: {doubt}", file=sys.stderr)
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        print(f"energyalign: warning: {message}", file=sys.stderr)
     if not arguments.quiet and arguments.out != "-":
         print(f"Wrote {arguments.form} of {count_of(shards.n_samples, 'sample')} to {arguments.out}.")
 
 
 def _labels(shifts: Shifts | MultilabelShifts, names: Sequence[str] | None) -> tuple[Callable[[Any], Any], Any]:
-    """Class numbers, or names that say more than these do; of independent labels 0 and 1."""
+    """Return the function from logits to labels, and their type: names if classes have any, else indices; 0 and 1 of
+    independent labels.
+    """
     import numpy as np
 
     from energyalign.core.names import numbers

@@ -1,11 +1,11 @@
-"""`energyalign compare`: two rows against each other, with what chance may have done."""
+"""`energyalign compare`: paired comparison of two rows, with tests and intervals."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
-from energyalign.cli.table import add_columns_option, add_output_options, add_where_option, write_table
+from energyalign.cli.table import add_table_options, write_table
 
 if TYPE_CHECKING:
     from energyalign.report.comparison import Pair
@@ -25,15 +25,14 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     add = parser.add_argument
-    add("one", metavar="A", help="a run directory or a folder with some in it; FOLDER:CORRECTOR for one of its rows")
-    add("other", metavar="B", nargs="?", help="another one; without it, rows of A are compared with each other")
+    add("one", metavar="A", help="a run directory, or a folder that contains some; FOLDER:CORRECTOR for one row")
+    add("other", metavar="B", nargs="?", help="compare A with this one (default: compare rows of A with each other)")
     add("--rows", nargs="+", default=[], metavar="CORRECTOR",
-        help="of A alone: the first against each other one; of A and B: these under both")  # fmt: skip
-    add_columns_option(parser)
-    add_where_option(parser)
-    add_output_options(parser)
+        help="with A alone: compare the first of these with each of the others; with A and B: compare these rows of "
+        "A with the same rows of B")  # fmt: skip
+    add_table_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -55,7 +54,7 @@ def _pairs(arguments: argparse.Namespace) -> list[Pair]:
     named = [name for name in (first, second) if name]
     if len(named) == 1 or (named and arguments.rows) or (not arguments.other and len(arguments.rows) == 1):
         raise EnergyAlignError(
-            "two rows are compared: give A:CORRECTOR and B:CORRECTOR, or folders alone and --rows ONE OTHER."
+            "expected two rows to compare: give A:CORRECTOR B:CORRECTOR, or folders and --rows ONE OTHER."
         )
     where = parse_where(arguments.where)
     runs = select_runs(measured_runs([one]), where)
@@ -66,7 +65,7 @@ def _pairs(arguments: argparse.Namespace) -> list[Pair]:
 
 
 def _split(place: str) -> tuple[str, str]:
-    """A folder and a corrector, which may be empty; a folder may have a colon in its name."""
+    """Split FOLDER:CORRECTOR; the corrector may be empty, and a folder may have a colon in its name."""
     from pathlib import Path
 
     folder, colon, corrector = place.rpartition(":")

@@ -1,4 +1,4 @@
-"""`energyalign demo`: logits of a real network at once, then both applications of the paper in minutes."""
+"""`energyalign demo`: stored logits of a real network, then both applications of the paper in minutes."""
 
 from __future__ import annotations
 
@@ -10,24 +10,22 @@ if TYPE_CHECKING:
     from energyalign.demo.part import DemoSection
 
 DESCRIPTION = (
-    "Align the logits of a real network, which come with the package. Then cut scikit-learn's digits to a long "
-    "tail, and let them come two classes at a time; train small networks, align them in several ways and measure on "
-    "balanced held-out images. Writes tables and a page with figures and a live part. Stopped by Ctrl-C, the same "
-    "command goes on where it was."
+    "Align stored logits of a real network, which come with the package. Then train small networks on scikit-learn's "
+    "digits, once with a long tail and once in steps of two classes, align them in several ways, and measure them on "
+    "balanced held-out images. Writes tables and an HTML page with figures. After Ctrl-C, the same command resumes."
 )
 EXAMPLES = "examples:\n  energyalign demo\n  energyalign demo --out /tmp/demo --seed 7"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
-    parser.add_argument(
-        "--out", default="energyalign-demo", metavar="DIR", help="where to write (default: %(default)s)"
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first of the seeds (default: 0)")
+    """Add the options of the command."""
+    add = parser.add_argument
+    add("--out", default="energyalign-demo", metavar="DIR", help="folder to write to (default: %(default)s)")
+    add("--seed", type=int, default=0, metavar="N", help="first seed (default: 0)")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run it, print the tables, say where the rest is."""
+    """Run the demo, print its tables, list its files."""
     from energyalign.cli.process import resumable
     from energyalign.cli.terminal import make_console
     from energyalign.demo.run import run_demo

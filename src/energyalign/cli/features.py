@@ -1,4 +1,4 @@
-"""`energyalign features`: from texts or images to features, by a model of the user's."""
+"""`energyalign features`: compute features of texts or images with the user's model."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 DESCRIPTION = (
-    "Write the features of labelled texts or images by a model that is on this machine, for experiments on\n"
-    "features:FILE. Texts are the mean over their tokens, of length one; images are what the model has before its head."
+    "Compute features of labelled texts or images with a model on this machine, for experiments on features:FILE. "
+    "Features of a text are the mean over its tokens, scaled to length one; those of an image are the input of the "
+    "model's head."
 )
 EXAMPLES = """\
 examples:
@@ -20,22 +21,25 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     add = parser.add_argument
     add("samples", metavar="SAMPLES",
-        help="texts: a .csv or .tsv file with the columns text and label, or a .json file from train, test and val to "
-        "lists of [text, label]; images: a name of `energyalign list datasets`, folder:PATH, ...")  # fmt: skip
-    add("--test", metavar="FILE", help="the test part of a .csv or .tsv file (default: held out by the experiments)")
+        help="texts: a .csv or .tsv file with the columns text and label, or a .json object with the keys train, test "
+        "and val, each a list of [text, label]; images: a name from `energyalign list datasets`, folder:PATH, "
+        "...")  # fmt: skip
+    add("--test", metavar="FILE",
+        help="test set of a .csv or .tsv file (default: the experiments hold out a part)")  # fmt: skip
     add("--model", required=True, metavar="KIND:NAME",
         help="transformers:FOLDER for texts; torchvision:NAME or timm:NAME for images")  # fmt: skip
-    add("--weights", metavar="PATH", help="of a model for images: a .safetensors file, or default for the library's")
-    add("--data-root", metavar="DIR", help="where the files of named sets of images are (default: data)")
+    add("--weights", metavar="PATH",
+        help="weights of an image model: a .safetensors file, or `default` to download its library's")  # fmt: skip
+    add("--data-root", metavar="DIR", help="folder of the data set (default: data)")
     add("--workers", type=int, default=2, metavar="N", help="processes that read image files (default: 2)")
     add("--out", required=True, metavar="FILE.safetensors", help="the file to write")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, encode, write, and say what was written."""
+    """Read, encode, write, print."""
     from energyalign.cli.terminal import Progress
     from energyalign.core._io.atomic import check_outputs
     from energyalign.core.errors import EnergyAlignError
@@ -60,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _inputs(arguments: argparse.Namespace, model: Path | None) -> Iterator[str | Path | None]:
-    """Every file that may be read."""
+    """Yield every input file."""
     from energyalign.experiments.data.sources import open_source
 
     yield from (arguments.weights, arguments.test)

@@ -1,4 +1,4 @@
-"""`energyalign figure`: pictures of stored runs."""
+"""`energyalign figure`: draw figures from stored runs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _ALL = "all"
 DESCRIPTION = (
-    "Draw a figure from the rows and stored logits of run directories; runs that differ in the seed "
-    "alone are shown as mean and standard deviation."
+    "Draw a figure from the rows and stored logits of run directories. Runs that differ only in the seed are shown as "
+    "mean and standard deviation."
 )
 EXAMPLES = """\
 examples:
@@ -28,31 +28,27 @@ examples:
   energyalign figure heads runs/digits-lt-50/ce runs/digits-lt-50/ce-linear
   energyalign figure groups runs/digits-lt-50 --width column --title "" --out groups.pdf      for a paper
   energyalign figure steps runs/digits-il-5 --rows raw "ea*" --where seed=0 seed=1
-  energyalign figure all runs/digits-lt-50 --out figures                every figure that these runs allow
+  energyalign figure all runs/digits-lt-50 --out figures                every figure these runs allow
 
 figures:
 """ + "\n".join(f"  {name:<18} {entry.description}" for name, entry in FIGURES.items())
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     add = parser.add_argument
     add("name", metavar="NAME", help="one of the figures below, or all")
-    add("runs", metavar="RUN", nargs="+", help="run directories, or folders with some in them")
-    add("--out", metavar="FILE", help="a .png, .svg or .pdf file (default: NAME.png); for all a folder (default: "
-        "figures)")  # fmt: skip
-    add(
-        "--rows", nargs="+", action="extend", default=[], metavar="NAME",
-        help="correctors or methods to show, such as raw ea; a name may have a * (default: all)",
-    )  # fmt: skip
+    add("runs", metavar="RUN", nargs="+", help="run directories, or folders that contain some")
+    add("--out", metavar="FILE",
+        help="a .png, .svg or .pdf file (default: NAME.png); a folder if NAME is all (default: figures)")  # fmt: skip
+    add("--rows", nargs="+", action="extend", default=[], metavar="NAME",
+        help="correctors or methods to show, such as raw ea; * matches any text (default: all)")  # fmt: skip
     add_where_option(parser)
-    add(
-        "--width", metavar="INCHES",
-        help="of the figure, or column or page: 3.25 and 6.75 inches, as in papers with two columns (default: as wide "
-        "as its panels need)",
-    )  # fmt: skip
-    add("--font-size", type=float, metavar="POINTS", help="default: 9, with --width 8")
-    add("--title", metavar="TEXT", help='instead of the title that says what is shown; "" for none')
+    add("--width", metavar="INCHES",
+        help="width of the figure; column (3.25 inches) or page (6.75 inches) fit two-column papers (default: as wide "
+        "as its panels need)")  # fmt: skip
+    add("--font-size", type=float, metavar="POINTS", help="font size (default: 9; 8 with --width)")
+    add("--title", metavar="TEXT", help='title of the figure; "" for none (default: what it shows)')
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -86,12 +82,10 @@ def _draw_all(folder: Path, arguments: argparse.Namespace, style: Style) -> None
     from energyalign.report.drawing import save_figure
 
     if folder.suffix in (".png", ".svg", ".pdf"):
-        raise EnergyAlignError(f"{folder}: for all figures --out is a folder, not a file.")
+        raise EnergyAlignError(f"--out must be a folder for `figure all`, got the file {folder}.")
     runs = _read(arguments)
     if len({run.in_steps for run in runs}) > 1:
-        raise EnergyAlignError(
-            "a figure is of long-tailed or of incremental runs, not of both: give the folders of one kind."
-        )
+        raise EnergyAlignError("expected long-tailed or incremental runs, got both: give the folders of one kind.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -101,19 +95,19 @@ def _draw_all(folder: Path, arguments: argparse.Namespace, style: Style) -> None
         try:
             figure = entry.draw(runs, style)
         except EnergyAlignError as error:
-            print(f"Left out: {error}")
+            print(f"Skipped: {error}")
             continue
         save_figure(figure, folder / f"{name}.png")
         print(f"Wrote {folder / f'{name}.png'}.")
 
 
 def _read(arguments: argparse.Namespace) -> Sequence[StoredRun]:
-    """The runs that were measured, with the rows that were asked for; a warning for each run without rows."""
+    """Return the measured runs with the rows of --where and --rows; warn about runs without rows."""
     from energyalign.experiments.engine.stored import find_runs, measured_runs
     from energyalign.report.selection import parse_where, select_named, select_runs
 
     for run in find_runs(arguments.runs):
         if not run.rows:
-            print(f"warning: {run.path} has no rows yet and is left out.", file=sys.stderr)
+            print(f"warning: {run.path} has no rows yet and is skipped.", file=sys.stderr)
     chosen = select_runs(measured_runs(arguments.runs), parse_where(arguments.where))
     return select_named(chosen, arguments.rows)

@@ -1,4 +1,4 @@
-"""`energyalign fit`: shifts from files of logits."""
+"""`energyalign fit`: estimate shifts from files of logits."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from energyalign.core.shifts import Shifts
     from energyalign.files import ShardSet
 DESCRIPTION = (
-    "Estimate one shift per class from logits on a class-balanced sample, or on a labelled sample of "
-    "any balance (it is weighted). Prints what it found and writes it as JSON."
+    "Estimate one shift per class from the logits of a class-balanced sample, or of a labelled sample of any "
+    "balance (it is weighted). Prints the shifts and writes them as JSON."
 )
 EXAMPLES = """\
 examples:
@@ -33,51 +33,54 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     add = parser.add_argument
-    add(
-        "logits",
-        nargs="+",
-        metavar="LOGITS",
-        help=".npy, .npz, .parquet or .csv shards, samples x classes, or a quoted pattern of their names; - is stdin; "
-        ".npy also of one logit (n, or n x 1), tokens (n x tokens x classes) or pixels (n x classes x height x width)",
-    )
+    add("logits", nargs="+", metavar="LOGITS",
+        help=".npy, .npz, .parquet or .csv files, samples x classes, or a quoted pattern such as 'shards/*.npy'; "
+        "- reads stdin. A .npy file may also have one logit per sample (n, or n x 1), tokens (n x tokens x classes) or "
+        "pixels (n x classes x height x width)")  # fmt: skip
     add("--labels", metavar="FILE", help="class of each sample: .npy, .json or .csv")
-    add("--counts", metavar="FILE", help="training samples per class: a JSON list, or names to counts; .npy; .csv")
+    add("--counts", metavar="FILE",
+        help="training samples per class: .json (a list, or an object from name to count), .npy or .csv")  # fmt: skip
     add("--classes", metavar="NAMES",
-        help="names of the columns in their order, if the file of logits has none: a,b,c or a JSON list")  # fmt: skip
+        help="class names in the order of the columns, if the logits have none: a,b,c or a .json list")  # fmt: skip
     add("--multilabel", action="store_true",
-        help="columns are independent labels, each with a sigmoid: --labels is a .npy matrix of 0 and 1, --counts one "
-        "of training samples without and with each label (labels x 2)")  # fmt: skip
+        help="columns are independent labels with a sigmoid each: --labels is a .npy matrix of 0 and 1, --counts a "
+        "matrix of training samples without and with each label (labels x 2)")  # fmt: skip
     add("--ignore-index", type=int, default=-100, metavar="N",
-        help="label of samples, tokens or pixels that are left out (default: -100)")  # fmt: skip
-    add("--estimator", default="auto", metavar="NAME", help="auto (default), or one of `energyalign list methods`")
+        help="label of samples, tokens or pixels to leave out (default: -100)")  # fmt: skip
+    add("--estimator", default="auto", metavar="NAME",
+        help="auto (default), or an estimator of `energyalign list methods`")  # fmt: skip
     add("--clusters", default="auto", metavar="HOW",
-        help="which classes share a shift: auto, per-class, monotone, a number of Jenks clusters, jenks for the best, "
-        "old:K (the first K classes are old, the rest new), or a JSON file with the cluster of each class")  # fmt: skip
+        help="which classes share a shift: auto (default), per-class, monotone, a number of Jenks clusters, jenks (the "
+        "best number of them), old:K (the first K classes are old, the rest new), or a .json file with the cluster of "
+        "each class")  # fmt: skip
     add("--evidence", default="training", choices=["training", "out-of-fold", "held-out"],
-        help="whether the model was trained on these samples (default: training, the careful assumption)")  # fmt: skip
-    add("--target-prior", metavar="FILE", help="label distribution to predict for (default: uniform)")
+        help="where the samples come from; training (default) means that the model was trained on them")  # fmt: skip
+    add("--target-prior", metavar="FILE",
+        help="class frequencies to predict for, in the formats of --counts (default: uniform)")  # fmt: skip
     add("--target-logits", nargs="+", metavar="FILE",
-        help="unlabelled logits of the target data, from which its label distribution is estimated (EM)")  # fmt: skip
+        help="unlabelled logits of the target data, from which EM estimates the target prior")  # fmt: skip
     add("--scoring", default="balanced_accuracy", metavar="NAME",
-        help="what the predictions should be best at: balanced_accuracy (default), accuracy, f1 (of the second of "
-        "two classes), f1_macro, f1_weighted, jaccard_macro (mean IoU), matthews_corrcoef, geometric_mean, or a "
-        "scikit-learn scorer")  # fmt: skip
+        help="metric to optimise: balanced_accuracy (default), accuracy, f1 (of the second of two classes), f1_macro, "
+        "f1_weighted, jaccard_macro (mean IoU), matthews_corrcoef, geometric_mean, or a scikit-learn "
+        "scorer")  # fmt: skip
     add("--costs", metavar="FILE",
-        help="instead of --scoring: a JSON list of lists, for each true class what each prediction costs")  # fmt: skip
-    add("--minimum-recall", nargs="+", metavar="CLASS=NUMBER", help="recalls that must be reached, such as fraud=0.8")
-    add("--minimum-precision", nargs="+", metavar="CLASS=NUMBER", help="precisions that must be reached")
-    add("--tau", type=float, default=1.0, help="scale of estimator `prior` (default: 1)")
-    add("--key", help="which array of an .npz file, or list column of a .parquet file, holds the logits")
+        help="costs to minimise, instead of --scoring: a .json list of rows, one per true class, with the cost of each "
+        "prediction")  # fmt: skip
+    add("--minimum-recall", nargs="+", metavar="CLASS=NUMBER", help="lowest recall of a class, such as fraud=0.8")
+    add("--minimum-precision", nargs="+", metavar="CLASS=NUMBER", help="lowest precision of a class")
+    add("--tau", type=float, default=1.0, help="scale of the estimator `prior` (default: 1)")
+    add("--key", help="name of the .npz array, or of the .parquet list column, that holds the logits")
     add("--jobs", type=int, metavar="N",
-        help="local processes that share the shards, with one thread each (default: threads of one process, as many as "
+        help="processes that share the files, with one thread each (default: one process with as many threads as "
         "OMP_NUM_THREADS allows); the result is the same to the bit")  # fmt: skip
     add("--engine", default="local", choices=["local", "ray"], help="this machine (default) or a Ray cluster")
-    add("--address", metavar="A", help="of the Ray cluster; without it one is started on this machine")
-    add("--out", metavar="FILE", help="where to write the shifts (JSON); - is stdout")
-    add("--report", metavar="FILE", help="also write a page to look at and to try it, if there are labels (HTML)")
-    add("--quiet", action="store_true", help="print no tables and no progress; warnings and errors stay")
+    add("--address", metavar="HOST:PORT",
+        help="address of the Ray cluster (default: start one on this machine)")  # fmt: skip
+    add("--out", metavar="FILE", help="write the shifts to this .json file; - is stdout")
+    add("--report", metavar="FILE", help="also write an HTML page with results and interactive parts; needs labels")
+    add("--quiet", action="store_true", help="print only warnings and errors")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -106,7 +109,7 @@ def run(arguments: argparse.Namespace) -> None:
     ):
         evidence = evidence.with_engine(progress.engine("reading logits", engine))
         with warnings.catch_warnings(), _naming_the_file(shards, rows):
-            # They are on the result too, and printed from there without a traceback's noise.
+            # They are in shifts.concerns too and printed from there, without file names and line numbers.
             warnings.simplefilter("ignore", UntrustedEstimateWarning)
             shifts = fit_head(
                 evidence,
@@ -122,16 +125,16 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.target_logits and isinstance(shifts, Shifts):
             shifts = _aim_at(arguments, shifts, progress.engine("target prior", engine))
         scores = _scores(evidence.with_engine(progress.engine("scoring", engine)), shifts)
-    # The file first: a reader of the tables that goes away (| head) must not cost the result.
+    # Write the file before printing: a closed pipe (| head) must not lose the result.
     _write(arguments, shifts)
     if arguments.report:
         _write_page(arguments, evidence=evidence, shifts=shifts, scores=scores)
-    _report(arguments, evidence, shifts, scores)
+    _print(arguments, evidence, shifts, scores)
 
 
 @contextlib.contextmanager
 def _naming_the_file(shards: ShardSet, rows: Any) -> Iterator[None]:
-    """For a bad number, which the fit knows by its place among the rows that it was given, of these numbers."""
+    """Prefix errors about a bad value with the file and row it is in; `rows` maps fitted samples to rows of files."""
     from energyalign.core.errors import BadValueError, EnergyAlignError
 
     try:
@@ -149,29 +152,29 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
 
     if arguments.target_prior and arguments.target_logits:
         raise EnergyAlignError(
-            "--target-prior and --target-logits exclude each other: the target is given or estimated."
+            "give --target-prior or --target-logits, not both: the target prior is either given or estimated."
         )
     if arguments.target_logits and (arguments.costs or arguments.scoring != "balanced_accuracy"):
         raise EnergyAlignError(
-            "--target-logits is for balanced accuracy: leave out --scoring and --costs, or give --target-prior instead."
+            "--target-logits needs the default --scoring and no --costs: leave these out, or give --target-prior."
         )
     if arguments.multilabel and arguments.target_logits:
         raise EnergyAlignError(
-            "--target-logits is for classes: leave it out with --multilabel, or fit the column of one label without "
-            "it, as one logit of two classes."
+            "--target-logits cannot be combined with --multilabel: leave one of them out. The column of one label can "
+            "be fitted alone, as one logit of two classes."
         )
     if arguments.report == "-":
-        raise EnergyAlignError("--report writes a page to a file: give it a name.")
+        raise EnergyAlignError("--report must be a file name, got - (stdout).")
     if arguments.report and arguments.multilabel and not arguments.labels:
         raise EnergyAlignError(inputs.REPORT_NEEDS_LABELS)
     if arguments.engine == "ray" and "-" in (*arguments.logits, *(arguments.target_logits or ())):
         raise EnergyAlignError(
-            "standard input cannot be read by a Ray cluster: save it to a file that all its machines see."
+            "--engine ray cannot read standard input: save it to a file that all machines of the cluster can read."
         )
 
 
 def _aim_at(arguments: argparse.Namespace, shifts: Shifts, engine: Engine) -> Shifts:
-    """The same shifts for the label distribution of unlabelled target data."""
+    """Return the shifts for the target prior that is estimated from unlabelled target data."""
     from energyalign.core.evidence import Evidence
     from energyalign.core.target_prior import estimate_target_prior
     from energyalign.files import open_shards
@@ -183,7 +186,7 @@ def _aim_at(arguments: argparse.Namespace, shifts: Shifts, engine: Engine) -> Sh
 
 
 def _scores(evidence: Evidence | MultilabelEvidence, shifts: Any) -> Any:
-    """Before and after, of classes or of each label; None without labels."""
+    """Return the scores of the raw and the aligned model (one pair for each independent label); None without labels."""
     from energyalign.core.before_after import scores_with
     from energyalign.core.evidence import Evidence
 
@@ -191,7 +194,7 @@ def _scores(evidence: Evidence | MultilabelEvidence, shifts: Any) -> Any:
         return None if evidence.labels is None else scores_with(evidence, shifts.values)
     if evidence.labels[0].labels is None:
         return None
-    return [scores_with(own, found.values) for own, found in zip(evidence.labels, shifts.labels, strict=True)]
+    return [scores_with(label, fitted.values) for label, fitted in zip(evidence.labels, shifts.labels, strict=True)]
 
 
 def _write_page(
@@ -217,7 +220,7 @@ def _write_page(
 
 
 def _blocks(evidence: Evidence, shifts: Shifts) -> Callable[[], Iterator[Any]]:
-    """The logits as they were fitted on: of probabilities, their logarithm."""
+    """Return a function that yields the logits as they were fitted: the logarithms, if they were probabilities."""
     from energyalign.core.probabilities import log_probabilities
 
     def read() -> Iterator[Any]:
@@ -227,7 +230,7 @@ def _blocks(evidence: Evidence, shifts: Shifts) -> Callable[[], Iterator[Any]]:
     return read
 
 
-def _report(
+def _print(
     arguments: argparse.Namespace,
     evidence: Evidence | MultilabelEvidence,
     shifts: Shifts | MultilabelShifts,
@@ -237,16 +240,16 @@ def _report(
     from energyalign.cli.terminal import make_console
 
     if not arguments.quiet:
-        # With the result on stdout, what is for people goes to stderr.
+        # With the result on stdout, tables go to stderr.
         console = make_console(sys.stderr if arguments.out == "-" else sys.stdout)
         tables.print_fit(console, evidence, shifts, scores)
         if arguments.out is None:
-            console.print("Nothing was saved: add --out shifts.json to keep the shifts.")
+            console.print("The shifts were not saved: add --out shifts.json to keep them.")
         if arguments.report:
             console.print(f"Wrote {arguments.report}.", markup=False, soft_wrap=True)
         if arguments.out not in (None, "-"):
-            saved = f"Saved. Now: energyalign apply LOGITS --shifts {arguments.out} --out corrected.npy"
-            console.print(saved, markup=False, soft_wrap=True)
+            following = f"energyalign apply LOGITS --shifts {arguments.out} --out corrected.npy"
+            console.print(f"Wrote {arguments.out}. Next: {following}", markup=False, soft_wrap=True)
     for concern in shifts.concerns:
         print(f"energyalign: warning: {concern}", file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""What `energyalign fit` reads: its files, and the evidence, clusters, priors and costs in them."""
+"""Input files of `energyalign fit`: evidence, clusters, target prior and costs."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from energyalign.core.names import counts_by_class
 from energyalign.core.objectives import Costs
 from energyalign.files import ShardSet, open_shards, read_assignment, read_counts, read_labels, read_matrix, read_names
 
-REPORT_NEEDS_LABELS = "--report shows which predictions are right: give --labels, or leave it out."
+REPORT_NEEDS_LABELS = "--report needs labels: give --labels, or leave --report out."
 
 
 def files(arguments: argparse.Namespace) -> Iterator[str | None]:
-    """The files that were given; None for each that was not."""
+    """Yield the input files; None for each option that was not given."""
     yield from (*arguments.logits, *arguments.target_logits)
     yield from (arguments.labels, arguments.counts, arguments.target_prior, arguments.costs)
-    # Otherwise these are names and ways, such as a,b,c and auto.
+    # Other values of these two are no files, such as a,b,c and auto.
     yield from (text for text in (arguments.classes, arguments.clusters) if text and text.endswith(".json"))
 
 
 def open_evidence(arguments: argparse.Namespace) -> tuple[Evidence | MultilabelEvidence, ShardSet, Any]:
-    """The evidence, the files, and which of their rows it has, if not all."""
+    """Return the evidence, its files, and the indices of the rows in use (None: all)."""
     shards = open_shards(arguments.logits, key=arguments.key)
     counts = read_counts(arguments.counts) if arguments.counts and not arguments.multilabel else None
     if arguments.classes:
         names = read_names(arguments.classes)
         if len(names) != shards.n_classes or shards.class_names not in (None, names):
+            columns = f" [{some_of(shards.class_names)}]" if shards.class_names else ""
             raise EnergyAlignError(
-                f"--classes names the {len(names)} columns [{some_of(names)}], but {arguments.logits[0]} has the "
-                f"{shards.n_classes} columns [{some_of(shards.class_names or ())}]: leave it out, or name these."
+                f"--classes must name the {shards.n_classes} columns of {arguments.logits[0]}{columns}, got "
+                f"{len(names)} names [{some_of(names)}]."
             )
         shards.class_names = names
     counts, shards.class_names = counts_by_class(counts, shards.class_names, shards.n_classes, source=arguments.counts)
@@ -67,14 +68,14 @@ def open_evidence(arguments: argparse.Namespace) -> tuple[Evidence | MultilabelE
 
 
 def read_clusters(text: str, evidence: Evidence | MultilabelEvidence) -> Any:
-    """`old:K` and files are ways of the command line; the rest is for the core to understand."""
+    """Return the clusters of `old:K` or of a file; other values are passed on to the estimator."""
     if text.startswith("old:") and text[4:].isdigit():
         return Clusters.old_new(range(int(text[4:])), evidence.n_classes)
     return read_assignment(text) if text.endswith(".json") else text
 
 
 def read_target_prior(arguments: argparse.Namespace, evidence: Evidence | MultilabelEvidence) -> Any:
-    """The numbers of --target-prior in the order of the columns; None without it."""
+    """Return the target prior in the order of the columns; None if it was not given."""
     if not arguments.target_prior:
         return None
     prior, names = read_counts(arguments.target_prior), evidence.class_names
@@ -82,7 +83,7 @@ def read_target_prior(arguments: argparse.Namespace, evidence: Evidence | Multil
 
 
 def read_costs(file: str | None, n_classes: int) -> Any:
-    """The matrix in a JSON file; None without one."""
+    """Return the cost matrix in a JSON file; None without one."""
     if file is None:
         return None
     try:
@@ -92,12 +93,12 @@ def read_costs(file: str | None, n_classes: int) -> Any:
 
 
 def parse_minima(given: list[str] | None, option: str) -> dict[str, float] | None:
-    """Pairs of class and number; a class is a name, or its number if the columns have no names."""
+    """Return the number of each class; classes are given by name, or by index if the columns have no names."""
     minima = {}
     for pair in given or ():
         name, _, number = pair.rpartition("=")
         try:
             minima[name] = float(number if name else "")
         except ValueError:
-            raise EnergyAlignError(f"{option} takes CLASS=NUMBER, such as fraud=0.8, got {pair!r}.") from None
+            raise EnergyAlignError(f"{option} must be CLASS=NUMBER, such as fraud=0.8, got {pair!r}.") from None
     return minima or None

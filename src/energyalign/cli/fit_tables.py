@@ -28,7 +28,7 @@ _MAX_ROWS = 24
 def print_fit(
     console: Console, evidence: Evidence | MultilabelEvidence, shifts: Shifts | MultilabelShifts, scores: Any
 ) -> None:
-    """All that is said of a fit."""
+    """Print the summary, shifts and scores of a fit."""
     if isinstance(shifts, MultilabelShifts):
         _print_labels(console, shifts, scores)
         return
@@ -43,31 +43,32 @@ def print_fit(
 
 
 def _print_labels(console: Console, shifts: MultilabelShifts, scores: Sequence[BeforeAfter] | None) -> None:
-    """A row per independent label, with cross-fitted scores, or else balanced accuracies on these samples."""
+    """Print a row per independent label, with cross-fitted scores or else balanced accuracies on these samples."""
     columns = ["label", "samples", "without", "with", "estimator", "shift", "± std. error"]
     rows = [
-        [shifts.class_names[k], f"{own.n_samples:,.0f}", _number(own.counts, 0, ",.0f"),
-         _number(own.counts, 1, ",.0f"), own.estimator, f"{shifts.values[k]:+.3f}", _number(shifts.standard_errors, k)]
-        for k, own in enumerate(shifts.labels)
+        [shifts.class_names[k], f"{label.n_samples:,.0f}", _number(label.counts, 0, ",.0f"),
+         _number(label.counts, 1, ",.0f"), label.estimator, f"{shifts.values[k]:+.3f}",
+         _number(shifts.standard_errors, k)]
+        for k, label in enumerate(shifts.labels)
     ]  # fmt: skip
-    told = shifts.describe_score()
-    if told or scores is not None:
-        metric = shifts.scoring if told else "balanced_accuracy"
-        columns += [f"{model} {metric.replace('_', ' ')}" for model in ("raw", "corrected")]
-    for k, own in enumerate(shifts.labels):
-        if told:
-            pair = None if own.selection is None else own.selection.raw_and_chosen
+    cross_fitted = shifts.describe_score()
+    if cross_fitted or scores is not None:
+        metric = shifts.scoring if cross_fitted else "balanced_accuracy"
+        columns += [f"{model} {metric.replace('_', ' ')}" for model in ("raw", "aligned")]
+    for k, label in enumerate(shifts.labels):
+        if cross_fitted:
+            pair = None if label.selection is None else label.selection.raw_and_chosen
             rows[k] += [show_score(shifts.scoring, score) for score in pair or (None, None)]
         elif scores is not None:
             rows[k] += [f"{_percent(score.balanced_accuracy)} %" for score in scores[k]]
     print_table(console, columns, rows)
-    for line in told or ([] if scores is None else [_on_these_samples(shifts.labels[0])]):
+    for line in cross_fitted or ([] if scores is None else [_on_these_samples(shifts.labels[0])]):
         console.print(Text(line))
 
 
 def print_summary(console: Console, evidence: Evidence, shifts: Shifts) -> None:
-    """One sentence on what was fitted from what."""
-    chosen = "chosen by auto" if shifts.selection is not None else "as asked for"
+    """Print one sentence on the evidence and the estimator."""
+    chosen = "chosen by auto" if shifts.selection is not None else "as given"
     labelled = "labelled" if evidence.labels is not None else "unlabelled"
     console.print(
         Text(
@@ -76,11 +77,11 @@ def print_summary(console: Console, evidence: Evidence, shifts: Shifts) -> None:
         )
     )
     if evidence.counts_from_labels:
-        console.print("Training counts were not given; the labels of these samples stand in for them.")
+        console.print("No training counts given (--counts): using the label counts of these samples.")
 
 
 def print_shifts(console: Console, shifts: Shifts) -> None:
-    """A row per class, or per cluster where classes share a shift."""
+    """Print a row per class, or per cluster where classes share a shift."""
     shared = shifts.clusters.n_clusters < shifts.n_classes
     rows = _cluster_rows(shifts) if shared and shifts.n_classes > _MAX_ROWS else _class_rows(shifts)
     if len(rows) > _MAX_ROWS:
@@ -110,7 +111,7 @@ def _class_rows(shifts: Shifts) -> list[list[str]]:
 
 
 def _cluster_rows(shifts: Shifts) -> list[list[str]]:
-    """Means over the classes of each cluster, most counted first; the smallest effective sample size."""
+    """Return a row per cluster, largest counts first: means over its classes, and their minimum effective samples."""
     members = [np.flatnonzero(shifts.clusters.indices == c) for c in range(shifts.clusters.n_clusters)]
     if shifts.counts is not None:
         members.sort(key=lambda classes: -float(np.mean(shifts.counts[classes])))  # type: ignore[index]
@@ -133,9 +134,9 @@ def _cluster_rows(shifts: Shifts) -> list[list[str]]:
 
 
 def print_scores(console: Console, before: ClassScores, after: ClassScores, shifts: Shifts) -> None:
-    """Accuracies of the raw and the corrected model on the evidence itself."""
+    """Print the accuracies of the raw and the aligned model on the evidence itself."""
     rows = []
-    for name, scores in (("raw", before), ("corrected", after)):
+    for name, scores in (("raw", before), ("aligned", after)):
         row = [name, _percent(scores.accuracy), _percent(scores.balanced_accuracy)]
         if shifts.counts is not None:
             row += [_percent(value) for value in scores.groups(shifts.counts).values()]
@@ -149,12 +150,12 @@ def print_scores(console: Console, before: ClassScores, after: ClassScores, shif
 
 def _on_these_samples(shifts: Shifts) -> str:
     if shifts.evidence_kind == "training":
-        return "These samples are taken to be training data, where scores flatter; --evidence held-out if they are not."
-    return "The shifts were fitted on these samples; measure on other data before you quote the numbers."
+        return "Scores on training data are too high. If the model never saw these samples, give --evidence held-out."
+    return "The shifts were fitted on these samples: report scores on other data."
 
 
 def print_selection(console: Console, selection: Selection, scoring: str) -> None:
-    """Every candidate of `auto`, and why one was taken."""
+    """Print every candidate of `auto`, and the reason for the choice."""
     rows = [
         [
             "→" if i == selection.chosen else "",
@@ -170,7 +171,7 @@ def print_selection(console: Console, selection: Selection, scoring: str) -> Non
     columns = ["", "estimator", "sharing", "strength", "cross-fitted", "largest error", "problem"]
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
-    print_table(console, columns, rows, title="What was compared")
+    print_table(console, columns, rows, title="Candidates")
     console.print(Text(f"Chosen: {selection.reason}"))
 
 

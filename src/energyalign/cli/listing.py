@@ -1,4 +1,4 @@
-"""`energyalign list`: what there is."""
+"""`energyalign list`: list methods, datasets, presets, tables and figures."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 _KINDS = ("methods", "datasets", "presets", "tables", "figures")
 
-DESCRIPTION = "List what this version of energyalign has."
+DESCRIPTION = "List the methods, datasets, presets, tables or figures of this version."
 EXAMPLES = "example:\n  energyalign list methods"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     parser.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
 
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 class Listing(NamedTuple):
-    """A table of things of one kind."""
+    """A table to print."""
 
     title: str
     columns: list[str]
@@ -45,21 +45,21 @@ def _methods() -> list[Listing]:
     from energyalign.experiments.incremental.methods import METHODS as INCREMENTAL
     from energyalign.experiments.longtail.methods import METHODS
 
-    auto = ["auto", f"the first of {', '.join(IN_ORDER)} that applies; scaled by what pays", "energyalign"]
+    auto = ["auto", f"the first of {', '.join(IN_ORDER)} that applies, with its best strength", "energyalign"]
     return [
-        Listing("estimators (energyalign fit)", ["estimator", *_TOLD], [*_told(ESTIMATORS), auto]),
+        Listing("estimators (energyalign fit)", ["estimator", *_ABOUT], [*_describe(ESTIMATORS), auto]),
         *(
             Listing(
                 f"long tail, {whose} (energyalign longtail --method)",
-                ["method", *_TOLD],
-                _told({name: row for name, row in METHODS.items() if row.in_paper == in_paper}),
+                ["method", *_ABOUT],
+                _describe({name: row for name, row in METHODS.items() if row.in_paper == in_paper}),
             )
             for whose, in_paper in _ORIGINS
         ),
         *(
             Listing(
                 f"class-incremental, {whose} (energyalign incremental --method)",
-                ["method", "learner", "memory", "corrector", *_TOLD],
+                ["method", "learner", "memory", "corrector", *_ABOUT],
                 [
                     [name, row.learner, row.memory, row.corrector, row.description, row.reference]
                     for name, row in INCREMENTAL.items()
@@ -70,51 +70,46 @@ def _methods() -> list[Listing]:
         ),
         Listing(
             "behind any training (--corrector)",
-            ["corrector", "for", *_TOLD],
+            ["corrector", "for", *_ABOUT],
             [
                 *([name, entry.serves, entry.description, entry.reference] for name, entry in CORRECTORS.items()),
-                [
-                    f"NAME{TEMPERED}",
-                    BOTH,
-                    "any of these, then one temperature fitted on the evidence",
-                    "Guo et al. 2017",
-                ],
+                [f"NAME{TEMPERED}", BOTH, "any of these, then a temperature fitted on the evidence", "Guo et al. 2017"],
             ],
         ),
     ]
 
 
-_TOLD = ("what it does", "reference")
+_ABOUT = ("what it does", "reference")
 _ORIGINS = (("the paper's rows", True), ("not in the paper", False))
 
 
-def _told(registry: Mapping[str, Any]) -> list[list[str]]:
+def _describe(registry: Mapping[str, Any]) -> list[list[str]]:
     return [[name, entry.description, entry.reference] for name, entry in registry.items()]
 
 
 def _datasets() -> list[Listing]:
     from energyalign.experiments.data.sources import SOURCES
 
-    return [Listing("", ["dataset", "what it is", "reference"], _told(SOURCES))]
+    return [Listing("", ["dataset", "what it is", "reference"], _describe(SOURCES))]
 
 
 def _tables() -> list[Listing]:
     from energyalign.report.tables import TABLES
 
-    return [Listing("", ["table", "what is in it", "in the paper"], _told(TABLES))]
+    return [Listing("", ["table", "what is in it", "in the paper"], _describe(TABLES))]
 
 
 def _figures() -> list[Listing]:
     from energyalign.report.figures import FIGURES
 
-    return [Listing("", ["figure", "what it shows", "reference"], _told(FIGURES))]
+    return [Listing("", ["figure", "what it shows", "reference"], _describe(FIGURES))]
 
 
 def _presets() -> list[Listing]:
     from energyalign.experiments.incremental.presets import PRESETS as INCREMENTAL
     from energyalign.experiments.longtail.presets import PRESETS
 
-    hours = "V100 hours, a guess"
+    hours = "V100 hours (estimate)"
     long_tail = [
         [
             preset.name, preset.backbone, str(preset.recipe.epochs),

@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import sys
+import textwrap
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
@@ -20,48 +21,49 @@ from energyalign.core._io.terminal import clean_streams
 FAILED = 1
 BAD_INPUT = 2  # also what argparse exits with
 
-# Which extra of pyproject.toml brings what a command may miss.
+# Optional dependencies, and the extra of pyproject.toml that installs each.
 _EXTRAS = {
     "torch": "experiments", "torchvision": "experiments", "lightning_fabric": "experiments",
     "safetensors": "experiments", "PIL": "experiments", "tensorboard": "experiments", "matplotlib": "report",
     "pyarrow": "parquet", "ray": "sweep", "filelock": "experiments", "wandb": "wandb", "mlflow": "mlflow",
 }  # fmt: skip
 
-# Torch has no MemoryError: these are of the allocators of CPUs and GPUs.
-_OF_TORCH_MEMORY = re.compile("(can't|cannot) allocate memory|not enough memory|out of memory", re.IGNORECASE)
-_ON_MEMORY = "Existing files are as they were: end other programs, or take a machine or a job with more memory."
+# Torch raises RuntimeError, not MemoryError, when an allocation on CPU or GPU fails.
+_TORCH_OUT_OF_MEMORY = re.compile("(can't|cannot) allocate memory|not enough memory|out of memory", re.IGNORECASE)
 
 _EXAMPLES = """\
 examples:
   energyalign demo                                   see it work, in minutes
   energyalign fit logits.npy --labels labels.npy --counts counts.json --out shifts.json
   energyalign apply test_logits.npy --shifts shifts.json --out corrected.npy
-  energyalign report runs/digits-lt-50               see what came out of an experiment
   energyalign onnx model.onnx --shifts shifts.json --out aligned.onnx
+  energyalign report runs/digits-lt-50               see the results of an experiment
+
+`energyalign COMMAND --help` shows the options of a command, and examples.
 """
 
 
 COMMANDS = {
-    "demo": "train, align and evaluate a small model on real images",
+    "demo": "train, align and evaluate small models on real images",
     "fit": "estimate the shifts of a model from its logits",
     "apply": "add shifts to logits",
     "onnx": "add shifts to the logits of an ONNX model",
-    "features": "write the features of texts or images by a model of yours",
-    "longtail": "train on a long-tailed set, align, and compare with the paper",
+    "features": "compute features of texts or images with your own model",
+    "longtail": "train on a long-tailed data set, align, and compare with the paper",
     "incremental": "learn classes step by step, align, and compare with the paper",
-    "sweep": "run all that a table needs, and complete it whatever fails",
-    "report": "write a page with tables, figures and a live part",
-    "table": "print a table of the paper with the numbers of your runs beside",
+    "sweep": "run every training that a table needs, and print the table",
+    "report": "write an HTML page with tables, figures and interactive parts",
+    "table": "print a table of the paper next to the numbers of your runs",
     "compare": "compare two rows over test images and over seeds",
-    "figure": "draw a figure of stored runs",
-    "data": "check that a data set is there and whole",
+    "figure": "draw a figure from stored runs",
+    "data": "check that a data set is complete",
     "list": "list methods, datasets, presets, tables or figures",
 }
-"""What each does; it is a module beside this one, which is imported when the command is called."""
+"""Commands and their summaries. The module of a command is imported only when it is called."""
 
 
 def build_parser(chosen: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """The parser of all commands, with the options of those that are chosen; light, so that --help is quick."""
+    """Return the parser of all commands. Only the chosen ones get their options, which keeps --help quick."""
     parser = argparse.ArgumentParser(
         prog="energyalign",
         description="Take class-imbalance bias out of a trained classifier: one number per class, added to its logits.",
@@ -74,18 +76,19 @@ def build_parser(chosen: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
         command = commands.add_parser(name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter)
         if name in chosen:
             module = import_module(f"energyalign.cli.{'listing' if name == 'list' else name}")
-            command.description, command.epilog = module.DESCRIPTION, module.EXAMPLES
+            command.description = textwrap.fill(module.DESCRIPTION, width=100)
+            command.epilog = module.EXAMPLES
             command.set_defaults(run=module.run)
             module.add_options(command)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; 0 if it went well, else a line that says what to do, and 2 for bad input, 1 for a failed run."""
+    """Run a command and return its exit code: 0 on success, 1 if a run failed, 2 for bad input."""
     with clean_streams():
         try:
             return _run(sys.argv[1:] if argv is None else list(argv))
-        except Exception:  # a mistake of ours; Python itself would print what it is about as it is
+        except Exception:  # a bug; Python itself would print the traceback unescaped, to the real stream
             traceback.print_exc()
             return FAILED
 
@@ -103,10 +106,14 @@ def _run(given: list[str]) -> int:
     except BrokenPipeError:
         return _leave_broken_pipe()
     except (MemoryError, RuntimeError, OSError) as error:
-        if not _is_of_memory(error):
+        if not _is_out_of_memory(error):
             raise
         reason = str(error).partition("\n")[0].rstrip(". ") or "Python has none left"
-        return _complain(f"not enough memory ({reason}). {_ON_MEMORY}", FAILED)
+        return _complain(
+            f"not enough memory ({reason}). Existing files are unchanged. Close other programs, or use a machine or "
+            "a job with more memory.",
+            FAILED,
+        )
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get(str(error.name).partition(".")[0])
         if extra is None:
@@ -122,10 +129,10 @@ def _run(given: list[str]) -> int:
     return 0
 
 
-def _is_of_memory(error: MemoryError | RuntimeError | OSError) -> bool:
-    if isinstance(error, OSError):  # of a process that could not be started, or a file that could not be mapped
+def _is_out_of_memory(error: MemoryError | RuntimeError | OSError) -> bool:
+    if isinstance(error, OSError):  # a process could not be started, or a file could not be mapped
         return error.errno == errno.ENOMEM
-    return isinstance(error, MemoryError) or bool(_OF_TORCH_MEMORY.search(str(error)))
+    return isinstance(error, MemoryError) or bool(_TORCH_OUT_OF_MEMORY.search(str(error)))
 
 
 def _complain(message: str, exit_code: int) -> int:
@@ -134,7 +141,7 @@ def _complain(message: str, exit_code: int) -> int:
 
 
 def _leave_broken_pipe() -> int:
-    """The reader of our output is gone; keep the interpreter from flushing to it once more at exit."""
+    """Redirect stdout to /dev/null: its reader is gone, and the interpreter would flush to it again at exit."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED

@@ -1,4 +1,4 @@
-"""The process of a command: its memory, its command line, what its children import, and how it is stopped."""
+"""Process settings of a command: memory allocator, command line, import path of children, exit codes of signals."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from collections.abc import Iterator
 
 from energyalign.core._io.signals import Interrupted, ignore_further_signals
 
-# The numbers of these settings in <malloc.h>.
+# Parameters of mallopt in <malloc.h>.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MAX_HEAPS = -1, -3, -8
 _NEVER = 2**31 - 1
-_LARGEST_OF_THE_HEAP = 32 * 2**20  # glibc takes no more
+_MAX_MMAP_THRESHOLD = 32 * 2**20  # glibc ignores larger values
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
 def share_one_heap() -> None:
-    """One heap for all threads: what one thread has freed another can use then.
+    """Use one heap for all threads, so that a thread can reuse memory that another one has freed.
 
-    Matrices of a thousand classes would otherwise stay behind in the heap of each thread: 40 MB for two of them.
+    Otherwise matrices of a thousand classes stay in the heap of each thread: 40 MB for two threads.
     """
     _set(_MAX_HEAPS, 1)
 
 
 def keep_freed_memory() -> None:
-    """Memory that was freed stays with the process: a training needs as much again for the next batch.
+    """Keep freed memory in the process: training needs it again for the next batch.
 
-    Otherwise it can happen that the activations of every batch are given back, and come back page by page: 80,000 of
-    them for a batch of ResNet-32, a quarter of its time.
+    Otherwise the activations of a batch may be returned to the system and faulted in again page by page: 80,000 page
+    faults for a batch of ResNet-32, a quarter of its time.
     """
     _set(_TRIM_THRESHOLD, _NEVER)
-    _set(_MMAP_THRESHOLD, _LARGEST_OF_THE_HEAP)
+    _set(_MMAP_THRESHOLD, _MAX_MMAP_THRESHOLD)
 
 
 def _set(name: int, value: int) -> None:
-    with contextlib.suppress(OSError, AttributeError, TypeError):  # where there is no such library or function
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # no glibc
         ctypes.CDLL(None).mallopt(name, value)
 
 
 def command_line(arguments: argparse.Namespace) -> str:
-    """What the program was called with, on one line, as a shell takes it."""
+    """Return the command line, quoted for a shell, on one line."""
     return shlex.join(["energyalign", *arguments.given]).replace("\n", " ")
 
 
 @contextlib.contextmanager
 def children_on_safe_path() -> Iterator[None]:
-    """Let no child, whoever starts it and how, import code from the current folder: it may be anybody's."""
+    """Keep child processes, whoever starts them, from importing code from the current folder, which is not trusted."""
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
     try:
@@ -65,19 +65,19 @@ def children_on_safe_path() -> Iterator[None]:
 
 @contextlib.contextmanager
 def resumable(arguments: argparse.Namespace) -> Iterator[None]:
-    """Say how to go on, and leave with the exit code of the signal.
+    """On Ctrl-C or a stop signal, print how to resume and exit with the code of the signal.
 
-    Training finishes its batch and saves. Whatever comes before and after it, such as reading data, drawing evidence
-    and fitting correctors, is stopped at once: it is done again from the files that are there.
+    Training finishes its batch and saves. Everything else (reading data, drawing evidence, fitting correctors) stops
+    at once and is repeated from existing files.
     """
     try:
         yield
     except (Interrupted, KeyboardInterrupt) as stop:
         ignore_further_signals()
-        print(f"\nStopped and saved. To go on:\n  {command_line(arguments)}", file=sys.stderr)
+        print(f"\nStopped and saved. To resume:\n  {command_line(arguments)}", file=sys.stderr)
         raise SystemExit(stop_code(stop)) from None
 
 
 def stop_code(stop: Interrupted | KeyboardInterrupt) -> int:
-    """That of a process which was told to stop."""
+    """Return the exit code of a process that was stopped by a signal."""
     return 128 + (stop.signal_number if isinstance(stop, Interrupted) else signal.SIGINT)

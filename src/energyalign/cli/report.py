@@ -1,4 +1,4 @@
-"""`energyalign report`: one page of one or more runs, to look at and to try."""
+"""`energyalign report`: an interactive HTML page of one or more runs."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import argparse
 import sys
 
 DESCRIPTION = (
-    "Write one HTML file of the runs in these folders: what came out, every figure and table, a slider "
-    "for the strength of the correction with all that moves with it, and how to run it again. It opens from disk "
-    "and loads nothing."
+    "Write one HTML file about the runs in these folders: results, every figure and table, a slider for the strength "
+    "of the correction, and the commands that reproduce it. The file works offline and loads nothing."
 )
 EXAMPLES = """\
 examples:
-  energyalign report runs/digits-lt-50                              all runs in it, side by side
+  energyalign report runs/digits-lt-50                              all runs in the folder, side by side
   energyalign report runs/digits-lt-50/ce/seed-0 --out ce.html
-  energyalign report runs/cifar100-il-10 --serve                    look at it while the runs go on
+  energyalign report runs/cifar100-il-10 --serve                    follow runs in progress
 """
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     add = parser.add_argument
-    add("runs", nargs="+", metavar="RUN", help="run directories, or folders that hold some")
-    add("--out", default="report.html", metavar="FILE", help="where to write (default: %(default)s)")
-    add("--title", default="", metavar="TEXT", help="of the page (default: what was run)")
-    add("--serve", action="store_true", help="show it on localhost instead, and refresh it while runs go on")
-    add("--port", type=int, default=8765, metavar="N", help="of --serve; 0 for any that is free (default: %(default)s)")
+    add("runs", nargs="+", metavar="RUN", help="run directories, or folders that contain some")
+    add("--out", default="report.html", metavar="FILE", help="file to write (default: %(default)s)")
+    add("--title", default="", metavar="TEXT", help="title of the page (default: the names of the runs)")
+    add("--serve", action="store_true", help="serve the page on localhost instead, and refresh it as runs progress")
+    add("--port", type=int, default=8765, metavar="N", help="port of --serve; 0: any free one (default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -53,12 +52,12 @@ def _serve(arguments: argparse.Namespace) -> None:
     from energyalign.report.server import LivePage, make_server
 
     page = LivePage(arguments.runs, title=arguments.title)
-    page.mark()  # folders without runs are refused here, not in the browser
+    page.mark()  # raises for folders without runs, before a browser is opened
     with make_server(page, arguments.port) as server:
         address = f"http://localhost:{server.server_address[1]}/"
-        print(f"{address} (Ctrl-C ends it)")
+        print(f"{address} (Ctrl-C to stop)")
         sys.stdout.flush()
-        if sys.stdout.isatty():  # a person is there to see it
+        if sys.stdout.isatty():
             webbrowser.open(address)
         try:
             server.serve_forever()

@@ -1,4 +1,4 @@
-"""`energyalign sweep`: all runs of a table, on this machine or on a cluster."""
+"""`energyalign sweep`: run all trainings of a table, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from energyalign.report.tables import TableEntry
 
 DESCRIPTION = (
-    "Run every training that a table of the paper needs, each once, several at a time, on this machine "
-    "or on a Ray cluster, then print the table. Each is an ordinary run directory. Runs that are done are skipped, "
-    "one that fails does not stop the others, and the same command completes what is missing."
+    "Run every training that a table needs, on this machine or on a Ray cluster, then print the table. Each training "
+    "is run once, in an ordinary run directory. Finished runs are skipped, a failed run does not stop the others, and "
+    "the same command completes what is missing."
 )
 EXAMPLES = """\
 examples:
   energyalign sweep longtail --cell digits-lt-50 --jobs 2              every method on digits, in minutes
-  energyalign sweep cifar-lt --dry-run                                 what Table 10 of the paper would take
+  energyalign sweep cifar-lt --dry-run                                 what Table 10 of the paper would cost
   energyalign sweep cifar-lt --data-root ~/data --jobs 8 --gpus 1      on a machine with eight GPUs
   energyalign sweep cifar100-il-10 --method ea wa bic --seed 0 1 2 --data-root ~/data
   energyalign sweep longtail --cell features:texts.safetensors --method ce la-loss --corrector ea ea-auto
@@ -35,29 +35,24 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     add = parser.add_argument
-    add("table", metavar="TABLE", help="of `energyalign list tables`")
-    add("--cell", nargs="+", metavar="NAME", help="presets of `energyalign list presets` (default: all of the table), "
-        "or your own data: folder:PATH, features:PATH, ...")  # fmt: skip
-    add("--corrector", nargs="+", default=[], metavar="NAME", help="put these behind every training, beside raw")
+    add("table", metavar="TABLE", help="a name from `energyalign list tables`")
+    add("--cell", nargs="+", metavar="NAME",
+        help="presets from `energyalign list presets`, or your own data: folder:PATH, features:PATH, ... (default: all "
+        "presets of the table)")  # fmt: skip
+    add("--corrector", nargs="+", default=[], metavar="NAME", help="apply these to every trained network, besides raw")
     add("--dry-run", action="store_true", help="print the plan and run nothing")
     add_run_options(parser, seeds=[0, 1, 2], with_source=False)
-    engine = parser.add_argument_group("engine")
-    add = engine.add_argument
-    add("--engine", choices=["local", "ray"], default="local", help="default: %(default)s")
-    add("--jobs", type=int, metavar="N", help="runs at once (default: as many as CPUs, or GPUs, allow)")
-    add(
-        "--address",
-        metavar="HOST:PORT",
-        help="of a Ray cluster, or auto (default: one that is started on this machine)",
-    )
-    add("--cpus", type=int, default=1, metavar="N", help="CPU threads of each run (default: 1)")
-    add("--gpus", type=int, metavar="N", help="GPUs of each run (default: as --devices, if this machine has any)")
-    add("--devices", type=int, metavar="N", help="processes that share each run, with a GPU each (default: 1)")
-    add(
-        "--retries", type=int, default=3, metavar="N", help="how often to go on with a run that was killed (default: 3)"
-    )
+    add = parser.add_argument_group("engine").add_argument
+    add("--engine", choices=["local", "ray"], default="local", help="this machine (default) or a Ray cluster")
+    add("--jobs", type=int, metavar="N", help="runs at a time (default: as many as CPUs or GPUs allow)")
+    add("--address", metavar="HOST:PORT",
+        help="address of the Ray cluster, or auto (default: start one on this machine)")  # fmt: skip
+    add("--cpus", type=int, default=1, metavar="N", help="CPU threads per run (default: 1)")
+    add("--gpus", type=int, metavar="N", help="GPUs per run (default: as --devices, if this machine has any)")
+    add("--devices", type=int, metavar="N", help="processes that share each run, one GPU each (default: 1)")
+    add("--retries", type=int, default=3, metavar="N", help="how often to resume a run that was killed (default: 3)")
     add_training_options(parser, ["cosine", "linear", "capsule", "causal-norm"])
     add_machine_options(parser)
 
@@ -78,8 +73,8 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"energyalign: {name} failed: {error}", file=sys.stderr)
     if errors:
         print(
-            f"energyalign: {len(errors)} of {len(runs)} runs failed; their logs are in {out / 'logs'}. The same "
-            "command tries them again.",
+            f"energyalign: {len(errors)} of {len(runs)} runs failed; their logs are in {out / 'logs'}. Run the same "
+            "command to retry them.",
             file=sys.stderr,
         )
     _print_table(table, [run for run in runs if run.name not in errors])
@@ -88,7 +83,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def planned_runs(arguments: argparse.Namespace, table: TableEntry) -> tuple[list[PlannedRun], Path]:
-    """What the options ask for, and the folder that it goes to."""
+    """Return the runs of the sweep and its folder."""
     from energyalign.experiments.longtail.config import LongTailRequest
     from energyalign.experiments.sweep.plan import SHARED, cells_of, plan_sweep, refuse_among_images
     from energyalign.experiments.train.run_directory import refuse_run_directory
@@ -108,7 +103,7 @@ def planned_runs(arguments: argparse.Namespace, table: TableEntry) -> tuple[list
 
 
 def _complete(arguments: argparse.Namespace, runs: list[PlannedRun], out: Path) -> dict[str, str]:
-    """Run what is missing; the errors of what failed, by name."""
+    """Run what is missing; return the errors of failed runs, by name."""
     from energyalign.cli.sweep_overview import Overview
     from energyalign.experiments.sweep.complete import Completion
     from energyalign.experiments.train.run_directory import locked
@@ -140,15 +135,12 @@ def _print_plan(runs: list[PlannedRun], out: Path) -> None:
     seeds = len(runs) // len(trainings)
     print(
         f"Runs: {len(runs)}, for {n_rows} rows (trainings: {len(trainings)}, seeds of each: {seeds}). Rows that differ "
-        f"only in what follows the training share it. Done: {len(runs) - len(missing)}, to do: {len(missing)}, "
-        f"in {out}."
+        f"only in the corrector share a training. Done: {len(runs) - len(missing)}, to do: {len(missing)}, in {out}."
     )
     if all(run.hours is not None for run in runs):
-        print(
-            f"What is to do would cost {_hours(missing)} hours of one V100, a guess from the size of network and data."
-        )
+        print(f"Estimated cost of the rest: {_hours(missing)} hours of one V100, from the size of network and data.")
     else:
-        print("The cost is not estimated: networks are not those of the presets.")
+        print("No cost estimate: these networks are not those of the presets.")
 
 
 def _hours(runs: list[PlannedRun]) -> str:
@@ -159,24 +151,22 @@ def _hours(runs: list[PlannedRun]) -> str:
 
 
 def _print_table(table: TableEntry, runs: list[PlannedRun]) -> None:
-    """Of what there is."""
+    """Print the table of the runs that have rows."""
     from energyalign.cli.terminal import print_for_people
     from energyalign.experiments.engine.stored import measured_runs
 
-    there = [run.folder for run in runs if (run.folder / "rows.jsonl").exists()]
-    if there:
-        print_for_people(table.make([row for run in measured_runs(there) for row in run.rows]))
+    measured = [run.folder for run in runs if (run.folder / "rows.jsonl").exists()]
+    if measured:
+        print_for_people(table.make([row for run in measured_runs(measured) for row in run.rows]))
 
 
 @contextlib.contextmanager
 def chosen_engine(arguments: argparse.Namespace, out: Path) -> Iterator[Any]:
-    """This machine or a cluster, with resources for each run."""
-    for name in ("jobs", "cpus", "devices"):
-        if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
-            raise EnergyAlignError(f"--{name} is {getattr(arguments, name)}; it must be at least 1.")
-    for name in ("gpus", "retries"):
-        if getattr(arguments, name) is not None and getattr(arguments, name) < 0:
-            raise EnergyAlignError(f"--{name} is {getattr(arguments, name)}; it must be 0 or more.")
+    """Open the engine of --engine: this machine or a Ray cluster, with resources for each run."""
+    for name, minimum in (("jobs", 1), ("cpus", 1), ("devices", 1), ("gpus", 0), ("retries", 0)):
+        number = getattr(arguments, name)
+        if number is not None and number < minimum:
+            raise EnergyAlignError(f"--{name} must be >= {minimum}, got {number}.")
     processes = 1 if arguments.devices is None else arguments.devices
     if arguments.engine == "ray":
         from energyalign.experiments.sweep.on_ray import RayEngine
@@ -197,17 +187,17 @@ def _local_engine(arguments: argparse.Namespace, processes: int) -> LocalEngine:
     from energyalign.experiments.sweep.processes import LocalEngine
 
     if arguments.address is not None:
-        raise EnergyAlignError("--address is that of a Ray cluster: add --engine ray, or leave it out.")
-    there = 0 if arguments.accelerator == "cpu" else _n_gpus()
-    gpus = (processes if there else 0) if arguments.gpus is None else arguments.gpus
-    at_least = arguments.jobs or 1
-    if gpus * at_least > there:
+        raise EnergyAlignError("--address needs --engine ray: add it, or leave --address out.")
+    available = 0 if arguments.accelerator == "cpu" else _n_gpus()
+    gpus = (processes if available else 0) if arguments.gpus is None else arguments.gpus
+    needed = gpus * (arguments.jobs or 1)
+    if needed > available:
         raise EnergyAlignError(
-            f"{at_least} runs at once with {gpus} GPUs each need {gpus * at_least}, and there are {there}: give fewer "
-            "--jobs or --gpus."
+            f"{arguments.jobs or 1} runs at a time with {gpus} GPUs each need {needed} GPUs, but this machine has "
+            f"{available}: lower --jobs or --gpus."
         )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    jobs = arguments.jobs or (there // gpus if gpus else max(1, cores // (arguments.cpus * processes)))
+    jobs = arguments.jobs or (available // gpus if gpus else max(1, cores // (arguments.cpus * processes)))
     return LocalEngine(jobs, cpus=arguments.cpus, gpus=gpus)
 
 

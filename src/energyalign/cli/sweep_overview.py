@@ -1,4 +1,4 @@
-"""What a person sees of a sweep: a live overview in a terminal, a line for each event elsewhere."""
+"""Progress of a sweep: a live overview on a terminal, elsewhere a line for each event."""
 
 from __future__ import annotations
 
@@ -21,20 +21,14 @@ _REFRESH = 1.0  # seconds
 
 
 class Overview:
-    """Done, running, failed, time left.
-
-    Parameters
-    ----------
-    stream : file
-        The live overview appears only if it is a terminal.
-    """
+    """Overview of a sweep: runs done, running and failed, and the time left; live if `stream` is a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._live: Any = None
         self._shown = contextlib.ExitStack()
         self._shown_at = -_REFRESH
-        self._told: set[tuple[str, str]] = set()
+        self._printed: set[tuple[str, str]] = set()
         self._skipped = False
         self._n_losses = 0
 
@@ -52,11 +46,11 @@ class Overview:
         self._shown.close()
 
     def show(self, state: SweepState) -> None:
-        """Is called often; shows what is new."""
+        """Show what is new; may be called often."""
         if self._live is None:
             self._print_news(state)
         elif time.monotonic() - self._shown_at >= _REFRESH:
-            self._live.update(_drawn(state), refresh=True)
+            self._live.update(_draw(state), refresh=True)
             self._shown_at = time.monotonic()
 
     def _print_news(self, state: SweepState) -> None:
@@ -64,15 +58,15 @@ class Overview:
         self._skipped = True
         if skipped:
             self._print(f"{len(skipped)} of {state.n_runs} runs were done before.")
-        self._told |= {("done", run.name) for run in skipped}
+        self._printed |= {("done", run.name) for run in skipped}
         for run, reason in state.losses[self._n_losses :]:
-            self._print(f"{run.name}: {reason.rstrip('.')}. It is begun again, from its last checkpoint if it has one.")
-            self._told.discard(("running", run.name))
+            self._print(f"{run.name}: {reason.rstrip('.')}. It restarts, from its last checkpoint if it has one.")
+            self._printed.discard(("running", run.name))
         self._n_losses = len(state.losses)
         for word, runs in (("running", state.running), ("done", state.done), ("failed", state.failed)):
             for run in runs:
-                if (word, run.name) not in self._told:
-                    self._told.add((word, run.name))
+                if (word, run.name) not in self._printed:
+                    self._printed.add((word, run.name))
                     self._print(f"{run.name}: {word}. {summary(state)}")
 
     def _print(self, line: str) -> None:
@@ -80,7 +74,7 @@ class Overview:
 
 
 def summary(state: SweepState) -> str:
-    """For example ``3 of 12 done, 2 running, 1 failed, 0:10:00 left``."""
+    """Return, for example, ``3 of 12 done, 2 running, 1 failed, about 0:10:00 left``."""
     words = [f"{len(state.done)} of {state.n_runs} done", f"{len(state.running)} running"]
     words += [f"{len(state.failed)} failed"] if state.failed else []
     left = state.seconds_left
@@ -88,7 +82,7 @@ def summary(state: SweepState) -> str:
     return ", ".join(words)
 
 
-def _drawn(state: SweepState) -> Any:
+def _draw(state: SweepState) -> Any:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
@@ -97,17 +91,17 @@ def _drawn(state: SweepState) -> Any:
     lines.add_row(Text(summary(state)))
     lines.add_row(ProgressBar(total=state.n_runs, completed=len(state.done) + len(state.failed), width=60))
     for run in state.running:
-        lines.add_row(Text(f"  {run.name}: {_how_far(run)}"))
+        lines.add_row(Text(f"  {run.name}: {_progress(run)}"))
     for run in state.failed:
         lines.add_row(Text(f"  {run.name}: failed", style="red"))
     return lines
 
 
-def _how_far(run: PlannedRun) -> str:
+def _progress(run: PlannedRun) -> str:
     directory = RunDirectory(run.folder)
     try:
         if directory.read_json("config.json") is None:
             return "starting"
         return how_far(StoredRun(run.folder, Settings(run.config), read_rows(directory))) or "measuring"
-    except EnergyAlignError:  # the run itself will say what is wrong
+    except EnergyAlignError:  # the run itself will raise it
         return ""

@@ -1,4 +1,4 @@
-"""`energyalign table`: the paper's tables with our numbers beside."""
+"""`energyalign table`: the paper's tables next to the numbers of your runs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 DESCRIPTION = (
-    "Print a table of the paper with its numbers, those of your runs (mean and standard deviation over "
-    "seeds) and the difference, or a table of any runs. What was not measured is shown as missing."
+    "Print a table of the paper with its numbers, those of your runs (mean and standard deviation over seeds) and the "
+    "difference, or a table of any runs. Numbers that were not measured are shown as missing."
 )
 EXAMPLES = """\
 examples:
@@ -30,44 +30,38 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Add the options of the command."""
     add = parser.add_argument
-    add("name", metavar="NAME", help="of `energyalign list tables`")
-    add("runs", metavar="RUN", nargs="+", help="run directories, or folders with some in them")
+    add("name", metavar="NAME", help="a name from `energyalign list tables`")
+    add("runs", metavar="RUN", nargs="+", help="run directories, or folders that contain some")
     add("--rows", nargs="+", action="extend", default=[], metavar="NAME",
-        help="these rows of the table alone, in this order; a name may have a *: 'la-*'")  # fmt: skip
-    add_columns_option(parser)
+        help="print only these rows, in this order; * matches any text: 'la-*'")  # fmt: skip
+    add_table_options(parser)
+    add("--per-seed", action="store_true", help="print a row per seed instead of means over seeds")
+
+
+def add_table_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command that prints a table of rows."""
+    add = parser.add_argument
+    add("--columns", nargs="+", action="extend", default=[], metavar="NAME",
+        help="print only these columns, in this order, by title or group; * matches any text")  # fmt: skip
     add_where_option(parser)
-    add("--per-seed", action="store_true", help="a row for each seed, instead of means over seeds")
-    add_output_options(parser)
-
-
-def add_columns_option(parser: argparse.ArgumentParser) -> None:
-    """Of every command that makes a table."""
-    parser.add_argument(
-        "--columns", nargs="+", action="extend", default=[], metavar="NAME",
-        help="these columns alone, in this order, by title or group; a name may have a *",
-    )  # fmt: skip
+    add("--format", choices=_FORMATS, default="terminal", help="format of the table (default: %(default)s)")
+    add("--out", metavar="FILE", help="write the table to this file instead of printing it")
 
 
 def add_where_option(parser: argparse.ArgumentParser) -> None:
-    """Of every command that reads rows."""
+    """Add the option of every command that reads rows."""
     parser.add_argument(
         "--where", nargs="+", action="extend", default=[], metavar="KEY=VALUE",
-        help="only runs and rows with this value, such as seed=0, learner=ce, corrector=ea, step=5, head=linear or any "
-        "setting of config.json (recipe.batch_size=128); values of one key are alternatives and may have a *",
+        help="use only runs and rows with this value, such as seed=0, learner=ce, corrector=ea, step=5, head=linear or "
+        "any setting of config.json (recipe.batch_size=128); values of the same key are alternatives; * matches any "
+        "text",
     )  # fmt: skip
 
 
-def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """Of every command that makes a table."""
-    add = parser.add_argument
-    add("--format", choices=_FORMATS, default="terminal", help="default: %(default)s")
-    add("--out", metavar="FILE", help="write it into this file instead of printing it")
-
-
 def run(arguments: argparse.Namespace) -> None:
-    """Read, make, print."""
+    """Read rows, make the table, print it."""
     from energyalign.experiments.engine.stored import load_rows
     from energyalign.report.selection import parse_where, select_part, select_rows
     from energyalign.report.tables import find_table
@@ -82,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def write_table(arguments: argparse.Namespace, folders: Sequence[str], make: Callable[[], PaperTable]) -> None:
-    """Print the table of these folders, or write it to --out, which is none of their files."""
+    """Print the table, or write it to --out, which must not be a file of these folders."""
     from energyalign.core._io.atomic import atomic_write, check_outputs
     from energyalign.experiments.train.run_directory import run_files
 

@@ -1,4 +1,4 @@
-"""What commands show on a terminal, or as plain text: tables, and a progress bar when somebody is looking."""
+"""Tables and progress bars of the commands. Bars appear only on a terminal."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Result = TypeVar("Result")
 
 
 def make_console(stream: IO[str]) -> Console:
-    """A console that does not wrap tables in files and pipes."""
+    """Return a console that does not wrap tables in files and pipes."""
     return clean_console(stream, width=None if stream.isatty() else 160)
 
 
 def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """Text columns to the left, columns of numbers to the right."""
+    """Print a table: text is aligned left, numbers right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -35,7 +35,7 @@ def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequenc
         numeric = all(_is_number(row[index]) for row in rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        # Text, not markup: a class may be called [red].
+        # Text, not markup: a class may be named [red].
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)
 
@@ -45,7 +45,7 @@ def _is_number(cell: str) -> bool:
 
 
 def print_for_people(*tables: PaperTable) -> None:
-    """As wide as the terminal is, if it is one; with a line between them."""
+    """Print tables with an empty line between them, fitted to the width of the terminal."""
     for number, table in enumerate(tables):
         print("\n" if number else "", end="")
         if sys.stdout.isatty():
@@ -57,7 +57,7 @@ def print_for_people(*tables: PaperTable) -> None:
 
 
 class Progress:
-    """Watches passes over shards, or over evidence in parts, which estimators go through several times."""
+    """Progress bars of passes over shards or evidence; estimators make several passes."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._bar: Any = None
@@ -78,26 +78,26 @@ class Progress:
         self._shown.close()
 
     def show(self, what: str) -> Callable[[int, int], None]:
-        """A function that takes how many of how many are done."""
+        """Start a bar and return the function that updates it: ``update(done, total)``."""
         if self._bar is None:
             return lambda _done, _total: None
         task = self._bar.add_task(what)
         return lambda done, total: self._bar.update(task, completed=done, total=total)
 
     def watch(self, what: str, shards: ShardSet) -> Iterator[Any]:
-        """The blocks of the shards in the shape of the files, showing how far they are read."""
+        """Yield the blocks of the shards in the shape of the files, with a bar."""
         with self._task(what, shards.n_samples) as advance:
             for block in shards.sample_blocks():
                 yield block
                 advance(len(block))
 
     def engine(self, what: str, engine: Engine) -> Engine:
-        """The engine with a bar for each pass, which moves with every part that is done."""
-        return _Watched(self._task, what, engine)
+        """Return the engine with a bar for each pass."""
+        return _EngineWithBar(self._task, what, engine)
 
     @contextlib.contextmanager
     def _task(self, what: str, total: int) -> Iterator[Callable[[int], object]]:
-        """A bar for so many rows, and the function that moves it."""
+        """Show a bar for `total` rows; yields the function that advances it."""
         if self._bar is None:
             yield lambda _rows: None
             return
@@ -108,7 +108,7 @@ class Progress:
             self._bar.remove_task(task)
 
 
-class _Watched:
+class _EngineWithBar:
     def __init__(self, task: Callable[..., Any], what: str, engine: Engine) -> None:
         self._task, self._what, self._engine = task, what, engine
         self._passes = 0

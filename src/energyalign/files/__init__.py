@@ -1,6 +1,6 @@
-"""Logits, labels, counts and priors from files, and corrected logits back into files.
+"""Read logits, labels, counts and priors from files; write aligned logits.
 
-Nothing here unpickles, and nothing but `EnergyAlignError` is raised for a bad file.
+No file is unpickled, and a bad file raises nothing but `EnergyAlignError`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every format checks alike, and the one place where foreign errors become ours."""
+"""Checks that all formats share, and the conversion of other libraries' errors into `EnergyAlignError`."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from energyalign.core._io.regular import open_regular
 from energyalign.core.errors import CannotGoOn, EnergyAlignError, reason_of, some_of
 
 BLOCK_BYTES = 16 * 2**20
-# A small file may unpack to gigabytes: what is read at once is limited to this multiple of its size, plus a constant.
+# A small file may unpack to gigabytes: limit what is read at once to this multiple of its size, plus a constant.
 MAX_UNPACKED_TIMES, MAX_UNPACKED_BESIDES = 4, 32 * 2**20
 
 
 @contextlib.contextmanager
 def reading(name: str, kind: str) -> Iterator[None]:
-    """Turn whatever goes wrong while file `name` is read as `kind` into an `EnergyAlignError`."""
+    """Turn any error while file `name` is read as `kind` into an `EnergyAlignError`."""
     try:
         yield
-    except (EnergyAlignError, MemoryError):  # a file may be whole, and too large
+    except (EnergyAlignError, MemoryError):  # a valid file may be too large
         raise
     except Exception as error:
         # NumPy, zipfile, zlib, csv, json and pyarrow raise some twenty types on hostile bytes, and a list of
-        # them would be out of date with the next release of any of these. The cause stays chained.
+        # them would be outdated by the next release of any of these. The cause stays chained.
         if isinstance(error, OSError) and error.strerror:
             raise EnergyAlignError(
                 f"cannot read {name}: {error.strerror}. Check the path and its permissions."
             ) from error
         raise EnergyAlignError(
-            f"{name} is damaged or not {kind} ({reason_of(error)}). Write it again, or give it its right extension."
+            f"{name} is damaged or not {kind} ({reason_of(error)}). Write it again, or correct its extension."
         ) from error
 
 
 class InputFile:
-    """A readable regular file with something in it, which must stay as it is from now on to the last time it is read.
+    """A regular, non-empty file that must not change from now until it is last read.
 
-    It may be sent to another process.
+    It can be sent to another process.
 
     Parameters
     ----------
     path : Path
     name : str
-        What messages call it.
+        Name of the file in messages.
     kind : str
-        What it should be, such as ``a .npy array``.
+        Expected content, such as ``a .npy array``.
     """
 
     def __init__(self, path: Path, name: str, kind: str) -> None:
@@ -60,8 +60,8 @@ class InputFile:
                 with open_regular(path) as stream:
                     status = os.fstat(stream.fileno())
             except IsADirectoryError as error:
-                raise EnergyAlignError(f"{name} is a directory: give the files in it by name.") from error
-            except ValueError as error:  # logits are read several times; a pipe can be read once
+                raise EnergyAlignError(f"{name} is a directory: give the files in it.") from error
+            except ValueError as error:  # a pipe, for example: logits are read several times
                 raise EnergyAlignError(f"{name} cannot be read: {error}.") from error
             if status.st_size == 0:
                 raise EnergyAlignError(f"{name} is empty (0 bytes): write the file again.")
@@ -69,80 +69,75 @@ class InputFile:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[BufferedReader]:
-        """The file from its beginning, to be read inside; errors are as of `reading`."""
+        """Open the file; raises like `reading`."""
         with self.reading(), open_regular(self.path) as stream:
-            self._compare(os.fstat(stream.fileno()))  # its name may have been that of another file for a moment
+            self._compare(os.fstat(stream.fileno()))  # the path may have pointed to another file for a moment
             yield stream
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Read it inside, by its path. All that goes wrong, and a change since it was opened, is an `EnergyAlignError`.
+        """Raise `EnergyAlignError` for any error inside, and if the file has changed since it was first opened.
 
-        Its size, the time of its last change and which file has its name tell a change: not one whose writer sets the
-        time back, or writes into a map of the file.
+        A change is detected by size, modification time and inode. A writer that resets the time, or writes through
+        a memory map, goes unnoticed.
         """
         with reading(self.name, self.kind):
             self.refuse_changed()
             try:
                 yield
             except Exception:
-                self.refuse_changed()  # which tells more than what a half written file made of its reader
+                self.refuse_changed()  # says more than the reader's error on a half-written file
                 raise
             self.refuse_changed()
 
     def refuse_changed(self) -> None:
-        """Raise if it is not as it was when it was opened."""
+        """Raise if the file has changed since it was first opened."""
         self._compare(self.path.stat())
 
     def _compare(self, status: os.stat_result) -> None:
         if _state(status) != self._state:
-            raise CannotGoOn(
-                f"{self.name} changed while it was read: let nothing write to it meanwhile, and start again."
-            )
+            raise CannotGoOn(f"{self.name} changed while it was read: stop whatever writes to it, and start again.")
 
 
 def _state(status: os.stat_result) -> tuple[int, ...]:
-    # Without the time of the inode's change: a backup by hard links, or other permissions, would be a change.
+    # Without st_ctime, which changes with permissions and with hard links, as some backups make them.
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def require_extension(path: Path, known: Collection[str]) -> str:
-    """The extension of `path` in lower case, if it is one of `known`."""
+    """Return the extension of `path` in lower case; raise if it is not one of `known`."""
     extension = path.suffix.lower()
     if extension not in known:
         raise EnergyAlignError(
-            f"{path} has the extension {extension or '(none)'}, which is not one of {', '.join(known)}: "
-            "save it in one of these formats and name it so."
+            f"{path} must have the extension {' or '.join(known)}, got {extension or 'no extension'}."
         )
     return extension
 
 
 def require_logits(shape: Sequence[int], dtype: np.dtype[Any], name: str, *, any_head: bool = False) -> None:
-    """Check that shape and dtype are those of logits: floating, (n_samples, n_classes), 2 classes or more.
+    """Check that shape and dtype are those of logits: floating, (n_samples, n_classes), at least 2 classes.
 
-    With `any_head` also one logit, tokens and pixels.
+    `any_head` also allows one logit, tokens and pixels.
     """
     refuse_objects(dtype, name)
     if len(shape) != 2 and not (any_head and shape):
-        raise EnergyAlignError(
-            f"{name} has shape {tuple(shape)}, but logits have two dimensions, (n_samples, n_classes)."
-        )
+        raise EnergyAlignError(f"{name} must have the shape (n_samples, n_classes) of logits, got {tuple(shape)}.")
     if dtype.kind != "f":
         raise EnergyAlignError(
-            f"{name} holds {dtype}, but logits are floating point: save the scores before argmax or rounding."
+            f"{name} must hold floating-point logits, got {dtype}: save the scores before argmax or rounding."
         )
     if shape[0] < 1:
-        raise EnergyAlignError(f"{name} has no rows: leave it out, or write it again with samples in it.")
+        raise EnergyAlignError(f"{name} has no rows: leave it out, or write it again.")
     if any_head and (len(shape) != 2 or shape[1] == 1):
         if 0 in shape:
-            raise EnergyAlignError(f"{name} has shape {tuple(shape)}, without a logit: write it again.")
+            raise EnergyAlignError(f"{name} has no logits (shape {tuple(shape)}): write it again.")
         return
     if shape[1] < 2:
-        raise EnergyAlignError(f"{name} has {shape[1]} class columns; at least 2 are needed, one for each class.")
+        raise EnergyAlignError(f"{name} must have at least 2 columns, one per class, got {shape[1]}.")
 
 
 def refuse_objects(dtype: np.dtype[Any], name: str) -> None:
-    """Refuse Python objects: to load them is to run whatever code the file asks for."""
+    """Refuse Python objects: unpickling them can run any code."""
     if dtype.hasobject:
         raise EnergyAlignError(
             f"{name} holds pickled Python objects, which are never loaded: save a plain array of numbers."
@@ -150,17 +145,17 @@ def refuse_objects(dtype: np.dtype[Any], name: str) -> None:
 
 
 def max_unpacked(size: int) -> int:
-    """Return how many bytes may be unpacked at once from a file of `size` bytes."""
+    """Return the maximum number of bytes to unpack at once from a file of `size` bytes."""
     return MAX_UNPACKED_TIMES * size + MAX_UNPACKED_BESIDES
 
 
 def refuse_bomb(unpacked: int, size: int, name: str) -> None:
-    """Refuse to unpack that many bytes at once out of a file of `size` bytes."""
+    """Refuse to unpack too many bytes at once from a file of `size` bytes."""
     limit = max_unpacked(size)
     if unpacked > limit:
         raise EnergyAlignError(
-            f"{name} would take {unpacked:,} bytes at once, and at most {limit:,} are unpacked from a file of "
-            f"{size:,}: write it again without compression."
+            f"{name} unpacks to {unpacked:,} bytes, but the limit for a file of {size:,} bytes is {limit:,}: write it "
+            "again without compression."
         )
 
 
@@ -168,24 +163,24 @@ def require_distinct(names: Sequence[str], name: str) -> None:
     """Refuse empty and repeated class names."""
     if "" in names:
         raise EnergyAlignError(
-            f"{name}: class or column {names.index('') + 1} has no name. Name it; or, if it is a saved "
-            "pandas index, write the file with index=False."
+            f"{name}: class or column {names.index('') + 1} has no name. Name it; if it is a pandas index, write the "
+            "file with index=False."
         )
     repeated = [one for one, times in Counter(names).items() if times > 1]
     if repeated:
-        raise EnergyAlignError(f"{name} names these classes more than once: {some_of(repeated)}. Rename them.")
+        raise EnergyAlignError(f"{name} has duplicate class names: {some_of(repeated)}. Rename them.")
 
 
 def label_column(names: Sequence[str], name: str) -> str | None:
-    """Which of the columns or arrays of a file holds labels, if one does."""
-    found = [one for one in ("label", "labels") if one in names]
-    if len(found) > 1:
-        raise EnergyAlignError(f"{name} has both `label` and `labels`: keep the one that holds the labels.")
-    return found[0] if found else None
+    """Return which column or array of a file holds labels; None if none does."""
+    present = [one for one in ("label", "labels") if one in names]
+    if len(present) > 1:
+        raise EnergyAlignError(f"{name} has both `label` and `labels`: keep one of them.")
+    return present[0] if present else None
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell reads as a number (nan and inf are numbers too)."""
+    """Return whether a cell is a number; nan and inf are."""
     try:
         float(cell)
     except ValueError:
@@ -194,10 +189,10 @@ def is_number(cell: str) -> bool:
 
 
 def rows_per_block(n_classes: int, dtype: np.dtype[Any]) -> int:
-    """How many rows make a block of at most `BLOCK_BYTES`; one, if a single row is larger."""
+    """Return the number of rows in a block of at most `BLOCK_BYTES`, and at least 1."""
     return max(1, BLOCK_BYTES // (n_classes * dtype.itemsize))
 
 
 def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The same number type in this machine's byte order."""
+    """Return the type in native byte order."""
     return dtype.newbyteorder("=")

@@ -1,4 +1,4 @@
-"""Logits in a .csv file: comma-separated, a row for each sample, with or without a header."""
+"""Logits in a .csv file: comma-separated, one row per sample, with or without a header."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from energyalign.files.checks import (
 )
 
 KIND = "a .csv file in UTF-8"
-# Room for a million classes; a longer line means that this is no text, and would be read into memory whole.
+# Enough for a million classes. A longer line, which would be read into memory, means that the file is not text.
 LINE_CHARACTERS = 2**25
-LINE_CELLS = 2**21  # each takes some 60 bytes, however short it is
+LINE_CELLS = 2**21  # each cell takes some 60 bytes, however short it is
 
 
 def records(file: InputFile) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells of each row; rows of different lengths and empty lines are refused."""
+    """Yield line number and cells of each row; refuse rows of different lengths and empty lines."""
     name, width, blank, line = file.name, 0, 0, 0
 
-    def one_for_each_row(stream: TextIO) -> Iterator[str]:
+    def one_line_per_row(stream: TextIO) -> Iterator[str]:
         for number, text in enumerate(_lines(stream, name), 1):
-            if number > line + 1:  # or an open quotation mark would join it with all that follow, in memory
+            if number > line + 1:  # otherwise an open quotation mark would load all following lines
                 raise EnergyAlignError(
-                    f"{name}, line {number - 1}: a quotation mark is not closed. Close it; a row has a line of its own."
+                    f"{name}, line {number - 1}: a quotation mark is not closed. Close it; cells cannot span lines."
                 )
             yield text
 
     with file.open() as stream, TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
-        reader = csv.reader(one_for_each_row(text), strict=True)
+        reader = csv.reader(one_line_per_row(text), strict=True)
         for cells in reader:
             line = reader.line_num
             if not cells:
                 blank = blank or line
                 continue
             if blank:
-                raise EnergyAlignError(f"{name}, line {blank}: the line is empty. Fill it in or remove it.")
+                raise EnergyAlignError(f"{name}, line {blank} is empty: fill it in or remove it.")
             width = width or len(cells)
             if len(cells) != width:
                 raise EnergyAlignError(
-                    f"{name}, line {line}: {len(cells)} cells, but {width} in the first line. "
-                    "Every line needs the same number of comma-separated cells."
+                    f"{name}, line {line}: expected {width} comma-separated cells as in the first line, got "
+                    f"{len(cells)}."
                 )
             yield line, cells
 
@@ -62,35 +62,37 @@ def records(file: InputFile) -> Iterator[tuple[int, list[str]]]:
 def _lines(stream: TextIO, name: str) -> Iterator[str]:
     while line := stream.readline(LINE_CHARACTERS):
         if len(line) == LINE_CHARACTERS:
-            raise EnergyAlignError(f"{name} has a line of more than {LINE_CHARACTERS:,} characters: is it text?")
+            raise EnergyAlignError(
+                f"lines of {name} must have at most {LINE_CHARACTERS:,} characters: is it a text file?"
+            )
         if line.count(",") >= LINE_CELLS:
-            raise EnergyAlignError(f"{name} has a line of more than {LINE_CELLS:,} cells: save it as .npy.")
+            raise EnergyAlignError(f"lines of {name} must have at most {LINE_CELLS:,} cells: save it as .npy.")
         yield line
 
 
 def read_small(path: Path, max_columns: int) -> Iterator[tuple[int, list[str]]]:
-    """The rows, with their line numbers, of a file of one column or a few."""
+    """Yield line number and cells of each row of a file with at most `max_columns` columns."""
     rows = records(InputFile(path, str(path), KIND))
     first = list(itertools.islice(rows, 1))
     width = len(first[0][1]) if first else 0
     if not 1 <= width <= max_columns:
-        expected = "one column" if max_columns == 1 else f"1 to {max_columns} columns, separated by commas,"
+        expected = "one column" if max_columns == 1 else f"1 to {max_columns} columns, separated by commas"
         raise EnergyAlignError(
-            f"{path} has {width} columns, but {expected} is expected. pandas writes its index too: use index=False."
+            f"{path} must have {expected}, got {width}. If pandas wrote its index too, use index=False."
         )
     return itertools.chain(first, rows)
 
 
 def text_array(cells: Iterable[str]) -> NDArray[Any]:
-    """Cells as an array that has every distinct text once: NumPy's own would make all as wide as the longest."""
+    """Return an object array that shares equal texts; a string array would make all as wide as the longest."""
     return np.array([sys.intern(cell.strip()) for cell in cells], dtype=object)
 
 
 def is_header(cells: Sequence[str], name: str) -> bool:
-    """Whether the first row names the columns.
+    """Return whether the first row names the columns.
 
-    Whole numbers may be names of classes as well as logits. A row of nothing else is a header if it reads
-    0, 1, 2, ..., which pandas writes above columns without names, and no header if a number comes twice.
+    Integers may be class names as well as logits. A row of integers alone is a header if it is 0, 1, 2, ..., which
+    pandas writes for unnamed columns, and not a header if a number is repeated. Other rows of integers are refused.
     """
     cells = [cell.strip() for cell in cells]
     words = [cell for cell in cells if not is_number(cell)]
@@ -100,13 +102,13 @@ def is_header(cells: Sequence[str], name: str) -> bool:
             return True
         if len(set(cells)) == len(cells) > 1:
             raise EnergyAlignError(
-                f"{name}, line 1 holds only whole numbers, which may be names of classes or logits. Write "
-                "logits with a decimal point (1.0), or name the classes with words."
+                f"{name}, line 1 has only integers, which may be class names or logits. Write logits with a decimal "
+                "point (1.0), or name the classes with words."
             )
     if words and len(words) + len(whole) < len(cells):
         raise EnergyAlignError(
-            f"{name}, line 1: {words[0]!r} stands beside numbers, so this is neither a header nor a row of "
-            "logits. Mend the cell, or name every column."
+            f"{name}, line 1 mixes numbers and text ({words[0]!r}): it must be a header or a row of logits. Correct "
+            "the cell, or name every column."
         )
     return bool(words)
 
@@ -131,22 +133,22 @@ class CsvShard:
             self._label = None if label is None else header.index(label)
             self.class_names = tuple(cell for index, cell in enumerate(header) if index != self._label)
         self.n_classes = len(first) if self.class_names is None else len(self.class_names)
-        # The only way to know the number of rows; the cells are split but not converted.
+        # Count the rows by reading the file once; cells are not converted.
         self.n_rows = sum(1 for _ in rows) + (not self._has_header)
         require_logits((self.n_rows, self.n_classes), self.dtype, name)
 
     def cut(self, max_rows: int) -> list[Self]:  # noqa: ARG002
-        """The whole: where a row begins is known only to who has read the rows before."""
+        """Return the whole shard: to find a row, all rows before it must be read."""
         return [self]
 
     def read_labels(self) -> NDArray[Any] | None:
-        """The column ``label`` or ``labels`` as text, if there is one."""
+        """Return the column ``label`` or ``labels`` as text, if there is one."""
         if self._label is None:
             return None
         return text_array(cells[self._label] for _, cells in self._data())
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
-        """Rows from first to last."""
+        """Yield the rows from first to last."""
         rows = (self._numbers(line, cells) for line, cells in self._data())
         step = rows_per_block(self.n_classes, self.dtype)
         while some := list(itertools.islice(rows, step)):
@@ -166,7 +168,7 @@ class CsvShard:
 
 
 def not_a_number(cell: str) -> str:
-    """The words for a cell that should have been a number."""
+    """Return the message for a cell that should have been a number."""
     if not cell.strip():
         return "a cell is empty. Write a number into it, or drop the row."
-    return f"{cell[:40]!r} is not a number. Separate cells with commas, and write decimals with a point."
+    return f"expected a number, got {cell[:40]!r}. Separate cells with commas, and write decimals with a point."

@@ -1,4 +1,4 @@
-"""Logits and vectors in NumPy's .npy format, read through windows of bounded size."""
+"""Logits and vectors in NumPy's .npy format, read in blocks of bounded size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from energyalign.files.checks import (
     rows_per_block,
 )
 
-# The header of a plain array has some 100 bytes. NumPy reads all of a longer one before it refuses it.
+# The header of a plain array has some 100 bytes. NumPy reads all of a longer one before it raises.
 HEADER_BYTES = 10_000
 KIND = "a .npy array"
 
@@ -31,7 +31,7 @@ _READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 
 
 class Header(NamedTuple):
-    """What stands before the numbers of a .npy file, and where they begin."""
+    """The header of a .npy file, and the offset of its data."""
 
     shape: tuple[int, ...]
     fortran_order: bool
@@ -39,17 +39,17 @@ class Header(NamedTuple):
     offset: int
 
     def check_length(self, size: int, name: str) -> None:
-        """Refuse a file of `size` bytes that is not exactly as long as its header says."""
+        """Refuse a file of `size` bytes if its header declares another size."""
         missing = self.offset + math.prod(self.shape) * self.dtype.itemsize - size
         if missing > 0:
             raise EnergyAlignError(
-                f"{name} is truncated: {missing:,} bytes are missing at its end for shape {self.shape} of "
-                f"{self.dtype}. Copy or write it again."
+                f"{name} is truncated: {missing:,} bytes are missing for shape {self.shape} of {self.dtype}. Copy or "
+                "write it again."
             )
         if missing < 0:
             raise EnergyAlignError(
-                f"{name} has {-missing:,} bytes more than its header says for shape {self.shape} of "
-                f"{self.dtype}. Save one array a file."
+                f"{name} has {-missing:,} bytes too many for shape {self.shape} of {self.dtype}. Save one array per "
+                "file."
             )
 
 
@@ -59,13 +59,13 @@ def read_header(stream: IO[bytes], name: str) -> Header:
         start = io.BytesIO(stream.read(HEADER_BYTES))
         version = np.lib.format.read_magic(start)
         if version not in _READERS:
-            # Version 3 exists for structured arrays with Unicode field names, which are no logits.
+            # Version 3 is for structured arrays with Unicode field names, which are not logits.
             raise EnergyAlignError(
                 f"{name} has .npy format version {version[0]}.{version[1]}: save a plain array of numbers."
             )
         try:
             shape, fortran_order, dtype = _READERS[version](start, max_header_size=HEADER_BYTES)
-        except MemoryError as error:  # it has kilobytes: Python's parser raises this
+        except MemoryError as error:  # raised by Python's parser: the header is at most a few kilobytes
             raise ValueError("its header is nested too deeply") from error
     return Header(shape, fortran_order, dtype, start.tell())
 
@@ -74,7 +74,7 @@ def read_vector(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
     """Read a whole one-dimensional array from a stream of `size` bytes."""
     header = read_header(stream, name)
     if len(header.shape) != 1 and not header.dtype.hasobject:
-        raise EnergyAlignError(f"{name} has shape {header.shape}, but one dimension is expected: ravel it.")
+        raise EnergyAlignError(f"{name} must have one dimension, got shape {header.shape}: ravel it.")
     stream.seek(0)
     return read_array(stream, size, name)
 
@@ -84,7 +84,7 @@ def read_array(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
     header = read_header(stream, name)
     refuse_objects(header.dtype, name)
     if not header.dtype.itemsize:
-        raise EnergyAlignError(f"{name} holds {header.dtype}, a type without any content: save an array of numbers.")
+        raise EnergyAlignError(f"{name} must hold numbers, got the empty type {header.dtype}.")
     header.check_length(size, name)
     with reading(name, KIND):
         stream.seek(0)
@@ -109,7 +109,7 @@ def read_vector_file(path: Path) -> NDArray[Any]:
 class NpyShard:
     """A .npy file of logits, of any head: see `energyalign.core.heads`.
 
-    Blocks are read, not mapped: to touch a map of a file that has become shorter would end the process with SIGBUS.
+    Blocks are read, not memory-mapped: accessing the map of a file that has been truncated kills the process (SIGBUS).
     """
 
     class_names = None
@@ -125,7 +125,7 @@ class NpyShard:
         if self._header.fortran_order and len(shape) > 2:
             raise EnergyAlignError(f"{name} is in Fortran order: save np.ascontiguousarray of it.")
         self.sample_shape = shape[1:]
-        # As it lies in the file: a row of numbers for each sample.
+        # As stored: one row of numbers per sample.
         self._header = self._header._replace(shape=(shape[0], math.prod(self.sample_shape)))
         self.n_positions = self._header.shape[1] // n_columns(shape)
         self._first_sample, self._n_samples = 0, shape[0]
@@ -134,11 +134,11 @@ class NpyShard:
 
     @property
     def n_rows(self) -> int:
-        """Samples, tokens or pixels."""
+        """Number of samples, tokens or pixels."""
         return self._n_samples * self.n_positions
 
     def cut(self, max_rows: int) -> list[Self]:
-        """The same rows as shards of at most so many, or of one sample if it has more."""
+        """Split into shards of at most `max_rows` rows, but of at least one sample."""
         step = max(1, max_rows // self.n_positions)
         return [self._some_samples(first, step) for first in range(0, self._n_samples, step)]
 
@@ -149,14 +149,14 @@ class NpyShard:
         return some
 
     def read_labels(self) -> None:
-        """A .npy file holds one array, so there are no labels."""
+        """Return None: a .npy file holds one array."""
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
-        """Rows from first to last, in blocks that may be read-only."""
-        return map(_as_rows, self.sample_blocks())  # which holds no block beside the one that is read
+        """Yield the rows from first to last, in blocks that may be read-only."""
+        return map(_as_rows, self.sample_blocks())  # map, unlike a generator, keeps no reference to the last block
 
     def sample_blocks(self) -> Iterator[NDArray[np.floating]]:
-        """The same in the shape that the file has."""
+        """Yield the samples from first to last, in the shape of the file."""
         window = self._columns if self._header.fortran_order else self._rows
         step = rows_per_block(self._header.shape[1], self.dtype)
         with self._file.open() as stream:
@@ -165,15 +165,15 @@ class NpyShard:
                 yield np.require(block, self.dtype, ["C", "ALIGNED", "ENSUREARRAY"]).reshape(-1, *self.sample_shape)
 
     def _rows(self, stream: io.BufferedReader, first: int, count: int) -> NDArray[np.floating]:
-        """Rows that lie one after another in the file."""
+        """Read rows of a C-ordered file."""
         block: NDArray[np.floating] = np.empty((count, self._header.shape[1]), self._header.dtype)
         stream.seek(self._header.offset + first * self._header.shape[1] * self.dtype.itemsize)
         if stream.readinto(block.reshape(-1).view(np.uint8).data) != block.nbytes:
-            raise EOFError("it ends before its last row")
+            raise EOFError("unexpected end of file")
         return block
 
     def _columns(self, stream: io.BufferedReader, first: int, count: int) -> NDArray[np.floating]:
-        """Rows of a Fortran-ordered file, collected from a stretch of each column."""
+        """Read rows of a Fortran-ordered file, column by column."""
         block = np.empty((count, self._header.shape[1]), dtype=self.dtype)
         for column in range(self._header.shape[1]):
             stream.seek(self._header.offset + (column * self._header.shape[0] + first) * self.dtype.itemsize)

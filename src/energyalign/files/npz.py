@@ -1,4 +1,4 @@
-"""Logits in a NumPy .npz archive, compressed or not, streamed out of the archive."""
+"""Logits in a NumPy .npz archive, compressed or not, streamed from it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ KIND = "a .npz archive"
 class NpzShard:
     """One member of a .npz archive.
 
-    The member is the one named `key`, else ``logits``, else the only one that is a two-dimensional floating
-    array. A member in Fortran order is first copied to a temporary file, since its rows are scattered over
-    all of a stream that can only be read from front to back.
+    The member is the one named `key`, else ``logits``, else the only two-dimensional floating array. A member in
+    Fortran order is first copied to a temporary file: its rows are scattered over the stream, which can only be read
+    from front to back.
     """
 
     class_names = None
@@ -55,14 +55,14 @@ class NpzShard:
         self.dtype = native(self._header.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_copy": None}  # temporary files belong to the process that made them
+        return {**self.__dict__, "_copy": None}  # a temporary file belongs to the process that created it
 
     def cut(self, max_rows: int) -> list[Self]:  # noqa: ARG002
-        """The whole: what is compressed can be read only from its beginning."""
+        """Return the whole shard: compressed data can only be read from the beginning."""
         return [self]
 
     def read_labels(self) -> NDArray[Any] | None:
-        """The member ``label`` or ``labels``, if there is one."""
+        """Return the member ``label`` or ``labels``, if there is one."""
         if self._label_key is None:
             return None
         with self._member(self._label_key) as (stream, size):
@@ -70,12 +70,12 @@ class NpzShard:
             return read_vector(stream, size, _member_name(self.name, self._label_key))
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
-        """Rows from first to last, in blocks that may be read-only."""
+        """Yield the rows from first to last, in blocks that may be read-only."""
         return self._blocks_of_copy() if self._header.fortran_order else self._blocks_of_stream()
 
     @contextlib.contextmanager
     def _member(self, key: str) -> Iterator[tuple[IO[bytes], int]]:
-        """A member as a stream, and its length."""
+        """Open a member; yields the stream and its length."""
         name = _member_name(self.name, key)
         with self._file.open() as file, reading(name, KIND), zipfile.ZipFile(file) as archive:
             info = archive.getinfo(f"{key}.npy")
@@ -100,7 +100,7 @@ class NpzShard:
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an archive, whole, by their names."""
+    """Read all arrays of an archive, by name."""
     name = str(path)
     file = InputFile(path, name, KIND)
     arrays = {}
@@ -115,7 +115,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _choose(archive: zipfile.ZipFile, members: list[str], name: str, key: str | None) -> str:
-    """The name of the member that holds the logits."""
+    """Return the name of the member that holds the logits."""
     if key is not None:
         if key not in members:
             raise EnergyAlignError(f"{name} has no array {key!r}; it has: {some_of(members) or 'none'}.")
@@ -126,8 +126,8 @@ def _choose(archive: zipfile.ZipFile, members: list[str], name: str, key: str | 
     candidates = [one for one, header in headers.items() if len(header.shape) == 2 and header.dtype.kind == "f"]
     if len(candidates) != 1:
         raise EnergyAlignError(
-            f"{name} has no array named logits and {len(candidates)} two-dimensional floating ones "
-            f"(its arrays: {some_of(members) or 'none'}): say by its key which one holds the logits."
+            f"{name} must have an array named logits, or a single two-dimensional floating array, got "
+            f"{some_of(members) or 'none'}: choose one by its key (--key)."
         )
     return candidates[0]
 

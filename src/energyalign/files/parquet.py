@@ -26,7 +26,7 @@ KIND = "a .parquet file"
 
 
 def import_pyarrow(name: str) -> Any:
-    """The module pyarrow with the parts used here, or the error that says how to install it."""
+    """Import and return pyarrow; raise an error that says how to install it."""
     try:
         importlib.import_module("pyarrow.compute")
         importlib.import_module("pyarrow.parquet")
@@ -40,8 +40,8 @@ def import_pyarrow(name: str) -> Any:
 class ParquetShard:
     """A .parquet file of logits.
 
-    The logits are the list column named `key` (``logits`` unless said otherwise), and then other columns do
-    not matter; or else one floating column for each class, and no column besides these but the labels.
+    The logits are in the list column `key` (default ``logits``), and other columns are ignored; or else in one
+    floating column per class, with no other column but the labels.
     """
 
     def __init__(self, path: Path, name: str, key: str | None) -> None:
@@ -54,7 +54,7 @@ class ParquetShard:
             self._label = label_column(schema.names, name)
             self._lists = _list_column(self._arrow, schema, name, key)
             types, self._columns = self._layout(schema)
-            # float16, the narrowest, decides nothing beside another type and serves when there is no column.
+            # float16 is the narrowest type: it changes no result, and is the result without columns.
             self.dtype: np.dtype[Any] = np.result_type(np.float16, *(f"f{one.bit_width // 8}" for one in types))
             wanted = [*self._columns, *([] if self._label is None else [self._label])]
             require_plausible_sizes(file, path, name, wanted)
@@ -66,11 +66,11 @@ class ParquetShard:
 
     @property
     def _arrow(self) -> Any:
-        """Not an attribute: a shard may be sent to another process, and a module cannot."""
+        """The module. Not an attribute, because a module cannot be sent to another process with the shard."""
         return import_pyarrow(self.name)
 
     def cut(self, max_rows: int) -> list[Self]:
-        """The same rows as shards of one row group or more, as many as have at most so many rows."""
+        """Split into shards of whole row groups, with at most `max_rows` rows if the groups are small enough."""
         pieces: list[Self] = []
         first = 0
         for group, n_rows in enumerate(self._group_rows):
@@ -85,7 +85,7 @@ class ParquetShard:
         return pieces
 
     def read_labels(self) -> NDArray[Any] | None:
-        """The column ``label`` or ``labels``, if there is one."""
+        """Return the column ``label`` or ``labels``, if there is one."""
         if self._label is None:
             return None
         parts = []
@@ -94,7 +94,7 @@ class ParquetShard:
                 column = batch.column(self._label)
                 self._refuse_null(column, first, self._label)
                 if self._arrow.types.is_dictionary(column.type):
-                    # Each text once, however many rows have it.
+                    # One object per distinct text, however many rows have it.
                     texts = column.dictionary.to_numpy(zero_copy_only=False)
                     parts.append(texts[column.indices.to_numpy(zero_copy_only=False)])
                 else:
@@ -102,21 +102,21 @@ class ParquetShard:
             return np.concatenate(parts)
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
-        """Rows from first to last."""
+        """Yield the rows from first to last."""
         block_of = self._from_lists if self._lists else self._from_columns
         with self._file.reading():
             for first, batch in self._batches(rows_per_block(self.n_classes, self.dtype), self._columns):
                 yield block_of(batch, first)
 
     def _open(self, as_dictionaries: Sequence[str] = ()) -> Any:
-        # Without pre-buffering and with a small buffer a column is read page by page; otherwise a whole row
-        # group, which may be the whole file, comes into memory at once.
+        # Without pre-buffering and with a small buffer, a column is read page by page; otherwise a whole row
+        # group, which may be the whole file, is loaded at once.
         return self._arrow.parquet.ParquetFile(
             str(self._file.path), pre_buffer=False, buffer_size=2**14, read_dictionary=list(as_dictionaries)
         )
 
     def _batches(self, n_rows: int, columns: list[str], *, as_dictionaries: bool = False) -> Iterator[tuple[int, Any]]:
-        """Record batches, each with the number of its first row."""
+        """Yield record batches, each with the index of its first row."""
         first = self._first_row
         with self._open(columns if as_dictionaries else ()) as file:
             for batch in file.iter_batches(batch_size=n_rows, row_groups=list(self._groups), columns=columns):
@@ -124,7 +124,7 @@ class ParquetShard:
                 first += batch.num_rows
 
     def _layout(self, schema: Any) -> tuple[list[Any], list[str]]:
-        """The types of the numbers and the columns they are in."""
+        """Return the columns that hold logits, and their types."""
         if self._lists:
             columns, types = [self._lists], [schema.field(self._lists).type.value_type]
         else:
@@ -135,13 +135,13 @@ class ParquetShard:
         others = [f"{column} ({kind})" for column, kind in pairs if not self._arrow.types.is_floating(kind)]
         if others:
             raise EnergyAlignError(
-                f"{self.name} has columns that are not floating point: {some_of(others)}. Keep one floating "
-                "column for each class (and `label`), or put the logits into one list column named `logits`."
+                f"{self.name} has columns that are not floating point: {some_of(others)}. Keep one floating column per "
+                "class (and `label`), or put the logits into one list column named `logits`."
             )
         return types, columns
 
     def _list_length(self, file: Any) -> int:
-        """The number of classes, which only the first row knows if the lists have no fixed size."""
+        """Return the number of classes: the size of the lists, or of the first one if they have no fixed size."""
         kind = file.schema_arrow.field(self._lists).type
         if self._arrow.types.is_fixed_size_list(kind):
             return int(kind.list_size)
@@ -165,8 +165,8 @@ class ParquetShard:
         if (lengths != self.n_classes).any():
             row = int(np.argmax(lengths != self.n_classes))
             raise EnergyAlignError(
-                f"{self.name}, row {first + row} (counted from 0): {lengths[row]} logits, but "
-                f"{self.n_classes} in the first row. Every row needs one logit for each class."
+                f"{self.name}, row {first + row} (counted from 0): expected {self.n_classes} logits as in the first "
+                f"row, got {lengths[row]}."
             )
         values = column.flatten()
         self._refuse_null(values, first, self._columns[0], per_row=self.n_classes)
@@ -177,13 +177,12 @@ class ParquetShard:
         if values.null_count:
             row = first + int(np.argmax(values.is_null())) // per_row
             raise EnergyAlignError(
-                f"{self.name}, row {row} (counted from 0): column {column!r} has no value (null). "
-                "Fill it in or drop the row."
+                f"{self.name}, row {row} (counted from 0): column {column!r} is null. Fill it in or drop the row."
             )
 
 
 def _list_column(arrow: Any, schema: Any, name: str, key: str | None) -> str | None:
-    """The column that holds all logits of a row, if the file is laid out so."""
+    """Return the list column that holds all logits of a row; None if there is none."""
     wanted = "logits" if key is None else key
     kind = schema.field(wanted).type if schema.names.count(wanted) == 1 else None
     is_list = kind is not None and (

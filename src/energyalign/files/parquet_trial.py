@@ -1,9 +1,9 @@
-"""Read a Parquet file once in a process of its own, which may die, before this process reads it.
+"""Read a suspicious Parquet file in a child process first, which may crash, before this process reads it.
 
-pyarrow allocates what a file states. A file whose row groups state much more than the file could hold may be well
-compressed, or damaged, or made to fill the memory: the trial tells which. All other files are read without a trial.
+pyarrow allocates the sizes that a file declares. A file whose row groups declare much more than its size may be well
+compressed, or damaged, or made to exhaust memory: the trial tells which. Other files are read without a trial.
 
-Run as a script, this file is the child. It imports nothing but pyarrow, so that it starts in a fraction of a second.
+The child runs this file as a script. It imports nothing but pyarrow, so that it starts in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ if TYPE_CHECKING:
 
 MAX_SECONDS = 600
 _ROWS = 256
-_ADDRESS_SPACE = 3 * 2**30  # what Python and pyarrow reserve, with room for a page of the largest size that there is
+_ADDRESS_SPACE = 3 * 2**30  # what Python and pyarrow reserve, and room for a page of the maximum size
 
 
 def require_plausible_sizes(file: Any, path: Path, name: str, columns: Sequence[str]) -> None:
     """Refuse a file that would take much more memory than it has bytes.
 
-    Only the row groups' own numbers are asked for: pyarrow aborts the process when the column chunks of some damaged
-    files are asked for theirs.
+    Only metadata of row groups are read: for some damaged files, pyarrow aborts the process when metadata of column
+    chunks are read.
 
     Parameters
     ----------
     file : pyarrow.parquet.ParquetFile
     path : Path
-        Where it is.
     name : str
-        What messages call it.
+        Name of the file in messages.
     columns : sequence of str
         The columns that will be read.
     """
@@ -56,15 +55,15 @@ def _try_in_child(path: Path, name: str, columns: Sequence[str], size: int) -> N
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=MAX_SECONDS
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnergyAlignError(f"{name} states sizes that are not plausible, and a trial failed: {error}.") from error
+        raise EnergyAlignError(f"{name} declares implausible sizes, and a trial read failed: {error}.") from error
     if done.returncode:
-        reason = (done.stderr.splitlines() or [f"a trial ended with code {done.returncode}"])[0]
-        raise EnergyAlignError(f"{name} is damaged, or would fill the memory ({reason[:200]}). Write it again.")
+        reason = (done.stderr.splitlines() or [f"a trial read ended with code {done.returncode}"])[0]
+        raise EnergyAlignError(f"{name} is damaged, or would exhaust memory ({reason[:200]}). Write it again.")
     refuse_bomb(int(done.stdout), size, f"a part of {name}")
 
 
 def _read_all(path: str, max_bytes: int, columns: list[str]) -> int:
-    """Read the columns and return the peak of pyarrow's memory; stop when it is above `max_bytes`."""
+    """Read the columns, until pyarrow's memory exceeds `max_bytes`, and return its peak."""
     import pyarrow
     import pyarrow.parquet
 
@@ -77,7 +76,7 @@ def _read_all(path: str, max_bytes: int, columns: list[str]) -> int:
 
 
 def _limit_address_space(n_bytes: int) -> None:
-    """Make allocations beyond `n_bytes` fail, where the system can do that (Windows cannot)."""
+    """Make allocations beyond `n_bytes` fail, except on Windows."""
     with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
         import resource
 

@@ -1,4 +1,4 @@
-"""One or many files of logits as one long table that is streamed as often as needed."""
+"""One or many files of logits as one table, streamed as often as needed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXTENSIONS = (".npy", ".npz", ".parquet", ".csv")
 
 PART_BYTES = 16 * 2**20
 MIN_ROWS = 256
-MAX_SHARDS = 32  # in a part: to open a small file takes as long as to read it
+MAX_SHARDS = 32  # per part: opening a small file takes as long as reading it
 
 
 class Shard(Protocol):
@@ -39,40 +39,40 @@ class Shard(Protocol):
 
     @property
     def n_rows(self) -> int:
-        """Rows of logits."""
+        """Number of rows of logits."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The floating type of the blocks."""
+        """Floating type of the blocks."""
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
         """Names of the class columns, if the file has them."""
 
     def read_labels(self) -> NDArray[Any] | None:
-        """The labels beside the logits as the file has them, numbers or text."""
+        """Return the labels in the file, numbers or text; None if it has none."""
 
     def cut(self, max_rows: int) -> Sequence[Shard]:
-        """The same rows as shards of at most so many, or of more where the format cannot be read from the middle."""
+        """Split into shards of at most `max_rows` rows, or more if the format cannot be read from the middle."""
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
-        """The rows from first to last, in blocks of bounded size."""
+        """Yield the rows from first to last, in blocks of bounded size."""
 
 
 @dataclass(frozen=True)
 class ShardPart:
-    """Shards that follow one another, or some rows of one, in a form that another process can read."""
+    """Consecutive shards, or some rows of one, that can be sent to another process."""
 
     shards: tuple[Shard, ...]
     order: tuple[int, ...] | None = None
 
     @property
     def n_rows(self) -> int:
-        """Samples in it."""
+        """Number of rows."""
         return sum(shard.n_rows for shard in self.shards)
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
-        """The rows from first to last, in blocks of bounded size."""
+        """Yield the rows from first to last, in blocks of bounded size."""
         return blocks_of(self.shards, self.order)
 
 
@@ -82,26 +82,26 @@ class ShardSet:
     Attributes
     ----------
     n_rows : int
-        Rows in all shards: samples, tokens or pixels.
+        Number of rows in all shards: samples, tokens or pixels.
     n_classes : int
     dtype : numpy.dtype
-        The type that holds the blocks of every shard without loss.
+        Type that holds the blocks of every shard without loss.
     class_names : tuple of str, or None
         From the headers of .csv and .parquet shards; None if no shard names its classes.
     """
 
     def __init__(self, shards: Sequence[Shard], spools: Sequence[Spool] = ()) -> None:
         self._shards = tuple(shards)
-        self._spools = tuple(spools)  # a temporary copy lives as long as something holds it
+        self._spools = tuple(spools)  # keeps the temporary files alive
         self.n_rows = sum(shard.n_rows for shard in shards)
-        self.n_classes = _agreed_number(shards)
-        self.class_names = _agreed_names(shards)
+        self.n_classes = _require_same_number(shards)
+        self.class_names = _require_same_names(shards)
         self._order: tuple[int, ...] | None = None
         self.dtype: np.dtype[Any] = np.result_type(*(shard.dtype for shard in shards))
 
     @cached_property
     def samples(self) -> NDArray[np.int64] | None:
-        """The sample of each row, if samples have several: tokens or pixels."""
+        """Sample index of each row, if samples have several rows (tokens or pixels); else None."""
         positions = [getattr(shard, "n_positions", 1) for shard in self._shards]
         if max(positions) == 1:
             return None
@@ -110,33 +110,35 @@ class ShardSet:
 
     @property
     def n_samples(self) -> int:
-        """Samples in all shards."""
+        """Number of samples in all shards."""
         return sum(shard.n_rows // getattr(shard, "n_positions", 1) for shard in self._shards)
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
-        """The shape of a sample in the files."""
+        """Shape of a sample in the files."""
         shapes = {getattr(shard, "sample_shape", (shard.n_classes,)): shard.name for shard in self._shards}
         if len(shapes) > 1:
             (one, first), (other, second) = list(shapes.items())[:2]
-            raise EnergyAlignError(f"{second} has samples of shape {other}, but {first} of {one}: give them apart.")
+            raise EnergyAlignError(
+                f"samples of {second} have shape {other}, but those of {first} have {one}: use one command for each."
+            )
         return next(iter(shapes))
 
     def sample_blocks(self) -> Iterator[NDArray[np.floating]]:
-        """All samples once, in the shape of the files."""
+        """Yield all samples, in the shape of the files."""
         for shard in self._shards:
             yield from shard.sample_blocks() if isinstance(shard, NpyShard) else blocks_of([shard], self._order)
 
     @cached_property
     def labels(self) -> NDArray[np.int64] | None:
-        """Class index of every row if the shards hold labels, else None. Read when first asked for."""
+        """Class index of every row if the shards hold labels, else None. Read on first access."""
         parts = [self._labels_of(shard) for shard in self._shards]
         known = [part for part in parts if part is not None]
         if known and len(known) < len(parts):
             without = [shard.name for shard, part in zip(self._shards, parts, strict=True) if part is None]
             raise EnergyAlignError(
-                f"these shards have no labels, though others have: {some_of(without)}. Give every shard its "
-                "labels, or give all labels in a file of their own."
+                f"some shards have labels, but these have none: {some_of(without)}. Add labels to every shard, or give "
+                "all labels in a separate file."
             )
         return np.concatenate(known) if known else None
 
@@ -146,15 +148,15 @@ class ShardSet:
             return None
         if len(values) != shard.n_rows:
             raise EnergyAlignError(
-                f"{shard.name} has {count_of(len(values), 'label')} for {count_of(shard.n_rows, 'row')}: give every "
-                "row its label."
+                f"{shard.name} has {count_of(len(values), 'label')} for {count_of(shard.n_rows, 'row')}: expected one "
+                "label per row."
             )
         return label_indices(values, self.class_names, shard.name)
 
     def match_columns(self, shifts: Shifts | MultilabelShifts, source: str, whose: str) -> None:
-        """Put the columns into the order of the shifts, by name; other classes are refused.
+        """Reorder the columns by name to match the shifts; raise if the classes differ.
 
-        `source` and `whose` are what the message calls these logits and the shifts.
+        `source` and `whose` name these logits and the shifts in the message.
         """
         if self.n_classes != shifts.n_classes:
             raise EnergyAlignError(
@@ -165,7 +167,7 @@ class ShardSet:
             self._order, self.class_names = tuple(order.tolist()), shifts.class_names
 
     def place_of(self, row: int) -> str:
-        """Where a row of the whole is, for a message."""
+        """Return the file and row of a row of the table, for a message."""
         for shard in self._shards:
             if row < shard.n_rows:
                 return f"row {row} of {shard.name}"
@@ -173,7 +175,7 @@ class ShardSet:
         raise IndexError(f"there is no row {row} beyond the last shard")
 
     def blocks(self) -> Iterator[NDArray[np.floating]]:
-        """Go through all rows once, from the first row of the first shard to the last of the last.
+        """Yield all rows, from the first row of the first shard to the last row of the last.
 
         Yields
         ------
@@ -184,9 +186,9 @@ class ShardSet:
         return blocks_of(self._shards, self._order)
 
     def parts(self) -> tuple[ShardPart, ...]:
-        """The same rows in parts for evidence. The cut depends on the files alone, not on who will read the parts."""
+        """Split the rows into parts for evidence. The split depends only on the files, not on who reads the parts."""
         row_bytes = self.n_classes * self.dtype.itemsize
-        # What a pass finds in a part is some numbers per class: much less than the part only if that has many rows.
+        # A pass returns a few numbers per class and part: much less than the part itself only if that has many rows.
         max_rows = max(MIN_ROWS, PART_BYTES // row_bytes)
         parts: list[ShardPart] = []
         shards: list[Shard] = []
@@ -201,14 +203,14 @@ class ShardSet:
 
 
 def blocks_of(shards: Iterable[Shard], order: tuple[int, ...] | None = None) -> Iterator[NDArray[np.floating]]:
-    """The blocks of one shard after another, with the columns in this order, if it is another."""
+    """Yield the blocks of one shard after another, with the columns in this order."""
     for shard in shards:
         for block in shard.blocks():
             yield block if order is None else block[:, order]
 
 
 def open_shards(paths: Sequence[str | Path], *, key: str | None = None) -> ShardSet:
-    """Open files of logits and check, before any of the numbers is read, that they fit together.
+    """Open files of logits and check that they fit together, before any number is read.
 
     Parameters
     ----------
@@ -228,9 +230,9 @@ def open_shards(paths: Sequence[str | Path], *, key: str | None = None) -> Shard
         If a file cannot be used, or two do not have the same classes.
     """
     if not paths:
-        raise EnergyAlignError("no file of logits was given: name at least one, or `-` for standard input.")
+        raise EnergyAlignError("expected at least one file of logits, or `-` for standard input.")
     if sum(str(path) == DASH for path in paths) > 1:
-        raise EnergyAlignError("`-` was given more than once: standard input can be read only once.")
+        raise EnergyAlignError("`-` must be given at most once: standard input can be read only once.")
     shards, spools = [], []
     for path in paths:
         if str(path) == DASH:
@@ -239,7 +241,7 @@ def open_shards(paths: Sequence[str | Path], *, key: str | None = None) -> Shard
             shards.append(_open(spool.path, STDIN, extension, key))
         else:
             extension = require_extension(Path(path), EXTENSIONS)
-            # Another process may work in another folder.
+            # Absolute, because another process may have another working directory.
             shards.append(_open(Path(path).absolute(), str(path), extension, key))
     return ShardSet(shards, spools)
 
@@ -250,11 +252,11 @@ def _open(path: Path, name: str, extension: str, key: str | None) -> Shard:
     if extension == ".parquet":
         return ParquetShard(path, name, key)
     if key is not None:
-        raise EnergyAlignError(f"{name}: key {key!r} was given, but a {extension} file has no keys. Leave it out.")
+        raise EnergyAlignError(f"{name}: got key {key!r}, but a {extension} file has no keys. Leave it out.")
     return NpyShard(path, name) if extension == ".npy" else CsvShard(path, name)
 
 
-def _agreed_number(shards: Sequence[Shard]) -> int:
+def _require_same_number(shards: Sequence[Shard]) -> int:
     for shard in shards:
         if shard.n_classes != shards[0].n_classes:
             raise EnergyAlignError(
@@ -264,8 +266,8 @@ def _agreed_number(shards: Sequence[Shard]) -> int:
     return shards[0].n_classes
 
 
-def _agreed_names(shards: Sequence[Shard]) -> tuple[str, ...] | None:
-    """The class names of all shards that have names; a .npy beside a .csv says nothing against them."""
+def _require_same_names(shards: Sequence[Shard]) -> tuple[str, ...] | None:
+    """Return the class names of all shards that have names; raise if they differ."""
     named = [shard for shard in shards if shard.class_names is not None]
     if not named:
         return None
@@ -281,17 +283,17 @@ def _agreed_names(shards: Sequence[Shard]) -> tuple[str, ...] | None:
 
 
 def expand_patterns(names: Sequence[str]) -> list[str]:
-    """The files that the names stand for: themselves, or all that match ``*``, ``?``, ``[...]`` or ``**``, sorted.
+    """Replace each pattern (``*``, ``?``, ``[...]``, ``**``) by the files that match it, sorted.
 
-    A name that is that of a file is no pattern, whatever its characters.
+    The name of an existing file is not a pattern, whatever its characters.
     """
     files: list[str] = []
     for name in names:
         if not glob.has_magic(name) or Path(name).exists():
             files.append(name)
             continue
-        found = sorted(glob.glob(name, recursive=True))
-        if not found:
+        matches = sorted(glob.glob(name, recursive=True))
+        if not matches:
             raise EnergyAlignError(f"{name} matches no file: check the folder and the pattern.")
-        files += found
+        files += matches
     return files

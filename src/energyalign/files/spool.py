@@ -1,4 +1,4 @@
-"""Temporary copies of what can be read only once but is needed several times, such as standard input."""
+"""Temporary copies of streams that can be read only once, such as standard input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAGIC = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"PK\x05\x06": ".npz", b"
 
 
 class Spool:
-    """The rest of `stream` in a temporary file at `path`, removed with this object or at exit."""
+    """A copy of the rest of `stream` in a temporary file at `path`, removed with this object or at exit."""
 
     def __init__(self, stream: IO[bytes], name: str, kind: str) -> None:
         try:
@@ -32,13 +32,13 @@ class Spool:
                     copy.write(chunk)
         except OSError as error:
             raise EnergyAlignError(
-                f"cannot keep a temporary copy of {name}: {error.strerror}. Free some space, or point the "
-                "environment variable TMPDIR to a folder that has it."
+                f"cannot write a temporary copy of {name}: {error.strerror}. Free some space, or set the environment "
+                "variable TMPDIR to a folder that has it."
             ) from error
 
 
 def _next_chunk(stream: IO[bytes], name: str, kind: str) -> bytes:
-    """Read apart from the writing, so that a bad source is not reported as a full disk."""
+    """Read a chunk. Errors of reading must not be reported as a full disk."""
     with reading(name, kind):
         return stream.read(2**20)
 
@@ -49,13 +49,13 @@ def _remove(path: str) -> None:
 
 
 def spool_stdin() -> tuple[Spool, str]:
-    """Copy standard input to a temporary file; return it and the extension that its format would have.
+    """Copy standard input to a temporary file; return it and the extension of its format.
 
-    Logits are streamed several times, and a pipe can be read once. What has none of the known first bytes is
-    taken for .csv, the one format without any.
+    Logits are streamed several times, but a pipe can be read only once. The format is recognised by its magic number;
+    .csv, which has none, is the default.
     """
     if sys.stdin is None or sys.stdin.closed:
-        raise EnergyAlignError(f"{STDIN} is closed: pipe the logits into it, or name a file instead of `-`.")
+        raise EnergyAlignError(f"{STDIN} is closed: pipe logits into it, or give a file instead of `-`.")
     spool = Spool(sys.stdin.buffer, STDIN, "a stream of bytes")
     with spool.path.open("rb") as stream:
         start = stream.read(8)

@@ -1,4 +1,4 @@
-"""Labels, counts, priors and cluster assignments from files; labels may be numbers or names."""
+"""Read labels, counts, priors and cluster assignments from files."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def read_labels(
     Parameters
     ----------
     path : str or Path
-        A .npy array in the shape of the samples, tokens or pixels, or of one-hot rows, a .json list, or a .csv file of
-        one column with or without a header. Names of classes are looked up in `class_names`; other whole numbers are
+        A .npy array in the shape of the samples, tokens or pixels, or of one-hot rows; a .json list; or a .csv file
+        with one column, with or without a header. Class names are looked up in `class_names`; other integers are
         class indices.
-    class_names : sequence of str, optional
-        Names of the classes in the order of the logits' columns.
-    n_rows : int, optional
-        Rows of logits. The first line of a .csv file that has one more is a header, whatever it says.
+    class_names : sequence of str, default=None
+        Class names in the order of the columns of the logits.
+    n_rows : int, default=None
+        Number of rows of logits. If a .csv file has one line more, the first is a header, whatever it contains.
 
     Returns
     -------
     numpy.ndarray of int64
-        As long as the file; that the indices exist is not checked here.
+        Indices may be out of range: the caller checks that.
     """
     path = Path(path)
     match require_extension(path, EXTENSIONS):
@@ -69,43 +69,43 @@ def _from_one_hot(values: NDArray[Any], path: Path, n_rows: int | None) -> NDArr
     labels = flat_labels(values)
     if labels.shape == (n_rows,):
         return labels
-    remedy = " For several labels of a sample, give --multilabel." if values.shape[:1] == (n_rows,) else ""
+    remedy = " If samples have several labels, give --multilabel." if values.shape[:1] == (n_rows,) else ""
+    rows = "row" if n_rows is None else f"of {n_rows} rows"
     raise EnergyAlignError(
-        f"{path} has shape {values.shape}, but one label, or one-hot row, is expected for each of {n_rows} rows of "
-        f"logits.{remedy}"
+        f"{path} must have one label, or one-hot row, for each {rows} of logits, got shape {values.shape}.{remedy}"
     )
 
 
 def read_matrix(path: str | Path, what: str) -> NDArray[Any]:
-    """Read numbers in a .npy file of two dimensions or more, such as the labels of independent labels."""
+    """Read a .npy file of numbers with two dimensions or more, such as independent labels."""
     path = Path(path)
     require_extension(path, (".npy",))
     values = read_array_file(path)
     if values.ndim < 2 or values.dtype.kind not in "biuf":
-        raise EnergyAlignError(f"{path} has {values.dtype} of shape {values.shape}, but {what} are expected.")
+        raise EnergyAlignError(f"{path} must hold {what}, got {values.dtype} of shape {values.shape}.")
     return values
 
 
 def read_counts(path: str | Path) -> NDArray[np.float64] | dict[str, float]:
-    """Read a number for every class, such as its training samples: finite and not negative.
+    """Read a finite number >= 0 for every class, such as its number of training samples.
 
     Parameters
     ----------
     path : str or Path
-        A .npy vector; a .json list of numbers, or object ``{name: number}``; a .csv file with one column of
-        numbers, or two of names and numbers, with or without a header.
+        A .npy vector; a .json list of numbers, or object ``{name: number}``; a .csv file with a column of numbers,
+        or with names and numbers, with or without a header.
 
     Returns
     -------
     numpy.ndarray of float64, or dict
-        By name, if the file names the classes.
+        A dict from name to number if the file names the classes.
     """
     values, names = _read_numbers(Path(path))
     return values if names is None else dict(zip(names, values.tolist(), strict=True))
 
 
 def read_names(given: str) -> tuple[str, ...]:
-    """Read the names of the columns: separated by commas, or a .json list."""
+    """Return column names, given as ``a,b,c`` or as a .json file with a list."""
     if not given.endswith(".json"):
         names: list[Any] = [name.strip() for name in given.split(",")]
     else:
@@ -115,15 +115,15 @@ def read_names(given: str) -> tuple[str, ...]:
 
 
 def read_assignment(path: str | Path) -> tuple[int, ...]:
-    """Read which cluster each class is in: a .json list of cluster indices, one for each class."""
+    """Read the cluster of each class: a .json list of cluster indices."""
     path = Path(path)
     require_extension(path, (".json",))
     clusters = _read_list(path, "cluster indices, one for each class")
     for position, cluster in enumerate(clusters):
         if type(cluster) is not int or cluster < 0:
             raise EnergyAlignError(
-                f"{path}: {reprlib.repr(cluster)} at position {position} (counted from 0) is no cluster "
-                "index. Clusters are numbered 0, 1, 2, ..."
+                f"{path}: expected a cluster index (0, 1, 2, ...) at position {position} (counted from 0), got "
+                f"{reprlib.repr(cluster)}."
             )
     return tuple(clusters)
 
@@ -131,27 +131,27 @@ def read_assignment(path: str | Path) -> tuple[int, ...]:
 def _read_list(path: Path, of_what: str) -> list[Any]:
     content = _read_json(path)
     if not isinstance(content, list):
-        raise EnergyAlignError(f"{path} holds a JSON {_json_type(content)}, but a list of {of_what} is expected.")
+        raise EnergyAlignError(f"{path} must hold a list of {of_what}, got a JSON {_json_type(content)}.")
     if not content:
-        raise EnergyAlignError(f"{path} holds an empty list, but a list of {of_what} is expected.")
+        raise EnergyAlignError(f"{path} must hold a list of {of_what}, got an empty list.")
     return content
 
 
 def _text_or_numbers(values: list[Any]) -> NDArray[Any]:
-    """An array of the numbers, or of whatever else is there, in which what is not text will be refused."""
+    """Return an array of numbers, or else of objects; `label_indices` refuses those that are not text."""
     if all(type(value) in (int, float) for value in values):
         return np.array(values)
     return np.array(values, dtype=object)
 
 
 def _read_numbers(path: Path) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
-    """Numbers that are finite and not negative, and the names that stand beside them."""
+    """Return finite numbers >= 0, and their names if there are any."""
     names: tuple[str, ...] | None = None
     match require_extension(path, EXTENSIONS):
         case ".npy":
             values = read_vector_file(path)
             if values.dtype.kind not in "iuf":
-                raise EnergyAlignError(f"{path} holds {values.dtype}, but numbers are expected: save numbers.")
+                raise EnergyAlignError(f"{path} must hold numbers, got {values.dtype}.")
             values = values.astype(np.float64)
         case ".json":
             names, values = _from_json(path)
@@ -160,12 +160,12 @@ def _read_numbers(path: Path) -> tuple[NDArray[np.float64], tuple[str, ...] | No
     if names is not None:
         require_distinct(names, str(path))
     if not len(values):
-        raise EnergyAlignError(f"{path} holds no numbers: write one for each class.")
+        raise EnergyAlignError(f"{path} must hold one number per class, got none.")
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         first = int(np.argmax(bad))
         where = f"position {first} (counted from 0)" if names is None else f"class {names[first]!r}"
-        raise EnergyAlignError(f"{path}: {values[first]} for {where}, but a finite number >= 0 is expected.")
+        raise EnergyAlignError(f"{path}: expected a finite number >= 0 for {where}, got {values[first]}.")
     return values, names
 
 
@@ -173,15 +173,14 @@ def _from_json(path: Path) -> tuple[tuple[str, ...] | None, NDArray[np.float64]]
     content = _read_json(path)
     if not isinstance(content, (list, dict)):
         raise EnergyAlignError(
-            f"{path} holds a JSON {_json_type(content)}, but a list of numbers or an object of name and "
-            "number is expected."
+            f"{path} must hold a list of numbers, or an object from name to number, got a JSON {_json_type(content)}."
         )
     names = tuple(content) if isinstance(content, dict) else None
     values = list(content.values()) if isinstance(content, dict) else content
     for where, value in zip(names or range(len(values)), values, strict=True):
         if type(value) not in (int, float):
-            raise EnergyAlignError(f"{path}: {reprlib.repr(value)} for class {where!r} is not a number.")
-    with reading(str(path), "a file of numbers"):  # an integer may be too large for any float
+            raise EnergyAlignError(f"{path}: expected a number for class {where!r}, got {reprlib.repr(value)}.")
+    with reading(str(path), "a file of numbers"):  # an integer may be too large for a float
         return names, np.array(values, dtype=np.float64)
 
 
@@ -198,19 +197,18 @@ def _from_csv(path: Path) -> tuple[tuple[str, ...] | None, NDArray[np.float64]]:
 
 
 def _is_word(cell: str) -> bool:
-    """Whether this is a column's name. A mistyped number has a digit in it and must not pass for one."""
+    """Return whether a cell is a column name. Names have no digits, so that a mistyped number is not taken for one."""
     letters = any(character.isalpha() for character in cell)
     return letters and not any(character.isdigit() for character in cell) and not is_number(cell)
 
 
 def _read_json(path: Path) -> Any:
-    """The value in a JSON file."""
     with InputFile(path, str(path), "JSON in UTF-8").reading():
         return read_json_file(path)
 
 
 def _json_type(content: object) -> str:
-    """What JSON calls the type of a value that was read from it."""
+    """Return JSON's name for the type of a value."""
     names = {dict: "object", list: "list", str: "string", bool: "boolean", type(None): "null"}
     return names.get(type(content), "number")
 
@@ -219,53 +217,53 @@ _REMEDY = "Write labels as class indices (0, 1, 2, ...) or as class names."
 
 
 def label_indices(values: NDArray[Any], class_names: Sequence[str] | None, source: str) -> NDArray[np.int64]:
-    """Class indices for the labels that were read from `source`.
+    """Return class indices for the labels read from `source`.
 
-    They are names if all of them are among `class_names`; otherwise they are whole numbers, which are indices.
-    Whether an index exists is for the caller to check, who knows the classes.
+    Labels are names if all of them are in `class_names`; otherwise they must be integers, which are indices.
+    Indices may be out of range: the caller checks that.
     """
     if not len(values):
-        raise EnergyAlignError(f"{source} holds no labels: write one for each row of logits.")
+        raise EnergyAlignError(f"{source} must hold one label per row of logits, got none.")
     kind = values.dtype.kind
     columns = {name: index for index, name in enumerate(class_names or ())}
     if kind in "iuf":
-        whole = _whole(values, source)
-        numbers, place = np.unique(whole, return_inverse=True)
-        named = np.array([columns.get(name, -1) for name in names_of(numbers.tolist())])
-        return named[place] if np.all(named >= 0) else whole
+        integers = _to_integers(values, source)
+        distinct, place = np.unique(integers, return_inverse=True)
+        named = np.array([columns.get(name, -1) for name in names_of(distinct.tolist())])
+        return named[place] if np.all(named >= 0) else integers
     if kind == "O":
         _refuse_first(values, np.array([not isinstance(value, str) for value in values]), source)
     elif kind != "U":
-        raise EnergyAlignError(f"{source} holds {values.dtype}, which is no type for labels. {_REMEDY}")
-    # There are few distinct names, however many samples there are.
+        raise EnergyAlignError(f"{source} must hold labels, got {values.dtype}. {_REMEDY}")
+    # Look up distinct names only: they are few, however many samples there are.
     codes: dict[str, int] = {}
     inverse: NDArray[np.int64] = np.array([codes.setdefault(text, len(codes)) for text in values.tolist()])
-    found = np.array([columns.get(text, -1) for text in codes], dtype=np.int64)
-    if np.any(found < 0) and all(is_number(text) for text in codes):
-        return _whole(np.array([float(text) for text in codes])[inverse], source)
+    indices = np.array([columns.get(text, -1) for text in codes], dtype=np.int64)
+    if np.any(indices < 0) and all(is_number(text) for text in codes):
+        return _to_integers(np.array([float(text) for text in codes])[inverse], source)
     if class_names is None:
         texts = [repr(text) for text in sorted(codes)]
         raise EnergyAlignError(
-            f"{source} holds names ({some_of(texts)}), but the logits do not name their classes. Write the "
-            "labels as class indices (0, 1, 2, ...), or name the columns with --classes NAMES."
+            f"{source} holds class names ({some_of(texts)}), but the columns of the logits have none. Write labels as "
+            "class indices (0, 1, 2, ...), or name the columns with --classes NAMES."
         )
-    _refuse_first(values, found[inverse] < 0, source)
-    return found[inverse]
+    _refuse_first(values, indices[inverse] < 0, source)
+    return indices[inverse]
 
 
-def _whole(values: NDArray[Any], source: str) -> NDArray[np.int64]:
-    """`values` as int64, if that changes none of them."""
-    with np.errstate(invalid="ignore"):  # NaN and inf become some integer that they are not equal to
-        whole: NDArray[np.int64] = values.astype(np.int64)
-    _refuse_first(values, whole != values, source)
-    return whole
+def _to_integers(values: NDArray[Any], source: str) -> NDArray[np.int64]:
+    """Return `values` as int64; raise if that would change one."""
+    with np.errstate(invalid="ignore"):  # NaN and inf become an integer that they are not equal to
+        integers: NDArray[np.int64] = values.astype(np.int64)
+    _refuse_first(values, integers != values, source)
+    return integers
 
 
 def _refuse_first(values: NDArray[Any], bad: NDArray[np.bool_], source: str) -> None:
-    """Raise the error that names the first of the `bad` labels, if there is one."""
+    """Raise an error about the first of the `bad` labels, if there is one."""
     if bad.any():
         position = int(np.argmax(bad))
         raise EnergyAlignError(
-            f"{source}: label {str(values[position])!r} at position {position} (counted from 0) is neither a "
-            f"class index nor the name of a class. {_REMEDY}"
+            f"{source}: label {str(values[position])!r} at position {position} (counted from 0) is neither a class "
+            f"index nor a class name. {_REMEDY}"
         )

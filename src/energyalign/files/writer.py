@@ -1,4 +1,4 @@
-"""Corrected logits and predicted labels into a file that is either whole or not there."""
+"""Write logits or labels to a file, atomically."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Write = Callable[[NDArray[Any]], object]
 
 
 class Layout(NamedTuple):
-    """What is known of an array before its first row: one number or class a row, or of another shape."""
+    """Name, shape and type of the array to write."""
 
     name: str
     n_rows: int
@@ -34,18 +34,18 @@ class Layout(NamedTuple):
     class_names: tuple[str, ...] | None
 
     def shape(self, n_rows: int) -> tuple[int, ...]:
-        """The shape of `n_rows` rows."""
+        """Return the shape of `n_rows` rows."""
         return (n_rows, *self.row_shape)
 
-    def refuse_more_than_a_table(self) -> None:
-        """Formats of rows and columns have no place for more."""
+    def require_table(self) -> None:
+        """Raise if there are more than two dimensions."""
         if len(self.row_shape) > 1:
-            raise EnergyAlignError(f"{self.name}: an array of shape {self.shape(self.n_rows)} is written as .npy only.")
+            raise EnergyAlignError(f"{self.name}: an array of shape {self.shape(self.n_rows)} can only be a .npy file.")
 
 
 @contextlib.contextmanager
 def npy_sink(stream: IO[bytes], layout: Layout) -> Iterator[Write]:
-    """The header first, then the rows as they come."""
+    """Write the header, then rows as they come."""
     descr = np.lib.format.dtype_to_descr(layout.dtype)
     header = {"descr": descr, "fortran_order": False, "shape": layout.shape(layout.n_rows)}
     np.lib.format.write_array_header_1_0(stream, header)
@@ -54,14 +54,14 @@ def npy_sink(stream: IO[bytes], layout: Layout) -> Iterator[Write]:
 
 @contextlib.contextmanager
 def csv_sink(stream: IO[str], layout: Layout) -> Iterator[Write]:
-    """A header if the classes have names; numbers in the fewest digits that give them back exactly."""
-    layout.refuse_more_than_a_table()
+    """Write a header if the classes have names; write numbers in the fewest digits that restore them exactly."""
+    layout.require_table()
     writer = csv.writer(stream, lineterminator="\n")
     if layout.class_names is not None:
         writer.writerow(layout.class_names)
 
     def write(block: NDArray[Any]) -> None:
-        # Row by row: as text, a whole block would take many times its size.
+        # Row by row: as text, a whole block would take many times its memory.
         writer.writerows(np.atleast_1d(row).astype(str) for row in block)
 
     yield write
@@ -69,11 +69,11 @@ def csv_sink(stream: IO[str], layout: Layout) -> Iterator[Write]:
 
 @contextlib.contextmanager
 def parquet_sink(stream: IO[bytes], layout: Layout) -> Iterator[Write]:
-    """A column for each named class, or one column ``logits`` of lists of fixed length."""
+    """Write a column per named class, or one column ``logits`` of lists of fixed length."""
     arrow = import_pyarrow(layout.name)
-    layout.refuse_more_than_a_table()
+    layout.require_table()
     if not layout.row_shape:
-        raise EnergyAlignError(f"{layout.name}: labels are written as .npy or .csv, not as .parquet.")
+        raise EnergyAlignError(f"{layout.name}: labels can only be a .npy or .csv file.")
     try:
         number = arrow.from_numpy_dtype(layout.dtype)
     except NotImplementedError as error:
@@ -103,7 +103,7 @@ _SINKS: dict[str, tuple[_Sink, str]] = {
 
 
 class MatrixWriter:
-    """Takes blocks of rows, in order, until there are as many as were announced."""
+    """Writer of blocks of rows, in order; counts them."""
 
     def __init__(self, write: Write, layout: Layout) -> None:
         self._write = write
@@ -115,20 +115,19 @@ class MatrixWriter:
         layout = self._layout
         if block.shape != layout.shape(len(block)):
             raise EnergyAlignError(
-                f"{layout.name}: a block of shape {block.shape} was given for a table of shape "
-                f"{layout.shape(layout.n_rows)}."
+                f"{layout.name}: expected blocks of an array of shape {layout.shape(layout.n_rows)}, got shape "
+                f"{block.shape}."
             )
         if self._n_written + len(block) > layout.n_rows:
-            raise EnergyAlignError(f"{layout.name}: more than the {layout.n_rows} rows announced were written.")
+            raise EnergyAlignError(f"{layout.name}: expected {layout.n_rows} rows, got more.")
         self._write(np.require(block.astype(layout.dtype, casting="same_kind", copy=False), requirements="C"))
         self._n_written += len(block)
 
     def check_complete(self) -> None:
-        """Refuse to end before all rows are there."""
+        """Raise if rows are missing."""
         if self._n_written != self._layout.n_rows:
             raise EnergyAlignError(
-                f"{self._layout.name}: only {self._n_written} of {self._layout.n_rows} rows were written. "
-                "The file was not made."
+                f"{self._layout.name}: expected {self._layout.n_rows} rows, got {self._n_written}. No file was written."
             )
 
 
@@ -140,10 +139,10 @@ def matrix_writer(
     dtype: DTypeLike,
     class_names: Sequence[str] | None = None,
 ) -> Iterator[MatrixWriter]:
-    """Open a file for `n_rows` rows that are given block by block.
+    """Open a file to write `n_rows` rows, block by block.
 
-    A file appears, or replaces an older one, when the context ends and all rows are there; after any failure
-    everything is as it was. What was sent to standard output cannot be taken back.
+    The file is created or replaced when the context ends and all rows are written. After a failure nothing has
+    changed, except that rows may have been sent to standard output.
 
     Parameters
     ----------
@@ -153,9 +152,9 @@ def matrix_writer(
     n_columns : int, tuple of int, or None
         None for a vector, such as predicted labels (.npy and .csv only); a tuple is the shape of one sample (.npy).
     dtype : dtype
-        Blocks are converted to it within their kind (float64 to float32, not float to int).
-    class_names : sequence of str, optional
-        The header of a .csv and the columns of a .parquet file. A .npy file has no place for them.
+        Blocks are converted to this type within their kind (float64 to float32, not float to int).
+    class_names : sequence of str, default=None
+        Header of a .csv file, or columns of a .parquet file. Ignored for .npy.
 
     Yields
     ------
@@ -167,7 +166,7 @@ def matrix_writer(
     row_shape = n_columns if isinstance(n_columns, tuple) else () if n_columns is None else (n_columns,)
     layout = Layout(STDOUT if to_stdout else str(target), n_rows, row_shape, native(np.dtype(dtype)), names)
     if names is not None and (len(names),) != row_shape:
-        raise EnergyAlignError(f"{layout.name}: {len(names)} class names for {n_columns} columns.")
+        raise EnergyAlignError(f"{layout.name}: expected {n_columns} class names, got {len(names)}.")
     file = _standard_output() if to_stdout else atomic_write(target, mode)
     with file as stream, sink(stream, layout) as write:
         writer = MatrixWriter(write, layout)
@@ -178,9 +177,9 @@ def matrix_writer(
 @contextlib.contextmanager
 def _standard_output() -> Iterator[IO[bytes]]:
     if sys.stdout is None or sys.stdout.closed:
-        raise EnergyAlignError(f"{STDOUT} is closed: name a file instead of `-`.")
+        raise EnergyAlignError(f"{STDOUT} is closed: give a file instead of `-`.")
     if sys.stdout.isatty():
-        raise EnergyAlignError(f"{STDOUT} is a terminal, and .npy is no text: name a file, or pipe it on.")
+        raise EnergyAlignError("cannot write .npy to a terminal: give a file instead of `-`, or use a pipe.")
     try:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

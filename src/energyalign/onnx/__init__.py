@@ -1,11 +1,11 @@
-"""Shifts into ONNX files: the logits of an exported model come out corrected, wherever it is deployed."""
+"""Add shifts to ONNX files: the exported model returns aligned logits, wherever it is deployed."""
 
 from __future__ import annotations
 
 from energyalign.core.errors import EnergyAlignError
 
 try:
-    # The real libraries, not this package: absolute imports start at the top.
+    # Absolute imports: these are the libraries, not this package.
     import onnx as _onnx  # noqa: F401
     import onnxruntime as _onnxruntime  # noqa: F401
 except ImportError as error:

@@ -1,7 +1,7 @@
-"""Models that end in a classifier of ai.onnx.ml, as skl2onnx writes trees and linear models: labels and probabilities.
+"""Models that end in a classifier node of ai.onnx.ml, as skl2onnx exports tree ensembles and linear models.
 
-There are no logits to add shifts to. Their place is taken by logarithms of the probabilities, behind which there are
-a softmax and the labels anew.
+They output labels and probabilities, but no logits. Shifts are added to the logarithms of the probabilities, followed
+by a softmax and new labels.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from energyalign.onnx.verify import NotAligned
 
 _ML = "ai.onnx.ml"
 _CLASSIFIERS = frozenset({"LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"})
-_CLEAR = 1e-4  # between the two largest probabilities: rounding does not decide about the label
+_CLEAR = 1e-4  # minimum difference of the two largest probabilities: the label does not depend on rounding
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class ClassifierNode:
     Attributes
     ----------
     labels, probabilities : str
-        Tensors; other nodes may only rename, cast and normalise them on their ways to the outputs.
+        Tensors; between them and the outputs, nodes may only rename, cast and normalise them.
     classes : array of shape (n_classes,)
-        The label of each column: numbers, or text.
+        Label of each column: numbers, or text.
     outputs : dict from str to str
-        Outputs of the graph that show them: as ``labels`` or ``probabilities``.
+        Graph outputs and their forms: ``labels`` or ``probabilities``.
     """
 
     labels: str
@@ -49,36 +49,36 @@ class ClassifierNode:
     outputs: dict[str, str]
 
     def shifts_by_name(self, shifts: Shifts, name: str) -> Floats:
-        """Shifts in the order of the columns. Columns that are called 0, 1, 2, ... have that order."""
+        """Return the shifts in the order of the columns. Columns named 0, 1, 2, ... are not reordered."""
         names = tuple(str(label) for label in self.classes.tolist())
         if shifts.class_names is None or names == numbers(len(names)):
             return shifts.values
         return shifts.values[order_by_name(shifts.class_names, names, "the shifts", f"those of {name}")]
 
     def has_probabilities(self, runs: Sequence[Values], n_classes: int) -> bool:
-        """Whether there is one probability for each of so many classes, on all inputs that were tried."""
+        """Return whether the runs gave one probability for each of `n_classes` classes."""
         arrays = [values[self.probabilities] for values in runs]
         return len(self.classes) == n_classes and all(
             one.dtype.kind == "f" and one.shape == (len(one), n_classes) and are_probabilities(one) for one in arrays
         )
 
-    def corrected(self, raw: NDArray[Any], shifts: Floats) -> NDArray[np.float64]:
-        """What the probabilities should become."""
+    def align(self, raw: NDArray[Any], shifts: Floats) -> NDArray[np.float64]:
+        """Return the expected probabilities of the aligned model."""
         return np.exp(log_softmax(np.log(np.maximum(raw.astype(np.float64), MIN_PROBABILITY)) + shifts, axis=1))
 
     def verify(
         self, before: Sequence[Values], after: Sequence[Values], shifts: Floats, unrelated: Sequence[str]
     ) -> float:
-        """Compare runs of the raw and the edited model; returns the largest error of a probability."""
+        """Compare runs of the raw and the edited model; return the largest deviation of a probability."""
         worst = 0.0
         for old, new in zip(before, after, strict=True):
-            wanted, found = self.corrected(old[self.probabilities], shifts), new[self.probabilities]
-            worst = max(worst, largest_difference(found, wanted))
-            if not close(found, wanted):
+            expected, aligned = self.align(old[self.probabilities], shifts), new[self.probabilities]
+            worst = max(worst, largest_difference(aligned, expected))
+            if not close(aligned, expected):
                 raise NotAligned(f"the probabilities are off by {worst:.2g}")
-            second, first = np.sort(wanted, axis=1)[:, -2:].T
+            second, first = np.sort(expected, axis=1)[:, -2:].T
             clear = first - second > _CLEAR
-            if not np.array_equal(new[self.labels][clear], self.classes[wanted.argmax(axis=1)][clear]):
+            if not np.array_equal(new[self.labels][clear], self.classes[expected.argmax(axis=1)][clear]):
                 raise NotAligned("labels are not those of the largest probabilities")
             if not all(close(new[output], old[output]) for output in unrelated):
                 raise NotAligned("an output changed that is not computed from the probabilities")
@@ -86,7 +86,7 @@ class ClassifierNode:
 
 
 def find_classifier_node(graph: Graph) -> ClassifierNode | None:
-    """The classifier node at which the ways back from the outputs end; None if there is none, or more than one."""
+    """Return the classifier node behind the outputs; None if there is none, or more than one."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for output in graph.proto.output:
         node, made, place = _walk_back(graph, output.name)
@@ -105,7 +105,7 @@ def find_classifier_node(graph: Graph) -> ClassifierNode | None:
 
 
 def _walk_back(graph: Graph, output: str) -> tuple[Node | None, str, str]:
-    """The classifier node behind an output, which of its tensors that is, and the tensor to change on the way."""
+    """Return the classifier node behind an output, which tensor of it that is, and the tensor to replace."""
     tensor = place = output
     while (node := graph.makers.get(tensor)) is not None:
         if node.domain == _ML and node.op_type in _CLASSIFIERS:
@@ -123,23 +123,25 @@ def _classes(node: Node) -> NDArray[Any]:
     strings = attributes.get("classlabels_strings")
     if strings:
         return np.array([text.decode() for text in strings], dtype=object)
-    # Trees and support vectors have one name for the numbers, linear models another.
+    # Tree ensembles and support vector machines use one name for integers, linear models another.
     numbers = attributes.get("classlabels_int64s") or attributes.get("classlabels_ints") or []
     return np.array(numbers, dtype=np.int64)
 
 
-def renormalised(graph: Graph, node: ClassifierNode, shifts: Floats, dtype: np.dtype[Any]) -> Edit:
-    """A copy of the model with corrected probabilities and labels under the old names."""
+def renormalise(graph: Graph, node: ClassifierNode, shifts: Floats, dtype: np.dtype[Any]) -> Edit:
+    """Return a copy of the model with aligned probabilities and labels under the old names."""
     graph = graph.copy()
-    raw = {name: graph.fresh(f"{name}_raw") for name in (node.labels, node.probabilities)}
+    raw = {name: graph.unused_name(f"{name}_raw") for name in (node.labels, node.probabilities)}
     for name, new in raw.items():
         outputs = graph.makers[name].output
         outputs[list(outputs).index(name)] = new
     smallest = graph.add_initializer("energyalign_smallest", np.array([MIN_PROBABILITY], dtype))
     added = graph.add_initializer("energyalign_shifts", shifts.astype(dtype))
     classes = graph.add_initializer("energyalign_classes", node.classes)
-    kept, log, logits, largest = (graph.fresh(f"energyalign_{one}") for one in ("kept", "log", "logits", "largest"))
-    names = [graph.fresh(f"energyalign_{one}") for one in ("max", "log_node", "add", "softmax", "argmax", "gather")]
+    kept, log, logits, largest, *names = (
+        graph.unused_name(f"energyalign_{one}")
+        for one in ("kept", "log", "logits", "largest", "max", "log_node", "add", "softmax", "argmax", "gather")
+    )
     new_nodes = [
         make_node("Max", [raw[node.probabilities], smallest], [kept], names[0]),
         make_node("Log", [kept], [log], names[1]),
@@ -148,10 +150,10 @@ def renormalised(graph: Graph, node: ClassifierNode, shifts: Floats, dtype: np.d
         make_node("ArgMax", [logits], [largest], names[4], axis=1, keepdims=0),
         make_node("Gather", [classes, largest], [node.labels], names[5], axis=0),
     ]
-    follow = graph.downstream(node.labels) | graph.downstream(node.probabilities)
-    behind = [one for one in graph.proto.node if not follow.isdisjoint(one.output)]
-    before = [one for one in graph.proto.node if follow.isdisjoint(one.output)]
-    nodes = [*before, *new_nodes, *behind]
+    downstream = graph.downstream(node.labels) | graph.downstream(node.probabilities)
+    before = [one for one in graph.proto.node if downstream.isdisjoint(one.output)]
+    after = [one for one in graph.proto.node if not downstream.isdisjoint(one.output)]
+    nodes = [*before, *new_nodes, *after]
     del graph.proto.node[:]
     graph.proto.node.extend(nodes)
     return Edit(graph.model, "renormalised", names[2], added)

@@ -1,4 +1,4 @@
-"""Arithmetic on arrays of logits: comparing, log-softmax, the axis of the classes."""
+"""Arithmetic on arrays of logits: comparison, log-softmax, class axis."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Values = dict[str, NDArray[Any]]  # tensor name -> what it held in one run
+Values = dict[str, NDArray[Any]]  # tensor name -> its value in one run
 
-# By bytes per number, relative to the largest: what adding in another place may change by rounding.
+# Tolerance by bytes per number, relative to the largest: rounding, if the shifts are added at another place.
 _TOLERANCE = {2: 4e-3, 4: 1e-5, 8: 1e-12}
 
 
 def largest_difference(found: NDArray[Any], wanted: NDArray[Any]) -> float:
-    """The largest absolute difference; infinite if shapes, or infinite or undefined entries, are not the same."""
+    """Return the largest absolute difference; infinite if shapes, or infinite or NaN entries, differ."""
     if found.shape != wanted.shape:
         return np.inf
     a, b = found.astype(np.float64).ravel(), wanted.astype(np.float64).ravel()
@@ -25,7 +25,7 @@ def largest_difference(found: NDArray[Any], wanted: NDArray[Any]) -> float:
 
 
 def close(found: NDArray[Any], wanted: NDArray[Any], *, like: NDArray[Any] | None = None) -> bool:
-    """Whether they differ by no more than rounding explains, in `found` or in `like`, from which it was computed."""
+    """Return whether they differ only by rounding, of `found` or of `like`, from which it was computed."""
     if found.dtype.kind != "f":
         return bool(np.array_equal(found, wanted))
     like = found if like is None else like
@@ -34,34 +34,34 @@ def close(found: NDArray[Any], wanted: NDArray[Any], *, like: NDArray[Any] | Non
 
 
 def log_softmax(logits: NDArray[Any], axis: int) -> NDArray[np.float64]:
-    """In float64, safe for large logits and for classes at -inf."""
+    """Compute log-softmax in float64, safe for large logits and for classes at -inf."""
     values: NDArray[np.float64] = logits.astype(np.float64)
-    with np.errstate(invalid="ignore"):  # a sample with -inf for every class has none: NaN, as in the model
+    with np.errstate(invalid="ignore"):  # -inf for every class gives NaN, as in the model
         values = values - values.max(axis=axis, keepdims=True)
         return np.asarray(values - np.log(np.exp(values).sum(axis=axis, keepdims=True)))
 
 
 def sigmoid(logits: NDArray[Any]) -> NDArray[np.float64]:
-    """In float64, safe for large logits."""
+    """Compute the sigmoid in float64, safe for large logits."""
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * logits.astype(np.float64)))
 
 
 def class_axes(shape: tuple[int, ...], n_classes: int) -> list[int]:
-    """The axes that may be that of the classes; the first is the samples', unless there is only one."""
+    """Return the axes that may be that of the classes. The first is that of the samples, unless there is only one."""
     return [axis for axis, size in enumerate(shape) if size == n_classes and (axis > 0 or len(shape) == 1)]
 
 
 def along(values: NDArray[Any], axis: int, n_dimensions: int) -> NDArray[Any]:
-    """One number per class in a shape that broadcasts along `axis` of an array of so many dimensions."""
+    """Reshape one number per class to broadcast along `axis` of an array with `n_dimensions`."""
     return values.reshape((-1,) + (1,) * (n_dimensions - 1 - axis))
 
 
-def rounded(values: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """In the precision of the model, rounded once; what does not fit becomes infinite, and is seen in a run."""
+def round_to(values: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Round to the precision of the model. Numbers that are too large become infinite, which `verify` notices."""
     with np.errstate(over="ignore"):
         return values.astype(dtype)
 
 
 def _size(values: NDArray[Any]) -> float:
-    """The largest finite magnitude, 1 at least."""
+    """Return the largest finite magnitude, and at least 1."""
     return float(np.max(np.abs(values.astype(np.float64)), where=np.isfinite(values), initial=1.0))

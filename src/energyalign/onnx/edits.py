@@ -1,4 +1,4 @@
-"""The ways to put shifts into a graph: into a bias, with the same graph, or by one Add node more."""
+"""Two ways to add shifts to a graph: fold them into a bias, or add one Add node."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import onnx
 from numpy.typing import NDArray
 
 from energyalign.core.arrays import Floats
-from energyalign.onnx.comparing import Values, along, class_axes, rounded
+from energyalign.onnx.comparing import Values, along, class_axes, round_to
 from energyalign.onnx.graph import Graph, Model, Node, is_op
 from energyalign.onnx.logits import FoundLogits
 
 _WITH_BIAS = frozenset({"Gemm", "Conv", "Add"})
-_BIAS = 2  # the third input, of Gemm and of Conv
+_BIAS = 2  # input of Gemm and of Conv
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A changed copy of a model, not verified yet."""
+    """An edited copy of a model, not verified yet."""
 
     model: Model
     how: str
@@ -30,22 +30,24 @@ class Edit:
 
 
 def possible_edits(graph: Graph, logits: FoundLogits, values: Values) -> Iterator[Edit]:
-    """Changed copies of the model: folded into a bias if there is one, then with one Add node more.
+    """Yield edited copies of the model: with shifts folded into a bias if there is one, then with an Add node.
 
     Parameters
     ----------
+    graph : Graph
+    logits : FoundLogits
     values : Values
-        What the tensors on the way back from the logits held in a run of the model as it is.
+        Tensors upstream of the logits, in a run of the raw model.
     """
-    yield from _folded(graph, logits, values)
+    yield from _fold_into_bias(graph, logits, values)
     array = values[logits.tensor]
-    yield _with_node(graph.copy(), logits.tensor, rounded(along(logits.added, logits.axis, array.ndim), array.dtype))
+    yield _add_node(graph.copy(), logits.tensor, round_to(along(logits.added, logits.axis, array.ndim), array.dtype))
 
 
-def _folded(graph: Graph, logits: FoundLogits, values: Values) -> Iterator[Edit]:
-    source, maker = logits.way.made[-1], logits.way.nodes[-1]
-    # A tensor between bias and logits that something else reads as well must stay as it is.
-    private = all(graph.n_readers(tensor) == 1 for tensor in logits.way.made[1:])
+def _fold_into_bias(graph: Graph, logits: FoundLogits, values: Values) -> Iterator[Edit]:
+    source, maker = logits.walk.made[-1], logits.walk.nodes[-1]
+    # Tensors between bias and logits must have no other reader, because that would see the shifts too.
+    private = all(graph.n_readers(tensor) == 1 for tensor in logits.walk.made[1:])
     if not (private and is_op(maker, _WITH_BIAS) and source in values):
         return
     for axis in class_axes(values[source].shape, len(logits.added)):
@@ -55,34 +57,37 @@ def _folded(graph: Graph, logits: FoundLogits, values: Values) -> Iterator[Edit]
             yield Edit(copy.model, "folded", str(maker.name or source), constant)
 
 
-def _with_node(graph: Graph, tensor: str, shifts: NDArray[Any]) -> Edit:
-    """One Add behind the maker of the tensor.
+def _add_node(graph: Graph, tensor: str, shifts: NDArray[Any]) -> Edit:
+    """Insert an Add after the node that makes the tensor.
 
-    The Add makes it under its old name, so that every reader, in subgraphs too, sees the sum unasked.
+    The sum takes the old name, so that every reader, in subgraphs too, reads it without a change.
     """
     maker = graph.makers[tensor]
-    raw = graph.fresh(f"{tensor}_raw")
+    raw = graph.unused_name(f"{tensor}_raw")
     constant = graph.add_initializer("energyalign_shifts", shifts)
-    node = onnx.helper.make_node("Add", [raw, constant], [tensor], name=graph.fresh("energyalign_add"))
+    node = onnx.helper.make_node("Add", [raw, constant], [tensor], name=graph.unused_name("energyalign_add"))
     maker.output[list(maker.output).index(tensor)] = raw
     graph.proto.node.insert(list(graph.proto.node).index(maker) + 1, node)
     return Edit(graph.model, "added", str(node.name), constant)
 
 
 def fold(graph: Graph, tensor: str, axis: int, shifts: Floats, made: NDArray[Any]) -> str | None:
-    """Add shifts to the constant that is part of a tensor, in place.
+    """Add shifts, in place, to a constant that is added into a tensor.
 
     Parameters
     ----------
+    graph : Graph
+    tensor : str
     axis : int
-        That of the classes in the tensor.
+        Class axis of the tensor.
+    shifts : array
     made : array
-        What the tensor held in a run of the model as it is.
+        The tensor in a run of the raw model.
 
     Returns
     -------
     str or None
-        The name of the constant; None, and nothing changed, if there is none.
+        Name of the constant; None if there is none, and nothing was changed.
     """
     node = graph.makers[tensor]
     if is_op(node, {"Gemm", "Conv"}) and axis == 1:
@@ -96,25 +101,25 @@ def fold(graph: Graph, tensor: str, axis: int, shifts: Floats, made: NDArray[Any
 
 
 def _add_at(graph: Graph, node: Node, position: int, addend: Floats, dtype: np.dtype[Any]) -> str | None:
-    """Add to the constant that the node takes there; a bias it does without is given to it."""
+    """Add to a constant input of the node, or create it if the optional input is missing."""
     if len(node.input) == position:
         node.input.append("")
     name = str(node.input[position])
     if not name:
-        name = graph.add_initializer("energyalign_bias", rounded(addend, dtype))
+        name = graph.add_initializer("energyalign_bias", round_to(addend, dtype))
     else:
         old = constant_value(graph, name)
         if old is None:
             return None
-        name = replace_constant(graph, name, rounded(old.astype(np.float64) + addend, old.dtype))
+        name = replace_constant(graph, name, round_to(old.astype(np.float64) + addend, old.dtype))
     node.input[position] = name
     return name
 
 
 def constant_value(graph: Graph, name: str) -> NDArray[Any] | None:
-    """The value of an initializer, a Constant node, or an Identity of one of them; None if it is no constant.
+    """Return the value of an initializer, of a Constant node, or of an Identity of these; None if it is not constant.
 
-    An initializer that whoever runs the model may replace is none.
+    An initializer that is also an input is not constant: the caller of the model may replace it.
     """
     if name in graph.initializers:
         return None if graph.can_be_fed(name) else _array(graph, graph.initializers[name])
@@ -131,18 +136,18 @@ def constant_value(graph: Graph, name: str) -> NDArray[Any] | None:
 
 
 def replace_constant(graph: Graph, name: str, value: NDArray[Any]) -> str:
-    """Give one reader of a constant another value; returns the name it must read.
+    """Change the value of a constant for one of its readers; return the name to read.
 
-    The constant itself is changed if nothing else reads it; otherwise there is a new one beside it.
+    The constant is changed in place if it has no other reader; otherwise a new one is created.
     """
     if graph.n_readers(name) != 1:
         return graph.add_initializer(f"{name}_aligned", value)
     if name in graph.initializers:
         tensor = graph.initializers[name]
-        explained = tensor.doc_string
+        doc_string = tensor.doc_string
         tensor.CopyFrom(onnx.numpy_helper.from_array(value, name))
-        if explained:
-            tensor.doc_string = explained
+        if doc_string:
+            tensor.doc_string = doc_string
     elif is_op(graph.makers[name], {"Identity"}):
         copy = graph.makers[name]
         copy.input[0] = replace_constant(graph, copy.input[0], value)
@@ -158,7 +163,7 @@ def _array(graph: Graph, tensor: Any) -> NDArray[Any]:
 
 
 def _declare_shape(graph: Graph, name: str, shape: tuple[int, ...]) -> None:
-    """Let what the graph says of a tensor follow: a single number for all classes becomes one for each."""
+    """Update the declared shape of a tensor: a single number for all classes becomes one per class."""
     for info in (*graph.proto.value_info, *graph.proto.input):
         if info.name == name:
             dimensions = info.type.tensor_type.shape.dim

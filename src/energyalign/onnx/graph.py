@@ -1,9 +1,10 @@
-"""A graph as the edits see it: who makes a tensor, who reads it, and which names are free."""
+"""An ONNX graph with an index of its tensors: which node makes one, and how many read it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,18 +14,18 @@ from numpy.typing import NDArray
 Model: TypeAlias = onnx.ModelProto
 Node: TypeAlias = onnx.NodeProto
 
-# Up to here every initializer had to be listed among the inputs; from here on, listing it lets a user feed another.
+# Before this version every initializer had to be an input too; since then, only one that the caller may replace is.
 FIRST_IR_WITH_DEFAULTS = 4
 
 
 class Graph:
-    """The main graph of a model with an index of its names, made anew for every copy that is edited.
+    """The main graph of a model, with an index of its tensors. Every edited copy has its own.
 
     Parameters
     ----------
     model : Model
     folder : Path
-        Where its data in other files is.
+        Folder of its external data.
     """
 
     def __init__(self, model: Model, folder: Path) -> None:
@@ -37,41 +38,37 @@ class Graph:
         self._readers.update(output.name for output in self.proto.output)
 
     def copy(self) -> Graph:
-        """A graph of its own that may be changed."""
+        """Return a copy that can be edited."""
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
         return Graph(model, self.folder)
 
     def n_readers(self, name: str) -> int:
-        """How many nodes, subgraphs and graph outputs take this tensor."""
+        """Return the number of nodes, subgraphs and graph outputs that read this tensor."""
         return self._readers[name]
 
     def can_be_fed(self, name: str) -> bool:
-        """Whether an initializer is only a default, which whoever runs the model may replace."""
+        """Return whether an initializer is only a default, which the caller of the model may replace."""
         listed = any(info.name == name for info in self.proto.input)
         return listed and self.model.ir_version >= FIRST_IR_WITH_DEFAULTS
 
     def downstream(self, name: str) -> set[str]:
-        """The tensor and everything that is computed from it."""
+        """Return the tensor and everything that is computed from it."""
         reached = {name}
-        for node in self.proto.node:  # in an order in which makers come before readers, by the standard
+        for node in self.proto.node:  # topologically sorted, by the standard
             if not reached.isdisjoint(names_read(node)):
                 reached.update(node.output)
         return reached
 
-    def fresh(self, wish: str) -> str:
-        """A name that nothing in the model has: `wish`, or `wish` with a number."""
-        taken = _all_names(self.proto)
-        number = 1
-        name = wish
-        while name in taken:
-            number += 1
-            name = f"{wish}_{number}"
-        return name
+    def unused_name(self, name: str) -> str:
+        """Return `name`, with a number appended if it is in use."""
+        used = _all_names(self.proto)
+        names = chain([name], (f"{name}_{number}" for number in count(2)))
+        return next(one for one in names if one not in used)
 
-    def add_initializer(self, wish: str, value: NDArray[Any]) -> str:
-        """Put a new constant into the graph; returns its name."""
-        name = self.fresh(wish)
+    def add_initializer(self, name: str, value: NDArray[Any]) -> str:
+        """Add a constant to the graph; return its name, which has a number appended if `name` is in use."""
+        name = self.unused_name(name)
         tensor = onnx.numpy_helper.from_array(value, name)
         self.proto.initializer.append(tensor)
         if self.model.ir_version < FIRST_IR_WITH_DEFAULTS:
@@ -80,12 +77,12 @@ class Graph:
 
 
 def is_op(node: Node, kinds: Collection[str]) -> bool:
-    """Whether the node is one of these operators of the ONNX standard, not a namesake from elsewhere."""
+    """Return whether the node is one of these operators of the ONNX standard, not a namesake of another domain."""
     return node.domain in ("", "ai.onnx") and node.op_type in kinds
 
 
 def names_read(node: Node) -> Iterator[str]:
-    """The tensors a node takes, those that its subgraphs take from around them included."""
+    """Yield the tensors that a node and its subgraphs read."""
     yield from (name for name in node.input if name)
     for graph in subgraphs(node):
         for inner in graph.node:
@@ -94,7 +91,7 @@ def names_read(node: Node) -> Iterator[str]:
 
 
 def subgraphs(node: Node) -> Iterator[Any]:
-    """The graphs in the attributes of a node: the branches of an If, the body of a Loop or Scan."""
+    """Yield the graphs in the attributes of a node: the branches of an If, the body of a Loop or Scan."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g
@@ -102,7 +99,7 @@ def subgraphs(node: Node) -> Iterator[Any]:
 
 
 def _all_names(graph: Any) -> set[str]:
-    """Names of tensors and nodes, subgraphs included: a name is used once in all of them."""
+    """Return the names of all tensors and nodes, including subgraphs: a name must be unique in all of them."""
     named = (graph.input, graph.output, graph.initializer, graph.value_info, graph.node)
     names = {one.name for group in named for one in group}
     names.update(tensor.values.name for tensor in graph.sparse_initializer)

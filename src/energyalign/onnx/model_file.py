@@ -1,4 +1,4 @@
-"""ONNX models from files and into files: their external data, and a note in those that are aligned."""
+"""Read and write ONNX files with their external data, and mark aligned models in their metadata."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ from energyalign.core.shifts import Shifts
 from energyalign.files.checks import InputFile, reading
 from energyalign.onnx.graph import Model, Node
 
-_PAGE = 4096  # tensors that start on a page can be mapped into memory
+_PAGE = 4096  # a tensor that starts on a page can be memory-mapped
 _HASH_LENGTH = 16
 KEY = "energyalign"
 
 
 def read_model(path: Path) -> Model:
-    """The model without the numbers that are in other files."""
+    """Read a model without its external data."""
     with InputFile(path, str(path), "an ONNX model").open() as stream:
         model = onnx.load_model_from_string(stream.read())
         if not model.graph.node or not model.opset_import:
-            raise ValueError("there is no graph in it")
+            raise ValueError("it has no graph")
     return model
 
 
 def open_data(model: Model, source: Path) -> list[InputFile]:
-    """The files with the numbers of a model, which are read several times and must stay as they are."""
+    """Open the external data files of a model, which are read several times and must not change."""
     files = external_files(model, source.parent, str(source))
     return [InputFile(path, str(path), "data of an ONNX model") for path in sorted(files)]
 
 
 def write_model(model: Model, source: Path, path: Path, data_read: Sequence[InputFile]) -> tuple[Path, ...]:
-    """Write the model, and its data beside it if it had any in other files; returns the files.
+    """Write the model, and its external data if it has any; return the files.
 
-    Both are whole and on disk before either gets its name; the data goes first. It is called
-    ``<name>.<hash of the data>.data``, so that it replaces that of no other model: at any moment, the model at `path`
-    finds its own. What the replaced model had is removed in the end.
+    Both are complete and on disk before either is renamed to its final name, the data first. The data file is called
+    ``<name>.<hash of the data>.data``, so that it never replaces that of another model: at any moment, the model at
+    `path` finds its own. The data of a replaced model is removed at the end.
     """
     own = external_files(model, source.parent, str(source))
     if not own:
@@ -79,7 +79,7 @@ def _refuse_changed(files: Sequence[InputFile]) -> None:
 
 
 def _data_path(path: Path, model: Model, folder: Path) -> Path:
-    """Where the data of a model at `path` goes."""
+    """Return the path of the data of a model at `path`."""
     content = hashlib.sha256()
     for _, padding, numbers in _in_pages(model, folder):
         content.update(padding)
@@ -88,26 +88,26 @@ def _data_path(path: Path, model: Model, folder: Path) -> Path:
 
 
 def _written_data(path: Path) -> set[Path]:
-    """The data of the model at `path`, if `write_model` wrote it."""
+    """Return the data files of the model at `path` that `write_model` wrote."""
     name = re.compile(rf"{re.escape(path.name)}\.[0-9a-f]{{{_HASH_LENGTH}}}\.data")
     try:
         files = external_files(read_model(path), path.parent, str(path))
-    except EnergyAlignError:  # there is none, or nothing that could be read
+    except EnergyAlignError:  # no file, or not a readable model
         return set()
     return {file for file in files if name.fullmatch(file.name)}
 
 
 def external_tensors(model: Model) -> Iterator[Any]:
-    """Every tensor of the model whose numbers are in another file, wherever in the model it is."""
+    """Yield every tensor with external data, including those of functions and subgraphs."""
     function_nodes = chain.from_iterable(function.node for function in model.functions)
     tensors = chain(_tensors_of_graph(model.graph), _tensors_of_nodes(function_nodes))
     return (tensor for tensor in tensors if uses_external_data(tensor))
 
 
 def external_files(model: Model, folder: Path, name: str) -> set[Path]:
-    """The files with the model's numbers, checked: in the model's folder, there, and long enough.
+    """Return the external data files; raise if one is outside the model's folder, missing or too short.
 
-    A model is a file from somewhere; one that names ``../secret`` must not have it copied into its result.
+    A model is not trusted: one that names ``../secret`` must not get it copied into the result.
     """
     files = set()
     for tensor in external_tensors(model):
@@ -117,31 +117,31 @@ def external_files(model: Model, folder: Path, name: str) -> set[Path]:
             end = int(info.offset or 0) + int(info.length or 0)
         if not path.is_relative_to(folder.resolve()):
             raise EnergyAlignError(
-                f"{name} keeps tensor {tensor.name!r} in {info.location!r}, which is outside its folder and is not "
-                "read: put plain copies of the model and its data into one folder."
+                f"{name} keeps tensor {tensor.name!r} in {info.location!r}, which is outside its folder and not read: "
+                "put copies (no links) of the model and its data into one folder."
             )
         if not path.is_file() or path.stat().st_size < end:
-            trouble = "too short" if path.is_file() else "not there"
+            problem = "too short" if path.is_file() else "missing"
             raise EnergyAlignError(
-                f"{name} keeps tensor {tensor.name!r} in {info.location!r}, which is {trouble}: put the whole data "
-                "file beside the model, or export it again."
+                f"{name} keeps tensor {tensor.name!r} in {info.location!r}, which is {problem}: put the complete data "
+                "file into the folder of the model, or export it again."
             )
         files.add(path)
     return files
 
 
 def pack(model: Model, folder: Path, stream: IO[bytes], location: str) -> None:
-    """Copy the numbers of all external tensors into one stream, and let the model look for them at `location`."""
+    """Copy all external data into one stream, and let the model look it up at `location`."""
     for tensor, padding, numbers in _in_pages(model, folder):
         stream.write(padding)
-        tensor.raw_data = b""  # or ONNX refuses to set where it is
+        tensor.raw_data = b""  # set_external_data needs it
         set_external_data(tensor, location, stream.tell(), len(numbers))
         tensor.ClearField("raw_data")
         stream.write(numbers)
 
 
 def _in_pages(model: Model, folder: Path) -> Iterator[tuple[Any, bytes, bytes]]:
-    """Every external tensor, the zeros that let it begin on a page, and its numbers: of one at a time, in memory."""
+    """Yield every external tensor, the padding that lets it start on a page, and its bytes; loads one at a time."""
     end = 0
     for tensor in external_tensors(model):
         loaded = onnx.TensorProto()
@@ -166,7 +166,7 @@ def _tensors_of_nodes(nodes: Iterable[Node]) -> Iterator[Any]:
 
 
 def stamp(model: Model, shifts: Shifts | MultilabelShifts) -> None:
-    """Add one entry to the model's metadata: what was added to the logits, and by which version."""
+    """Add an entry on the shifts to the model's metadata."""
     note = {
         "version": __version__,
         "estimator": shifts.estimator,
@@ -177,7 +177,7 @@ def stamp(model: Model, shifts: Shifts | MultilabelShifts) -> None:
 
 
 def refuse_aligned(model: Model, name: str) -> None:
-    """Shifts added a second time would turn the bias around."""
+    """Raise if the model is aligned already: shifts added twice would reverse the bias."""
     note = next((entry.value for entry in model.metadata_props if entry.key == KEY), None)
     if note is not None:
-        raise EnergyAlignError(f"{name} is already aligned (its metadata has {note}): start from the original file.")
+        raise EnergyAlignError(f"{name} is already aligned (metadata: {note}): start from the original file.")

@@ -1,4 +1,4 @@
-"""Inputs to try a model on: random ones that fit its signature, or those of the user."""
+"""Inputs to verify a model with: random ones that fit its signature, or the user's."""
 
 from __future__ import annotations
 
@@ -19,72 +19,73 @@ from energyalign.onnx.comparing import Values
 from energyalign.onnx.runtime import CannotRun, Session
 
 _DRAWS = 3
-_BATCHES = (3, 1)  # some graphs have one sample baked in, whatever their signature says
-_SIZES = (16, 32, 64, 128, 224, 256, 384)  # tokens, pixels: the first that the model runs with
-_TYPES = {"float": "float32", "double": "float64"}  # as onnxruntime calls them; all others have NumPy's names
+_BATCHES = (3, 1)  # some graphs accept only one sample, whatever their signature says
+_SIZES = (16, 32, 64, 128, 224, 256, 384)  # of dynamic axes, such as tokens and pixels: the first that runs is used
+_TYPES = {"float": "float32", "double": "float64"}  # onnxruntime's names that differ from NumPy's
 
 Shapes: TypeAlias = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class Probes:
-    """Inputs that the model as it is takes, and what its tensors held then."""
+    """Inputs of the raw model, and the values of its tensors for them."""
 
     inputs: list[Values]
     raw: list[Values]
 
 
 def random_probes(session: Session, n_classes: int, name: str) -> Probes:
-    """Random inputs on which the model runs, the same every time.
+    """Run the model on random inputs, the same every time.
 
     Parameters
     ----------
+    session : Session
     n_classes : int
-        No free axis gets this length, so that the classes can be told from tokens and pixels.
+        No dynamic axis gets this length, so that classes are not confused with tokens and pixels.
     name : str
-        The model, for messages.
+        Name of the model in messages.
     """
-    trouble = "its inputs are of a kind that cannot be drawn"
+    problem = "its inputs have types that cannot be drawn"
     for shapes in _possible_shapes(session, n_classes):
         rng = np.random.default_rng(0)
         try:
             inputs = [{one.name: _draw(rng, one, shapes[one.name]) for one in session.inputs} for _ in range(_DRAWS)]
             return Probes(inputs, [session.run(one) for one in inputs])
         except (CannotRun, TypeError) as error:
-            trouble = str(error)
+            problem = str(error)
     raise EnergyAlignError(
-        f"{name} ran on no random input ({trouble}): give inputs that it takes with --probe inputs.npz, one array "
-        f"for each of {_signature(session)} (probe=... in Python)."
+        f"{name} does not run on random inputs ({problem}): give valid inputs with --probe inputs.npz (probe=... in "
+        f"Python), one array for each of {_signature(session)}."
     )
 
 
 def given_probe(session: Session, given: Mapping[str, npt.ArrayLike], name: str) -> Probes:
-    """The user's inputs, in the types of the model."""
+    """Run the model on the user's inputs, converted to its types."""
     needed = {one.name: one for one in session.inputs}
     if set(given) != set(needed):
         raise EnergyAlignError(
-            f"the probe has arrays for {sorted(given)}, but {name} takes {_signature(session)}: give one for each."
+            f"the probe must have one array for each input of {name}, {_signature(session)}, got {sorted(given)}."
         )
     try:
         inputs = {key: np.asarray(given[key]).astype(_dtype(one), casting="same_kind") for key, one in needed.items()}
         return Probes([inputs], [session.run(inputs)])
     except (CannotRun, TypeError) as error:
         raise EnergyAlignError(
-            f"{name} does not run on the probe ({error}); it takes {_signature(session)}."
+            f"{name} does not run on the probe ({error}): expected {_signature(session)}."
         ) from error
 
 
 def read_probe(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """The arrays of a .npz file by their names, which are those of the model's inputs."""
+    """Read the arrays of a .npz file, one for each input of the model, by name."""
     with InputFile(Path(path), str(path), "a .npz archive").open() as stream:
         is_single = stream.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX
     if is_single:
-        raise EnergyAlignError(f"{path} is a single array: save one array for each input, by name, with numpy.savez.")
+        raise EnergyAlignError(f"{path} must be a .npz file with one array per input, by name (numpy.savez), got .npy.")
     return read_arrays(Path(path))
 
 
 def _possible_shapes(session: Session, n_classes: int) -> Iterator[Shapes]:
-    """Shapes for all inputs at once: dimensions of one name are of one size."""
+    """Yield shapes of all inputs; dynamic axes of the same name have the same length."""
     tried: list[Shapes] = []
     batch_names = {one.shape[0] for one in session.inputs if one.shape and isinstance(one.shape[0], str)}
     for batch in _BATCHES:
@@ -104,7 +105,7 @@ def _possible_shapes(session: Session, n_classes: int) -> Iterator[Shapes]:
 
 
 def _draw(rng: np.random.Generator, signature: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Standard normal numbers; zeros and ones where integers are taken, which any vocabulary has; ones for a mask."""
+    """Draw standard normal numbers; 0 and 1 for integers, which are in any vocabulary; ones for a mask."""
     dtype = _dtype(signature)
     if dtype.kind == "f":
         return np.asarray(rng.normal(size=shape)).astype(dtype)

@@ -1,4 +1,4 @@
-"""Running models in onnxruntime, with tensors inside the graph made visible."""
+"""Run models in onnxruntime, and return tensors inside the graph too."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.onnx.comparing import Values
 from energyalign.onnx.graph import Model
 
-_ONLY_FATAL = 4  # what goes wrong becomes an error of ours; nothing is printed besides
-PATIENCE = 10.0  # seconds for a run that is told to end, which it does after the node that it is at
+_ONLY_FATAL = 4  # log level: errors are raised, not printed
+PATIENCE = 10.0  # seconds for a terminated run to finish the current node
 _NUMPY_TENSOR = re.compile(r"tensor\((float|double|float16|u?int\d+|bool|string)\)")
 _DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 
@@ -28,7 +28,7 @@ class CannotRun(EnergyAlignError):
 
 
 class Input(NamedTuple):
-    """What a model takes under a name; a length that is free is text, or None."""
+    """An input of a model; dynamic axes are text, or None."""
 
     name: str
     type: str
@@ -36,16 +36,16 @@ class Input(NamedTuple):
 
 
 class Session:
-    """A model, ready to run on the processor.
+    """A model loaded on the CPU.
 
     Parameters
     ----------
     model : Model
-        As it is; tensors to show are outputs of what onnxruntime gets, not of the model.
+        It is not changed.
     folder : Path
-        Where data outside the file is.
-    show : names of tensors, optional
-        To be returned by `run` along with the outputs.
+        Folder of its external data.
+    show : collection of str, default=()
+        Tensors that `run` returns along with the outputs.
     """
 
     def __init__(self, model: Model, folder: Path, show: Collection[str] = ()) -> None:
@@ -53,18 +53,18 @@ class Session:
         options.log_severity_level = _ONLY_FATAL
         options.add_session_config_entry(_DATA_FOLDER, str(folder.absolute()))
         try:
-            # Its fallback from the processor is the processor, once more, and lines on standard output.
+            # The fallback would try the CPU once more, and print to standard output.
             self._session = onnxruntime.InferenceSession(
                 _bytes_showing(model, show), options, providers=["CPUExecutionProvider"], enable_fallback=0
             )
-            # Read out at once: names in a damaged file may be no text, and asking for them is an error then.
+            # Read here, because it raises if names in a damaged file are not text.
             self.inputs = [Input(one.name, one.type, tuple(one.shape)) for one in self._session.get_inputs()]
             self.output_types: dict[str, str] = {one.name: one.type for one in self._session.get_outputs()}
         except Exception as error:  # onnxruntime's errors have no base class of their own
             raise CannotRun(_reason(error)) from error
 
     def run(self, inputs: Values) -> Values:
-        """Every output that is a tensor of a type that NumPy has, by name."""
+        """Return every output that is a tensor of a NumPy type, by name."""
         names = [name for name, kind in self.output_types.items() if _NUMPY_TENSOR.fullmatch(kind)]
         options = onnxruntime.RunOptions()
         options.log_severity_level = _ONLY_FATAL
@@ -76,7 +76,7 @@ class Session:
             except Exception as error:
                 answer.set_exception(error)
 
-        # Not here: a loop in the graph may have no end, and Ctrl-C is heard by a thread that runs Python or waits.
+        # In a thread: a loop in the graph may never end, and this one must be able to receive Ctrl-C.
         try:
             Thread(target=work, daemon=True).start()
             arrays = answer.result()
@@ -90,18 +90,18 @@ class Session:
 
 
 def _bytes_showing(model: Model, show: Collection[str]) -> Any:
-    """The model as a file would have it, with these tensors among its outputs."""
+    """Serialise the model with these tensors among its outputs."""
     outputs = model.graph.output
     own = len(outputs)
     outputs.extend(onnx.ValueInfoProto(name=name) for name in set(show) - {output.name for output in outputs})
     try:
         return model.SerializeToString()
     finally:
-        del outputs[own:]  # a copy would be simpler, and twice the memory
+        del outputs[own:]  # a copy of the model would take twice the memory
 
 
 def _reason(error: Exception) -> str:
-    """What onnxruntime said, without its error code, source file and C++ signature."""
+    """Return the message of onnxruntime without error code, source file and C++ signature."""
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error).strip())
     text = re.sub(r"^(Failed to load model with error: )?/\S+:\d+ .*?\) (?=[A-Z])", "", text)
     return " ".join(text.split())[:300].rstrip(". ") or type(error).__name__

@@ -1,4 +1,4 @@
-"""Whether an edited model gives raw logits + shifts, and is otherwise the model it was."""
+"""Verify that an edited model returns raw logits + shifts, and is otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -12,28 +12,31 @@ from energyalign.onnx.logits import FoundLogits, shows
 
 
 class NotAligned(EnergyAlignError):
-    """An edit that does not do what it should; the message says what was seen."""
+    """An edit that failed verification; the message says what differs."""
 
 
 def verify(before: Sequence[Values], after: Sequence[Values], logits: FoundLogits, unrelated: Collection[str]) -> float:
-    """Compare runs of the raw and the edited model on the same inputs; returns the largest error of a logit.
+    """Compare runs of the raw and the edited model on the same inputs; return the largest deviation of a logit.
 
     Parameters
     ----------
-    unrelated : names of outputs
-        Those that are not computed from the logits, and must be as they were.
+    before, after : sequence of Values
+        Runs of the raw and of the edited model.
+    logits : FoundLogits
+    unrelated : collection of str
+        Outputs that are not computed from the logits, and must not change.
     """
     worst = 0.0
     for old, new in zip(before, after, strict=True):
         raw = old[logits.tensor]
-        wanted = raw.astype(np.float64) + along(logits.added, logits.axis, raw.ndim)
-        found = new[logits.tensor]
-        deviation = largest_difference(found, wanted)
-        if not close(found, wanted, like=raw):
+        expected = raw.astype(np.float64) + along(logits.added, logits.axis, raw.ndim)
+        aligned = new[logits.tensor]
+        deviation = largest_difference(aligned, expected)
+        if not close(aligned, expected, like=raw):
             raise NotAligned(f"the logits are off by {deviation:.2g}")
         for output, form in logits.outputs.items():
-            if not shows(new[output], found, form, logits.axis):
-                raise NotAligned(f"output {output!r} does not show the corrected logits")
+            if not shows(new[output], aligned, form, logits.axis):
+                raise NotAligned(f"output {output!r} does not follow the aligned logits")
         for output in unrelated:
             if not close(new[output], old[output]):
                 raise NotAligned(f"output {output!r} changed, which is not computed from the logits")

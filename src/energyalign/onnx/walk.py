@@ -1,4 +1,4 @@
-"""The way back from an output of the graph, through what leaves logits recognisable, to the node that made them."""
+"""Walk back from a graph output to the node that computes its logits."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from dataclasses import dataclass
 
 from energyalign.onnx.graph import Graph, Node, is_op
 
-# Through these the same numbers come out, perhaps in another shape or precision; whether they do is seen in a run.
+# Output the same numbers, perhaps in another shape or precision; a run shows whether they do.
 COPIES = frozenset({"Identity", "Cast", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze"})
-# Behind logits of classes; behind one logit of two classes, or of each independent label.
+# After logits of classes.
 SOFTMAXES = {"Softmax": "probabilities", "LogSoftmax": "log-probabilities"}
+# After one logit of two classes, or after logits of independent labels.
 SIGMOIDS = {"Sigmoid": "sigmoids"}
-# A constant per class comes out of these as it went in, so that a bias may also be changed before them.
+# Keep a constant per class, so that the bias may be before them.
 POOLS = frozenset({"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceMax", "Transpose"})
 
 
 @dataclass(frozen=True)
 class Walk:
-    """Tensors from an output back to its source, and the nodes that make them.
+    """Tensors from an output back to their source, and the nodes that make them.
 
     Attributes
     ----------
     tensors : tuple of str
         The output first.
     nodes : tuple of Node
-        ``nodes[i]`` makes ``tensors[i]``; all but the last are among the kinds above. One shorter than `tensors`
-        if the way ends at an input or a constant of the graph.
+        ``nodes[i]`` makes ``tensors[i]``; all but the last are of the kinds above. One shorter than `tensors` if the
+        walk ends at an input or a constant of the graph.
     """
 
     tensors: tuple[str, ...]
@@ -34,16 +35,16 @@ class Walk:
 
     @property
     def maker(self) -> Node | None:
-        """The node at which the way back ends; None at an input or a constant."""
+        """Node at which the walk ends; None at an input or a constant."""
         return self.nodes[-1] if len(self.nodes) == len(self.tensors) else None
 
     @property
     def made(self) -> tuple[str, ...]:
-        """The tensors that a node makes, and that a run can therefore show."""
+        """Tensors that a node makes, which a run can therefore return."""
         return self.tensors[: len(self.nodes)]
 
     def from_depth(self, depth: int) -> Walk:
-        """The rest of the way, from the tensor at this depth."""
+        """Return the rest of the walk, from the tensor at this depth."""
         return Walk(self.tensors[depth:], self.nodes[depth:])
 
 

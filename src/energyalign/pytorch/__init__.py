@@ -1,4 +1,4 @@
-"""From a trained torch model to logits, and from shifts back into the model."""
+"""Align a trained torch model: collect its logits, fit shifts, fold them into its head."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ __all__ = ["AlignedModel", "NotFolded", "align", "balanced_evidence", "fold_shif
 
 
 def __getattr__(name: str) -> Any:
-    """`balanced_evidence` needs torchvision, which the rest does not: it is imported when asked for."""
+    """Import `balanced_evidence` on first access: it needs torchvision, which the rest does not."""
     if name != "balanced_evidence":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -1,4 +1,4 @@
-"""Aligning a model where its training ends: what the trainers' callbacks have in common."""
+"""Base class of the callbacks that align a model when training ends."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ from energyalign.pytorch.label_counts import LabelCounter
 
 
 class AfterTraining:
-    """Aligns a model in place and measures it before and after.
+    """Callback base class: aligns a model in place and measures it before and after.
 
-    If that fails, a warning says why and the model is as training left it.
+    If that fails, a warning says why, and the model is unchanged.
 
     Parameters
     ----------
-    loader : iterable of batches, Dataset, or tuple of two arrays, optional
-        The evidence, as the network takes it. By default the trainer's validation data, or its training data if it
-        has no other.
-    evidence : {"training", "out-of-fold", "held-out"}, optional
-        Whether the model was trained on what `loader` yields; needed with `loader`, and known otherwise.
-    counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset with `targets`, optional
-        Training samples per class; by default the labels of the training data are counted where that is possible.
+    loader : iterable of batches, Dataset, or tuple of two arrays, default=None
+        The evidence, preprocessed for the network. By default the trainer's validation data, or its training data if
+        there is none.
+    evidence : {"training", "out-of-fold", "held-out"}, default=None
+        Whether the model was trained on the samples of `loader`; required with `loader`.
+    counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset with `targets`, \
+default=None
+        Training samples per class; by default the labels of the training data are counted if possible.
     estimator, clusters, target_prior, head, class_names, tau, multilabel, ignore_index, scoring, costs, minimum_recall,
     minimum_precision
         As for `energyalign.pytorch.align`.
@@ -49,14 +50,14 @@ class AfterTraining:
     Attributes
     ----------
     shifts_ : Shifts, or MultilabelShifts for `multilabel`
-        What was added to the logits. This and the other attributes exist only after a training that ended aligned.
+        Shifts that were added to the logits. All attributes exist only after a training whose model was aligned.
     aligned_ : torch.nn.Module
-        The trainer's own model; or, where folding is impossible, an `AlignedModel` around it, and the trainer's own
-        model is unchanged (a warning and the report say so).
+        The trainer's own model; or, if folding is impossible, an `AlignedModel` around it, and the trainer's own model
+        is unchanged (a warning and the report say so).
     metrics_ : dict of str to float
-        ``accuracy_before``, ``accuracy_after``, ``balanced_accuracy_before``, ...: on the evidence, every sample
-        corrected by shifts from the others; means over independent labels. With `scoring`, `costs` or minima it is
-        that score instead. Empty if that could not be measured; the report says why.
+        ``accuracy_before``, ``accuracy_after``, ``balanced_accuracy_before``, ...: cross-fitted on the evidence; means
+        over independent labels. With `scoring`, `costs` or minima that score instead. Empty if it could not be
+        measured; the report says why.
     """
 
     shifts_: AnyShifts
@@ -82,19 +83,17 @@ class AfterTraining:
         super().__init__()
         if (loader is None) != (evidence is None):
             raise EnergyAlignError(
-                "give loader= and evidence= together: only you know whether the model was trained on what it yields "
-                "('training') or not ('held-out')."
+                "give loader= and evidence= together: evidence= says whether the model was trained on the samples of "
+                "the loader ('training') or not ('held-out')."
             )
-        # What can be known to be wrong is refused now, not after hours of training.
+        # Raise now, not after hours of training.
         if unknown := sorted(set(aims) - set(Aims.__annotations__)):
             raise TypeError(f"unknown options: {', '.join(unknown)}.")
         make_objective(aims.get("scoring", "balanced_accuracy"))
         if estimator != "auto":
             make_estimator(estimator, tau=tau)
         if evidence is not None and evidence not in get_args(EvidenceKind):
-            raise EnergyAlignError(
-                f"unknown kind of evidence {evidence!r}: choose {', '.join(get_args(EvidenceKind))}."
-            )
+            raise EnergyAlignError(f"evidence must be one of {', '.join(get_args(EvidenceKind))}, got {evidence!r}.")
         self.loader, self.evidence, self.counts = loader, evidence, counts
         self.estimator, self.clusters, self.target_prior, self.tau = estimator, clusters, target_prior, tau
         self.head, self.class_names, self.aims = head, class_names, aims
@@ -102,11 +101,11 @@ class AfterTraining:
         self._notes: list[str] = []
 
     def forget_earlier_run(self, model: torch.nn.Module) -> None:
-        """Before training: what an earlier run found is not what this one will find."""
+        """Reset the results of an earlier training."""
         for name in ("shifts_", "aligned_", "metrics_"):
             self.__dict__.pop(name, None)
-        # Training on from an aligned model is legitimate: its bias starts elsewhere, and the shifts to come are
-        # measured on the bias that training leaves. The mark of the earlier ones would only make us refuse.
+        # Training an aligned model further is legitimate: the new shifts are fitted on the bias that training leaves.
+        # With the attribute of the earlier ones, the model would be refused as already aligned.
         if hasattr(plain_network(model), "shifts_"):
             del plain_network(model).shifts_
 
@@ -117,28 +116,28 @@ class AfterTraining:
         training: Iterable[Any] | None,
         count: Callable[[], LabelCounter],
     ) -> bool:
-        """Align; where that fails, say so instead: hours of training must not end in a traceback.
+        """Align the model; if that fails, warn: hours of training must not end in a traceback.
 
         Parameters
         ----------
         model : torch.nn.Module
-        held_out, training : iterable of batches, optional
-            The trainer's data; the first that there is serves, unless the user gave a loader.
+        held_out, training : iterable of batches or None
+            The trainer's data, in order of preference; not used if the user gave a loader.
         count : callable
-            Gives a counter that has seen the training labels; called only if the user gave no counts.
+            Returns a counter of the training labels; called only if the user gave no counts.
 
         Returns
         -------
         bool
-            Whether there are `shifts_`, `aligned_` and `metrics_` now.
+            Whether the model was aligned, and `shifts_`, `aligned_` and `metrics_` exist.
         """
-        with warning_instead_of_error("the model was NOT aligned and is as training left it"):
+        with warning_instead_of_error("the model was NOT aligned and is unchanged"):
             self._align_in_place(model, *self._source(held_out, training), count)
             return True
         return False
 
     def report(self) -> str:
-        """What happened, for people."""
+        """Return a summary of a few lines."""
         if not hasattr(self, "shifts_"):
             return "energyalign: the model was not aligned."
         values = self.shifts_.values
@@ -154,24 +153,24 @@ class AfterTraining:
                 f"{100 * self.metrics_[f'{name}_after']:.1f} %"
                 for name in (key.removesuffix("_after") for key in self.metrics_ if key.endswith("_after"))
             ]
-            flattered = ", flattered: the model was trained on them" if shifts.evidence_kind == "training" else ""
-            lines.append(f"{', '.join(pairs)} (cross-fitted on these samples{flattered}).")
+            too_high = ", too high: the model was trained on them" if shifts.evidence_kind == "training" else ""
+            lines.append(f"{', '.join(pairs)} (cross-fitted on these samples{too_high}).")
         return "\n".join(f"energyalign: {line}" for line in lines + self._notes)
 
     def numbers_to_log(self, prefix: str) -> dict[str, float]:
-        """The metrics, and whether it is the trainer's own model that reaches them."""
+        """Return the metrics, and whether the trainer's own model is aligned (``folded``)."""
         folded = 0.0 if self._is_wrapped else 1.0
         return {f"{prefix}{name}": value for name, value in (self.metrics_ | {"folded": folded}).items()}
 
     def new_counter(self) -> LabelCounter:
-        """Count labels of the kind that the model has."""
+        """Return an empty counter for the labels of the model."""
         return LabelCounter(multilabel=self.multilabel, ignore_index=self.ignore_index)
 
     def _align_in_place(
         self, model: torch.nn.Module, loader: Iterable[Any], kind: EvidenceKind, count: Callable[[], LabelCounter]
     ) -> None:
         if hasattr(plain_network(model), "shifts_"):
-            raise EnergyAlignError("the model is aligned already: is there another EnergyAlignCallback in the list?")
+            raise EnergyAlignError("the model is already aligned: is there another EnergyAlignCallback in the list?")
         notes = []
         evidence, probe = collect_evidence(
             model, loader, counts=self.counts, kind=kind, class_names=self.class_names,
@@ -180,7 +179,7 @@ class AfterTraining:
         if self.counts is None:
             counted = count().counts(evidence.n_classes)
             if counted is None:
-                notes.append("training counts unknown: give counts=... if you know them.")
+                notes.append("the training counts are unknown: give counts=... if you know them.")
             else:
                 evidence = evidence.with_counts(counted)
         shifts = fit_head(
@@ -189,14 +188,12 @@ class AfterTraining:
         )  # fmt: skip
         aligned = fold_or_wrap(model, shifts, probe, head=self.head)
         plain_network(aligned).shifts_ = shifts
-        # Only now, when nothing can go wrong with the model any more: a failure to measure must not undo it.
-        metrics, problem = _measured(evidence, shifts, aimed=bool(self.aims))
+        # Last, because a failure to measure must not undo the alignment.
+        metrics, problem = _measure(evidence, shifts, aimed=bool(self.aims))
         if problem is not None:
             notes.append(f"accuracy was not measured: {problem}.")
         if aligned is not model:
-            notes.append(
-                "the shifts could not be folded in: the trainer's own model is unchanged; use callback.aligned_."
-            )
+            notes.append("the shifts could not be folded: the trainer's own model is unchanged; use callback.aligned_.")
         self.shifts_, self.aligned_, self.metrics_ = shifts, aligned, metrics
         self._notes, self._is_wrapped = notes, aligned is not model
 
@@ -209,48 +206,48 @@ class AfterTraining:
             return held_out, "held-out"
         if training is not None:
             return training, "training"
-        raise EnergyAlignError("the trainer has no validation and no training data: give loader= and evidence=.")
+        raise EnergyAlignError("the trainer has neither validation nor training data: give loader= and evidence=.")
 
 
 @contextlib.contextmanager
 def warning_instead_of_error(consequence: str) -> Iterator[None]:
-    """Whatever goes wrong inside becomes a warning: the consequence, and why."""
+    """Turn any error inside into a warning with the consequence and the reason."""
     try:
         yield
     except Exception as error:
-        warnings.warn(f"{consequence}: {_said_by(error)}", stacklevel=4)
+        warnings.warn(f"{consequence}: {_describe(error)}", stacklevel=4)
 
 
-def _measured(
+def _measure(
     evidence: Evidence | MultilabelEvidence, shifts: AnyShifts, *, aimed: bool
 ) -> tuple[dict[str, float], str | None]:
-    """The metrics, or none and why; of independent labels their means.
+    """Return cross-fitted metrics and None, or an empty dict and the reason.
 
-    They are the accuracies; for other aims the score that the shifts were chosen by. Both are cross-fitted.
+    Metrics are accuracies, or the score of another objective; for independent labels their means.
     """
     if isinstance(evidence, MultilabelEvidence) and isinstance(shifts, MultilabelShifts):
-        each = [_measured(*pair, aimed=aimed) for pair in zip(evidence.labels, shifts.labels, strict=True)]
+        each = [_measure(*pair, aimed=aimed) for pair in zip(evidence.labels, shifts.labels, strict=True)]
         problem = next((problem for _, problem in each if problem is not None), None)
-        return {} if problem else {name: fmean(own[name] for own, _ in each) for name in each[0][0]}, problem
+        return {} if problem else {name: fmean(metrics[name] for metrics, _ in each) for name in each[0][0]}, problem
     assert isinstance(evidence, Evidence)
     assert isinstance(shifts, Shifts)
     if evidence.labels is None:
         return {}, "the evidence has no labels"
     if aimed:
-        return _score_of_the_aim(shifts)
+        return _cross_fitted_score(shifts)
     try:
         metrics = _as_metrics(before_and_after(evidence, shifts))
     except Exception as error:
-        return {}, _said_by(error)
+        return {}, _describe(error)
     if not all(map(math.isfinite, metrics.values())):
-        return {}, "a class needs two samples, one to fit and one to score, and no class has them"
+        return {}, "no class has two samples, one to fit and one to score"
     return metrics, None
 
 
-def _score_of_the_aim(shifts: Shifts) -> tuple[dict[str, float], str | None]:
+def _cross_fitted_score(shifts: Shifts) -> tuple[dict[str, float], str | None]:
     selection = shifts.selection
     if selection is None or selection.gain is None:
-        return {}, "it takes two samples of a class that the model was not trained on, one to fit and one to score"
+        return {}, "a score needs two samples of a class, not used in training, one to fit and one to score"
     after = selection.candidates[selection.chosen].score or 0.0
     return {f"{shifts.scoring}_before": after - selection.gain, f"{shifts.scoring}_after": after}, None
 
@@ -263,6 +260,6 @@ def _as_metrics(scores: BeforeAfter) -> dict[str, float]:
     }
 
 
-def _said_by(error: Exception) -> str:
-    """Our own messages explain themselves; others need to be told by their kind."""
+def _describe(error: Exception) -> str:
+    """Return the message, with the type of the error unless it is ours."""
     return str(error) if isinstance(error, EnergyAlignError) else f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""The ten transformations under which the paper estimates shifts, and the policies that combine them."""
+"""The paper's ten image transformations for evidence, and the policies that combine them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ImageTransform: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Perspective(torch.nn.Module):  # type: ignore[misc]
-    """A perspective distortion whose degree is itself drawn, which torchvision's own takes as fixed."""
+    """Perspective distortion of random degree; that of torchvision has a fixed degree."""
 
     def __init__(self, degree: tuple[float, float]) -> None:
         super().__init__()
         self.degree = degree
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
-        """The image, seen from another side."""
+        """Return the distorted image."""
         low, high = self.degree
         degree = low + (high - low) * float(torch.rand(()))
         distorted: torch.Tensor = v2.RandomPerspective(distortion_scale=degree, p=1.0)(image)
@@ -43,31 +43,31 @@ TRANSFORMATIONS: dict[str, ImageTransform] = {
 }
 
 
-def as_it_is(image: torch.Tensor) -> torch.Tensor:
-    """The image itself."""
+def keep(image: torch.Tensor) -> torch.Tensor:
+    """Return the image unchanged."""
     return image
 
 
 def crop_and_flip(image: torch.Tensor) -> torch.Tensor:
-    """What most image models were trained with: padded by an eighth, cropped, flipped half the time."""
+    """Pad by an eighth, crop, and flip with probability one half, as most image models were trained."""
     height, width = image.shape[-2:]
     padding = [width // 8, height // 8]
     cropped: torch.Tensor = v2.RandomCrop((height, width), padding=padding)(image)
     return cropped.flip(-1) if float(torch.rand(())) < 0.5 else cropped
 
 
-def one_of_ten(image: torch.Tensor) -> torch.Tensor:
-    """One transformation, every one as likely."""
+def apply_one(image: torch.Tensor) -> torch.Tensor:
+    """Apply one random transformation."""
     return _apply(torch.randint(len(TRANSFORMATIONS), (1,)), image)
 
 
-def two_of_ten(image: torch.Tensor) -> torch.Tensor:
-    """Two different transformations."""
+def apply_two(image: torch.Tensor) -> torch.Tensor:
+    """Apply two different random transformations."""
     return _apply(torch.randperm(len(TRANSFORMATIONS))[:2], image)
 
 
-def each_with_one_half(image: torch.Tensor) -> torch.Tensor:
-    """Every transformation with probability one half: five on average."""
+def apply_half(image: torch.Tensor) -> torch.Tensor:
+    """Apply every transformation with probability one half: five on average."""
     return _apply(torch.nonzero(torch.rand(len(TRANSFORMATIONS)) < 0.5), image)
 
 
@@ -79,24 +79,24 @@ def _apply(chosen: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
 
 
 class Policy(NamedTuple):
-    """How an image is changed before it becomes evidence."""
+    """How an image is augmented before it becomes evidence."""
 
     transform: ImageTransform
     description: str
 
 
-# The paper lists its transformations but not how many of them an image undergoes.
+# The paper lists its transformations, but not how many are applied to an image.
 POLICIES: dict[str, Policy] = {
-    "none": Policy(as_it_is, "the image as it is"),
+    "none": Policy(keep, "no augmentation"),
     "crop-flip": Policy(crop_and_flip, "the usual training augmentation: padded crop, horizontal flip"),
-    "one": Policy(one_of_ten, "one of the paper's ten transformations, drawn anew for every draw"),
-    "two": Policy(two_of_ten, "two different ones of the ten"),
-    "half": Policy(each_with_one_half, "each of the ten with probability one half"),
+    "one": Policy(apply_one, "one of the paper's ten transformations, at random for every draw"),
+    "two": Policy(apply_two, "two different ones of the ten"),
+    "half": Policy(apply_half, "each of the ten with probability one half"),
 }
 
 
 def make_policy(name: str) -> ImageTransform:
-    """The policy of this name: a function of one image (channels, height, width) with values in [0, 1]."""
+    """Return the policy of this name: a function of an image (channels, height, width) with values in [0, 1]."""
     if name not in POLICIES:
         raise EnergyAlignError(f"unknown augmentation policy {name!r}: choose one of {', '.join(POLICIES)}.")
     return POLICIES[name].transform

@@ -1,4 +1,4 @@
-"""A class-balanced sample of the training data, each image drawn as often as needed: the paper's evidence."""
+"""Draw a class-balanced, augmented sample of the training data: the paper's evidence."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def balanced_evidence(
     batch_size: int = 256,
     num_workers: int = 0,
 ) -> DataLoader[Any]:
-    """Draw `per_class` images of every class from the training data, each draw under another transformation.
+    """Draw `per_class` images of every class from the training data, each with its own random transformation.
 
-    A class with fewer images gives each of them several times, as evenly as possible.
+    Images of a class with fewer images are drawn several times, as evenly as possible.
 
     Parameters
     ----------
@@ -40,33 +40,33 @@ def balanced_evidence(
         ``dataset[i]`` is an image or ``(image, label)``; a tensor (channels, height, width) of uint8 or of floats in
         [0, 1], a NumPy array (height, width[, channels]) of uint8, or a PIL image. All of one size, not normalised yet.
     labels : sequence of int
-        The class of every image of the dataset, numbered from 0 (``dataset.targets`` of torchvision).
+        Class index of every image of the dataset (``dataset.targets`` of torchvision).
     per_class : int
-        Images to draw of every class.
-    augment : {"two", "one", "half", "crop-flip", "none"}, default "two"
-        How the images are changed; see `energyalign.pytorch.augment.POLICIES`.
-    normalize : callable, optional
-        What the model expects beyond values in [0, 1], for example ``v2.Normalize(mean, std)``.
-    seed : int
-        Fixes the draws and their transformations, whatever the batch size and the number of workers.
-    batch_size : int
-    num_workers : int
-        Processes that read and transform images; worthwhile for files, not for small images in memory.
+        Number of images to draw of every class.
+    augment : {"two", "one", "half", "crop-flip", "none"}, default="two"
+        Augmentation policy; see `energyalign.pytorch.augment.POLICIES`.
+    normalize : callable, default=None
+        Applied to the augmented image, for example ``v2.Normalize(mean, std)``.
+    seed : int, default=0
+        Determines the draws and their transformations, whatever the batch size and the number of workers.
+    batch_size : int, default=256
+    num_workers : int, default=0
+        Processes that read and transform images; useful for files, not for small images in memory.
 
     Returns
     -------
     torch.utils.data.DataLoader
-        ``(images, labels)`` batches, in every class equally often; the same ones each time it is read. Ranks of a
-        process group share the work with ``DataLoader(evidence.dataset, sampler=range(rank, n, world_size))``.
+        Yields ``(images, labels)`` batches, the same in every pass, with every class equally often. Ranks of a process
+        group share the work with ``DataLoader(evidence.dataset, sampler=range(rank, n, world_size))``.
 
     Examples
     --------
     >>> loader = balanced_evidence(train_set, train_set.targets, per_class=50)  # doctest: +SKIP
     >>> aligned = align(model, loader, counts=train_counts)  # doctest: +SKIP
     """
-    for name, value, least in (("per_class", per_class, 1), ("batch_size", batch_size, 1), ("seed", seed, 0)):
-        if not isinstance(value, (int, np.integer)) or value < least:
-            raise EnergyAlignError(f"{name} is {value!r}; it must be a whole number of {least} or more.")
+    for name, value, minimum in (("per_class", per_class, 1), ("batch_size", batch_size, 1), ("seed", seed, 0)):
+        if not isinstance(value, (int, np.integer)) or value < minimum:
+            raise EnergyAlignError(f"{name} must be an integer >= {minimum}, got {value!r}.")
     classes = _checked_labels(labels, dataset)
     indices = draw_evenly(classes, per_class, np.random.default_rng(seed))
     return DataLoader(
@@ -74,12 +74,12 @@ def balanced_evidence(
         batch_size=batch_size,
         num_workers=num_workers,
         collate_fn=_stack,
-        generator=torch.Generator(),  # its own, so that reading leaves the global state alone
+        generator=torch.Generator(),  # its own, so that reading does not change the global state
     )
 
 
 class Draws(Dataset[Item]):  # type: ignore[misc]
-    """Images of a dataset under random transformations; draw number k is the same whenever it is asked for."""
+    """Randomly transformed images of a dataset; draw k is always the same."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Draws(Dataset[Item]):  # type: ignore[misc]
 
     def __getitem__(self, number: int) -> Item:
         index = int(self.indices[number])
-        with _seeded(_seed_of(self.seed, number)):  # the dataset may draw, too
+        with _seeded(_seed_of(self.seed, number)):  # the dataset may use random numbers too
             image = self.transform(_image(self.dataset[index], index))
         return image if self.normalize is None else self.normalize(image), int(self.labels[number])
 
@@ -108,8 +108,7 @@ def _stack(items: Sequence[Item]) -> tuple[torch.Tensor, torch.Tensor]:
     shapes = sorted({tuple(image.shape) for image, _ in items})
     if len(shapes) > 1:
         raise EnergyAlignError(
-            f"the images differ in shape, for example {shapes[0]} and {shapes[1]}: let the dataset's transform "
-            "bring them to one size."
+            f"images must have the same shape, got {shapes[0]} and {shapes[1]}: resize them in the dataset's transform."
         )
     images, labels = default_collate(items)
     return images, labels
@@ -118,19 +117,20 @@ def _stack(items: Sequence[Item]) -> tuple[torch.Tensor, torch.Tensor]:
 def _checked_labels(labels: npt.ArrayLike, dataset: Any) -> Ints:
     classes = np.asarray(labels)
     if classes.ndim != 1 or len(classes) == 0 or classes.dtype.kind not in "iu" or classes.min() < 0:
-        raise EnergyAlignError("labels must hold a class number, from 0, for every image of the dataset.")
+        raise EnergyAlignError("labels must hold a class index (0, 1, 2, ...) for every image of the dataset.")
     if len(classes) != len(dataset):
-        raise EnergyAlignError(f"there are {len(classes)} labels for {len(dataset)} images; give one for each.")
+        raise EnergyAlignError(f"labels must have one entry per image, got {len(classes)} for {len(dataset)} images.")
     missing = np.flatnonzero(np.bincount(classes) == 0)
     if len(missing):
-        raise EnergyAlignError(f"there is no image to draw from of {classes_of(missing.tolist())}.")
+        raise EnergyAlignError(f"the dataset has no image of {classes_of(missing.tolist())}.")
     return classes.astype(np.int64)
 
 
 def draw_evenly(classes: Ints, per_class: int, generator: np.random.Generator) -> Ints:
-    """Each class's images in random order, over and over until there are enough; classes take turns.
+    """Return indices of `per_class` images of every class; classes take turns.
 
-    Taking turns makes every batch nearly balanced, and so every rank's share.
+    Images of a class come in random order, repeated if there are too few. Taking turns makes every batch, and every
+    rank's share, nearly balanced.
     """
     columns = []
     for k in range(int(classes.max()) + 1):
@@ -141,29 +141,29 @@ def draw_evenly(classes: Ints, per_class: int, generator: np.random.Generator) -
 
 
 def _image(item: Any, index: int) -> torch.Tensor:
-    """The image as floats in [0, 1], whatever the dataset calls an image."""
+    """Return the image of an item as floats in [0, 1]."""
     image = item[0] if isinstance(item, (tuple, list)) else item
     try:
         pixels = F.to_image(image)
     except (TypeError, ValueError) as error:
-        raise EnergyAlignError(f"item {index} of the dataset is no image: {error}.") from error
+        raise EnergyAlignError(f"item {index} of the dataset must be an image: {error}.") from error
     if not pixels.is_floating_point() and pixels.dtype not in (torch.uint8, torch.uint16, torch.bool):
-        # Scaled from the range of their type, pictures of 0..255 would come out black.
-        raise EnergyAlignError(f"image {index} holds {pixels.dtype}: give uint8, or floats in [0, 1].")
+        # Scaled by the range of their type, images of 0..255 would become black.
+        raise EnergyAlignError(f"image {index} must hold uint8, or floats in [0, 1], got {pixels.dtype}.")
     tensor = F.to_dtype(pixels, torch.float32, scale=True).as_subclass(torch.Tensor)
     low, high = torch.aminmax(tensor)
     if not (low >= 0.0 and high <= 1.0):  # also refuses NaN
         raise EnergyAlignError(
-            f"image {index} has values outside [0, 1]: give images before normalisation, and normalize=... besides."
+            f"image {index} must have values in [0, 1]: give images before normalisation, and use normalize=... for it."
         )
     return tensor
 
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """The CPU's global generator, which torchvision draws from, seeded inside and as before afterwards.
+    """Seed the CPU's global generator, which torchvision uses, and restore its state afterwards.
 
-    `torch.manual_seed` also queues the seed for every other kind of device, which takes longer than a transformation.
+    `torch.manual_seed` also queues the seed for every other device type, which takes longer than a transformation.
     """
     generator = torch.random.default_generator
     before = generator.get_state()
@@ -175,5 +175,5 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 def _seed_of(seed: int, number: int) -> int:
-    """One seed for each draw, with no pattern between neighbours."""
+    """Return an independent seed for each draw."""
     return int(np.random.SeedSequence((seed, number)).generate_state(1, np.uint64)[0] >> 1)

@@ -1,4 +1,4 @@
-"""What a loader yields, as inputs and labels."""
+"""Split the batches of a loader into inputs and labels."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class ModelBatch(NamedTuple):
     labels: torch.Tensor | None
 
     def call(self, model: torch.nn.Module) -> Any:
-        """What the model says about the inputs."""
+        """Call the model on the inputs."""
         return model(*self.positional, **self.named)
 
 
 def open_batch(batch: Any, device: torch.device) -> ModelBatch:
-    """Understand ``(x, y)``, ``(x,)``, a tensor, or a dict with or without labels; move it to the device.
+    """Split ``(x, y)``, ``(x,)``, a tensor, or a dict with or without labels; move it to the device.
 
-    Labels are not passed to the model: a Hugging Face model would compute a loss nobody asked for.
+    Labels are not passed to the model: a Hugging Face model would compute an unneeded loss.
     """
     if isinstance(batch, Mapping):
         named = {str(key): _to(value, device) for key, value in batch.items()}
@@ -41,32 +41,32 @@ def open_batch(batch: Any, device: torch.device) -> ModelBatch:
         if len(batch) == 1:
             return ModelBatch((_to(batch[0], device),), {}, None)
         raise EnergyAlignError(
-            f"the loader yields a {type(batch).__name__} of {len(batch)}: give (inputs, labels), inputs alone, or a "
-            "dict of named inputs."
+            f"the loader must yield (inputs, labels), inputs alone, or a dict of named inputs, got a "
+            f"{type(batch).__name__} of {len(batch)}."
         )
     return ModelBatch((_to(batch, device),), {}, None)
 
 
 def as_loader(given: Any) -> Iterable[Any]:
-    """Batches of a dataset or of an (inputs, labels) pair of arrays; a loader as it is."""
+    """Return a loader for a dataset or for an (inputs, labels) pair of arrays; a loader is returned unchanged."""
     if isinstance(given, tuple) and len(given) == 2 and all(hasattr(part, "shape") for part in given):
         inputs, labels = (torch.as_tensor(part) for part in given)
         if labels.ndim == 1 and len(labels) == len(inputs):
             given = torch.utils.data.TensorDataset(inputs, labels)
-    # Iterated over by itself, a dataset gives samples, not batches.
+    # Iterating over a dataset yields samples, not batches.
     whole = isinstance(given, torch.utils.data.Dataset) and not isinstance(given, torch.utils.data.IterableDataset)
     loader: Iterable[Any] = torch.utils.data.DataLoader(given, batch_size=_BATCH_SIZE) if whole else given
     return loader
 
 
 def class_names_of(loader: Any, n_classes: int) -> Sequence[str] | None:
-    """The `classes` of the loader's dataset, if it has as many as the logits have columns."""
+    """Return the `classes` of the loader's dataset, if there are as many as columns of logits."""
     names = getattr(getattr(loader, "dataset", None), "classes", None)
     return names if isinstance(names, (list, tuple)) and len(names) == n_classes else None
 
 
 def device_of(model: torch.nn.Module) -> torch.device:
-    """Where the model's first parameter or buffer lives; the CPU for a model without any."""
+    """Return the device of the model's first parameter or buffer; the CPU if it has none."""
     for tensors in (model.parameters(), model.buffers()):
         for tensor in tensors:
             return tensor.device
@@ -74,7 +74,7 @@ def device_of(model: torch.nn.Module) -> torch.device:
 
 
 def _to(value: Any, device: torch.device) -> Any:
-    """Tensors and arrays, also inside tuples, lists and dicts, on the device; the rest as it is."""
+    """Move tensors and arrays, also inside tuples, lists and dicts, to the device."""
     if isinstance(value, np.ndarray):
         value = torch.from_numpy(value)
     if hasattr(value, "to"):
@@ -92,4 +92,4 @@ def _as_labels(values: Any) -> torch.Tensor | None:
     try:
         return torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise EnergyAlignError(f"the labels of a batch are no class numbers: {error}.") from error
+        raise EnergyAlignError(f"expected class indices as labels of a batch: {error}.") from error

@@ -1,4 +1,4 @@
-"""Logits of a model over a loader, as evidence."""
+"""Collect the logits of a model over a loader, as evidence."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def collect_evidence(
     multilabel: bool = False,
     ignore_index: int = IGNORE_INDEX,
 ) -> tuple[Evidence | MultilabelEvidence, ModelBatch]:
-    """Run the model over the loader once and keep logits and labels on the CPU; also the first batch.
+    """Run the model over the loader once; return logits and labels as evidence, on the CPU, and the first batch.
 
-    In a process group every rank reads its own loader and all ranks end with all logits, in the order of the
-    ranks, so that each computes the same shifts.
+    In a process group every rank reads its own loader and gets the logits of all ranks, in the order of the ranks, so
+    that each computes the same shifts.
     """
     store, first = LogitStore(), None
     with failing_together():
         if not isinstance(model, torch.nn.Module):
-            raise EnergyAlignError(f"the model is a {type(model).__name__}, not a torch.nn.Module: give it first.")
+            raise EnergyAlignError(f"the first argument must be a torch.nn.Module, got a {type(model).__name__}.")
         loader = as_loader(loader)
         first = _collect(model, loader, store, multilabel=multilabel, ignore_index=ignore_index)
         if not store.blocks:
-            raise EnergyAlignError("the loader yielded nothing: give at least one batch, with labels not all ignored.")
+            raise EnergyAlignError("the loader must yield at least one batch, with labels that are not ignored.")
     assert first is not None
     everyone = from_all_ranks(store)
     n_classes = everyone.blocks[0].shape[1]
@@ -60,8 +60,8 @@ def collect_evidence(
     evidence = Evidence.from_parts(parts, n_classes, labels, **known)
     if evidence.holds_probabilities:
         raise EnergyAlignError(
-            "the model returns probabilities (every row sums to one): align it without its softmax, which `torch."
-            "nn.CrossEntropyLoss` does not need either."
+            "the model must return logits, got probabilities (every row sums to one): remove its softmax, which "
+            "`torch.nn.CrossEntropyLoss` does not need either."
         )
     return evidence, first
 
@@ -69,7 +69,7 @@ def collect_evidence(
 def _collect(
     model: torch.nn.Module, loader: Iterable[Any], store: LogitStore, *, multilabel: bool, ignore_index: int
 ) -> ModelBatch | None:
-    """The first batch, if there is one."""
+    """Store the logits and labels of all batches; return the first batch, if there is one."""
     first: ModelBatch | None = None
     device = device_of(model)
     with undisturbed(model):
@@ -78,24 +78,24 @@ def _collect(
             first = first or batch
             logits = logits_of(batch.call(model))
             if torch.isnan(logits).any():
-                raise EnergyAlignError(f"the model gave NaN logits in batch {number} (counted from 0).")
+                raise EnergyAlignError(f"the model returned NaN logits for batch {number} (counted from 0).")
             rows = open_head(logits, batch.labels, ignore_index=ignore_index, multilabel=multilabel)
             if len(rows.logits) == 0:
                 continue
             samples = None if rows.samples is None or rows.n_positions == 1 else torch.from_numpy(rows.samples)
-            store.append(rows.logits, None if rows.labels is None else _class_numbers(rows, multilabel), samples)
+            store.append(rows.logits, None if rows.labels is None else _to_integers(rows, multilabel), samples)
     return first
 
 
-def _class_numbers(rows: HeadRows, multilabel: bool) -> torch.Tensor:
-    """Labels as integers; losses of one logit or of independent labels take them as floats."""
+def _to_integers(rows: HeadRows, multilabel: bool) -> torch.Tensor:
+    """Return the labels as integers; losses of one logit and of independent labels take them as floats."""
     assert rows.labels is not None
     labels = rows.labels if multilabel else flat_labels(rows.labels)
     if labels.shape[0] != len(rows.logits) or (labels.ndim > 1 and not multilabel):
-        raise EnergyAlignError(f"the labels of a batch have shape {labels.shape}: give one class number per sample.")
-    sides = multilabel or rows.logits.shape[1] == 2
-    if labels.dtype.kind == "f" and sides and np.all(labels == np.rint(labels)):
+        raise EnergyAlignError(f"expected one class index per sample as labels of a batch, got shape {labels.shape}.")
+    binary = multilabel or rows.logits.shape[1] == 2
+    if labels.dtype.kind == "f" and binary and np.all(labels == np.rint(labels)):
         labels = labels.astype(np.int64)
     if labels.dtype.kind not in "biu":
-        raise EnergyAlignError(f"the labels of a batch are {labels.dtype}: give class numbers, as integers.")
+        raise EnergyAlignError(f"expected class indices (integers) as labels of a batch, got {labels.dtype}.")
     return torch.from_numpy(labels.astype(np.int64))

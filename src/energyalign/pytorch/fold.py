@@ -1,4 +1,4 @@
-"""Shifts into the bias of the head, the same network with nothing more to compute; or a wrapper where that fails."""
+"""Fold shifts into the bias of the head, at no cost at inference; or wrap the model if that is impossible."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _FAR = 1000.0
 
 
 class NotFolded(EnergyAlignError):
-    """The shifts cannot become part of the head's bias; the message says why."""
+    """The shifts cannot be folded into the bias of the head; the message says why."""
 
 
 def fold_shifts(model: torch.nn.Module, shifts: AnyShifts, batch: Any, *, head: str | None = None) -> str:
-    """Add the shifts to the bias of the model's head, in place, and verify it.
+    """Add the shifts to the bias of the model's head, in place, and verify the logits.
 
-    A head without bias gets one.
+    A head without a bias gets one.
 
     Parameters
     ----------
@@ -36,20 +36,19 @@ def fold_shifts(model: torch.nn.Module, shifts: AnyShifts, batch: Any, *, head: 
     shifts : Shifts or MultilabelShifts
         For example ``Shifts.load("shifts.json")``.
     batch
-        Inputs as a loader would yield them, to find the head and to verify the result.
-    head : str, optional
-        Name of the module that makes the logits, if it is not found by itself.
+        Inputs as a loader yields them, to find the head and to verify the result.
+    head : str, default=None
+        Name of the module that computes the logits; by default it is searched for.
 
     Returns
     -------
     str
-        The name of the head.
+        Name of the head.
 
     Raises
     ------
     NotFolded
-        If there is no module with a bias that makes the logits, or the logits did not change as they should;
-        the model is then as it was.
+        If no module with a bias computes the logits, or if verification fails. The model is unchanged then.
     """
     network = plain_network(model)
     refuse_aligned(network)
@@ -59,26 +58,26 @@ def fold_shifts(model: torch.nn.Module, shifts: AnyShifts, batch: Any, *, head: 
 
 
 def refuse_aligned(network: torch.nn.Module) -> None:
-    """Shifts added a second time would turn the bias around."""
+    """Raise if the network is aligned already: shifts added twice would reverse the bias."""
     if hasattr(network, "shifts_"):
         raise EnergyAlignError(
-            "the model is aligned already (its shifts_ say by how much): start from the network as it was trained. If "
-            "it was trained on since, `del model.shifts_` first."
+            "the model is already aligned (it has shifts_): start from the raw network. If it was trained further "
+            "since, `del model.shifts_` first."
         )
 
 
 def fold_or_wrap(
     model: torch.nn.Module, shifts: AnyShifts, probe: ModelBatch, *, head: str | None = None
 ) -> torch.nn.Module:
-    """The model with the shifts folded in, or, where that is impossible, in a wrapper; the user is told which."""
+    """Fold the shifts into the model and return it; if that is impossible, warn and return a wrapper."""
     try:
         fold_into_head(plain_network(model), shifts, probe, head)
     except NotFolded as reason:
         if head is not None:
             raise
         warnings.warn(
-            f"the shifts were not folded into the network: {reason} An AlignedModel wrapper adds them instead; name "
-            "the head with head='...' if it has a bias.",
+            f"the shifts were not folded into the network: {reason} An AlignedModel wrapper adds them instead. If the "
+            "head has a bias, give its name with head='...'.",
             stacklevel=3,
         )
         return AlignedModel(model, shifts)
@@ -86,14 +85,14 @@ def fold_or_wrap(
 
 
 def fold_into_head(network: torch.nn.Module, shifts: AnyShifts, probe: ModelBatch, head: str | None) -> str:
-    """Fold into the first head for which the logits follow on the probe; the network is as it was if there is none."""
+    """Fold into the first head that passes verification and return its name; the network is unchanged if none does."""
     with undisturbed(network):
         shape = tuple(logits_of(probe.call(network)).shape)
         heads = find_heads(network, probe, head)
     if shifts.n_classes != n_columns(shape) and not is_one_logit(shape, shifts.n_classes):
-        raise EnergyAlignError(f"the shifts are for {shifts.n_classes} classes, the model has {n_columns(shape)}.")
+        raise EnergyAlignError(f"the shifts are for {shifts.n_classes} classes, but the model has {n_columns(shape)}.")
     added = shifts.columns_for(shape)
-    reason = NotFolded("no module of the model makes the logits and has a bias (a functional or scripted head?).")
+    reason = NotFolded("no module with a bias computes the logits (a functional or scripted head?).")
     for name, module in heads:
         try:
             _fold_into(network, name, module, added, probe)
@@ -111,25 +110,25 @@ def _fold_into(network: torch.nn.Module, name: str, module: torch.nn.Module, add
     old = None if module.bias is None else module.bias.detach().clone()
     before = _Run(network, name, module, probe)
     try:
-        # Far to either side first: a clamp or a ReLU behind the head may touch none of the probe's logits as they are.
-        for distance in (-_FAR, _FAR, 0.0):
-            bias = _new_bias(module, old, added + distance)
+        # Try large offsets first: a clamp or a ReLU after the head may not affect the probe's logits as they are.
+        for offset in (-_FAR, _FAR, 0.0):
+            bias = _new_bias(module, old, added + offset)
             _set_bias(module, bias)
-            if not before.followed_by(_Run(network, name, module, probe), added + distance, bias):
-                raise NotFolded(f"a bias on module {name!r} does not end up in the logits unchanged.")
-    except BaseException:  # Ctrl-C too must not leave a trial in the network
+            if not before.followed_by(_Run(network, name, module, probe), added + offset, bias):
+                raise NotFolded(f"a bias on module {name!r} does not reach the logits unchanged.")
+    except BaseException:  # including Ctrl-C: a trial must not stay in the network
         _set_bias(module, old)
         raise
     if old is None and hasattr(network, "from_pretrained"):
         warnings.warn(
-            f"head {name!r} of this model had no bias and has one now. `from_pretrained` will build the head without "
-            "it and drop it: keep aligned.shifts_.save(...), and use fold_shifts on the loaded model.",
+            f"head {name!r} of this model had no bias and has one now, which `from_pretrained` will drop: save the "
+            "shifts with aligned.shifts_.save(...), and use fold_shifts on the loaded model.",
             stacklevel=5,
         )
 
 
 class _Run:
-    """Logits of the probe, and the coarsest precision that they went through."""
+    """Logits of the probe, and the coarsest precision on their way."""
 
     def __init__(self, network: torch.nn.Module, name: str, head: torch.nn.Module, probe: ModelBatch) -> None:
         precisions: list[float] = []
@@ -146,15 +145,16 @@ class _Run:
         finally:
             hook.remove()
         self.logits = logits.double()
-        # Logits in float32 may have been bfloat16 on the way: a head in half precision, or autocast inside the model.
+        # float32 logits may have been bfloat16 before: a head in half precision, or autocast inside the model.
         self.precision = max(_precision(logits), *precisions, _precision_of_sum(head, logits))
 
     def followed_by(self, after: _Run, added: Floats, bias: torch.Tensor) -> bool:
-        """Whether the logits after are these plus `added`, but for rounding; number by number, for some may be huge."""
-        wanted = self.logits + torch.tensor(added, dtype=torch.float64, device=self.logits.device)
-        size = torch.stack([self.logits.abs(), wanted.abs(), bias.detach().double().abs().expand_as(wanted)]).amax(0)
+        """Return whether `after` has these logits plus `added`, up to rounding; elementwise, as some may be huge."""
+        expected = self.logits + torch.tensor(added, dtype=torch.float64, device=self.logits.device)
+        terms = [self.logits, expected, bias.detach().double().expand_as(expected)]
+        size = torch.stack([term.abs() for term in terms]).amax(0)
         allowed = 16.0 * max(self.precision, after.precision) * size.clamp(min=1.0)
-        return bool(((after.logits - wanted).abs().le(allowed) | (after.logits == wanted)).all())  # -inf equals -inf
+        return bool(((after.logits - expected).abs().le(allowed) | (after.logits == expected)).all())  # -inf == -inf
 
 
 def _precision(output: Any) -> float:
@@ -163,13 +163,13 @@ def _precision(output: Any) -> float:
 
 
 def _precision_of_sum(head: torch.nn.Module, logits: torch.Tensor) -> float:
-    """A head adds up numbers of either sign, in float32 or finer: n of them are some √n times as large as their sum."""
+    """Return the rounding error of a head's sum, in float32 or finer: n terms of random sign are √n times their sum."""
     n_added = sum(values.numel() for name, values in head.named_parameters() if name != "bias") / logits.shape[1]
     return float(min(_precision(logits), torch.finfo(torch.float32).eps) * n_added**0.5)
 
 
 def _refuse_tied(network: torch.nn.Module, name: str, head: torch.nn.Module) -> None:
-    """A bias that another module uses too would carry the shifts there."""
+    """Raise if another module uses the bias too, which would get the shifts as well."""
     bias = head._parameters["bias"]
     for other_name, other in network.named_modules():
         if bias is not None and other is not head and any(p is bias for p in other.parameters(recurse=False)):
@@ -177,18 +177,18 @@ def _refuse_tied(network: torch.nn.Module, name: str, head: torch.nn.Module) -> 
 
 
 def _set_bias(head: torch.nn.Module, values: torch.Tensor | None) -> None:
-    """In place where there is a parameter, so that whoever holds it (an optimiser, say) still holds the right one."""
+    """Set the bias; in place if there is one, so that references to it (of an optimiser, say) stay valid."""
     if values is None or head.bias is None:
         trainable = any(p.requires_grad for p in head.parameters())
         head.bias = None if values is None else torch.nn.Parameter(values, requires_grad=trainable)
         return
     with torch.no_grad():
         head.bias.copy_(values)
-    torch.clear_autocast_cache()  # it may hold a rounded copy of the old values
+    torch.clear_autocast_cache()  # it may hold a rounded copy of the old bias
 
 
 def _new_bias(head: torch.nn.Module, old: torch.Tensor | None, added: Floats) -> torch.Tensor:
-    """Added in float64, so that half precision rounds once."""
+    """Return the sum of bias and shifts, computed in float64, so that half precision rounds once."""
     reference = old if old is not None else next(head.parameters())
     total = torch.tensor(added, dtype=torch.float64)
     if old is not None:
@@ -197,9 +197,9 @@ def _new_bias(head: torch.nn.Module, old: torch.Tensor | None, added: Floats) ->
 
 
 class AlignedModel(torch.nn.Module):  # type: ignore[misc]
-    """A model whose logits come out with the shifts added.
+    """A wrapper that adds shifts to the logits of a model.
 
-    An ordinary module: the shifts are a buffer, so that `state_dict`, `.to` and export take them along.
+    The shifts are a buffer, so that `state_dict`, `.to` and export include them.
 
     Parameters
     ----------
@@ -212,11 +212,11 @@ class AlignedModel(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, model: torch.nn.Module, shifts: AnyShifts) -> None:
         super().__init__()
         self.model = model
-        # In float32 even if the model is not: its head may be finer than its body, and is rounded once.
+        # float32 whatever the model: its head may be more precise than its body.
         self.register_buffer("shifts", torch.tensor(shifts.values, dtype=torch.float32, device=device_of(model)))
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """What the model returns, with corrected logits."""
+        """Return the output of the model with aligned logits."""
         output = self.model(*inputs, **named)
         logits = logits_of(output)
         shifts = self.shifts.to(logits.dtype)

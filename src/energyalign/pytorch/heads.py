@@ -1,4 +1,4 @@
-"""Finding the part of a network that makes the logits."""
+"""Find the module of a network that computes the logits."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from energyalign.pytorch.outputs import logits_of
 
 
 def find_heads(model: torch.nn.Module, batch: ModelBatch, path: str | None = None) -> list[tuple[str, torch.nn.Module]]:
-    """The modules whose output is the model's logits, by name, innermost first.
+    """Return the modules whose output is the model's logits, with their names, innermost first.
 
-    Found by looking, not by name: the model runs once and the modules whose output has the very values of the
-    logits are noted. That holds for torchvision, timm, Hugging Face and hand-written networks alike.
+    The model runs once, and outputs of its modules are compared with the logits. That works for torchvision, timm,
+    Hugging Face and hand-written networks alike.
 
     Parameters
     ----------
-    path : str, optional
-        The name of the head, for example ``"classifier.3"``; it wins over what would be found.
+    model : torch.nn.Module
+    batch : ModelBatch
+    path : str, default=None
+        Name of the head, for example ``"classifier.3"``; overrides the search.
     """
     modules = dict(model.named_modules())
     if path is not None:
         if path not in modules:
-            raise EnergyAlignError(f"the model has no module called {path!r}: see model.named_modules().")
+            raise EnergyAlignError(f"the model has no module {path!r}: see model.named_modules().")
         return [(path, modules[path])]
     outputs: list[tuple[str, torch.Tensor]] = []
 
@@ -37,7 +39,7 @@ def find_heads(model: torch.nn.Module, batch: ModelBatch, path: str | None = Non
 
         return note
 
-    # Scripted modules take no hooks; what they make cannot be folded into anyway.
+    # Scripted modules take no hooks, and their bias could not be changed anyway.
     watched = {name: module for name, module in modules.items() if not isinstance(module, torch.jit.ScriptModule)}
     hooks = [module.register_forward_hook(watch(name)) for name, module in watched.items()]
     try:
@@ -45,16 +47,16 @@ def find_heads(model: torch.nn.Module, batch: ModelBatch, path: str | None = Non
     finally:
         for hook in hooks:
             hook.remove()
-    # Modules end innermost first, so that the first match is the deepest one that makes the logits.
+    # Inner modules return first, so that the first match is the deepest.
     able = [(name, output) for name, output in outputs if can_take_bias(modules[name], n_columns(logits.shape))]
-    makers = [name for name, output in able if _makes(output, logits)]
-    # A constant passes through interpolation: the last coarser map may do, which is for the caller to verify.
-    makers += [name for name, output in reversed(able) if name not in makers and _is_coarser(output, logits)]
-    return [(name, modules[name]) for name in makers]
+    heads = [name for name, output in able if _is_logits(output, logits)]
+    # Interpolation keeps a constant, so that the last coarser map may be a head too; the caller verifies it.
+    heads += [name for name, output in reversed(able) if name not in heads and _is_coarser(output, logits)]
+    return [(name, modules[name]) for name in heads]
 
 
-def _makes(output: torch.Tensor, logits: torch.Tensor) -> bool:
-    """Whether the output is the logits, or has a row for every token of which the logits are one (causal models)."""
+def _is_logits(output: torch.Tensor, logits: torch.Tensor) -> bool:
+    """Return whether the output is the logits, or has them as the row of one token (causal models)."""
     if output.numel() == logits.numel():
         return bool(torch.equal(output.reshape(logits.shape), logits))
     if output.ndim != 3 or logits.ndim != 2 or (len(output), output.shape[2]) != tuple(logits.shape):
@@ -63,12 +65,12 @@ def _makes(output: torch.Tensor, logits: torch.Tensor) -> bool:
 
 
 def _is_coarser(output: torch.Tensor, logits: torch.Tensor) -> bool:
-    """Whether the output may be a map of pixels of which the logits are an enlargement."""
+    """Return whether the logits may be an enlargement of the output, a map of pixels."""
     return bool(output.ndim == logits.ndim > 3 and output.shape[:2] == logits.shape[:2])
 
 
 def can_take_bias(head: torch.nn.Module, n_classes: int) -> bool:
-    """Whether the module has a parameter slot called ``bias``, empty or with one number per class."""
+    """Return whether the module has a parameter ``bias``, which is None or has one number per class."""
     if "bias" not in head._parameters:
         return False
     bias = head._parameters["bias"]

@@ -1,4 +1,4 @@
-"""Energy aligning as a callback of the Hugging Face Trainer: one more entry in its list, no change to anything else."""
+"""Callback for the Hugging Face Trainer that aligns the model when training ends."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ else:
 
 
 class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
-    """Aligns the model when training ends, in place, and reports accuracy before and after.
+    """Callback that aligns the model in place when training ends, and reports accuracy before and after.
 
-    With ``load_best_model_at_end`` it is the best model that is aligned; ``trainer.save_model()`` then saves it as any
-    other. Evidence is what the trainer evaluated on during training, or else the training data; of several evaluation
-    sets it is the last one evaluated (give ``loader=`` and ``evidence=`` to choose). Training counts are the labels'
-    column of the dataset, or its ``.targets`` or ``.labels``.
+    With ``load_best_model_at_end`` the best model is aligned; ``trainer.save_model()`` then saves it as usual. Evidence
+    is the data that the trainer evaluated last during training, or else the training data (give ``loader=`` and
+    ``evidence=`` to choose). Training counts are taken from the label column of the dataset, or from its ``.targets``
+    or ``.labels``.
 
     Parameters
     ----------
@@ -39,9 +39,8 @@ class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
     ----------
     shifts_, aligned_, metrics_
         See `AfterTraining`. The metrics are also in ``trainer.state.log_history``, as ``energyalign_...``, with
-        ``energyalign_folded``: 1 if the model itself is corrected, 0 if only `aligned_` is. TensorBoard and the like
-        do not get them: callbacks cannot reach those, and they are closed when training ends. Log
-        ``callback.metrics_`` there yourself.
+        ``energyalign_folded``: 1 if the model itself is aligned, 0 if only `aligned_` is. They are not sent to
+        trackers such as TensorBoard, which are closed when training ends: log ``callback.metrics_`` there yourself.
 
     Examples
     --------
@@ -58,7 +57,7 @@ class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
         control: TrainerControl,  # noqa: ARG002
         **trainer: Any,
     ) -> None:
-        """Forget what was aligned and evaluated before."""
+        """Reset the state of an earlier training."""
         self.forget_earlier_run(trainer["model"])
         self._training, self._evaluated = True, None
 
@@ -69,7 +68,7 @@ class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
         control: TrainerControl,  # noqa: ARG002
         **trainer: Any,
     ) -> None:
-        """Note the data; what is evaluated or predicted outside training may be anything, a test set for example."""
+        """Remember the data. Evaluations outside training are ignored: they may use a test set."""
         if self._training:
             self._evaluated = trainer["eval_dataloader"]
 
@@ -83,7 +82,7 @@ class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
         """Align, report, log."""
         training, held_out = trainer["train_dataloader"], self._evaluated
         self._training, self._evaluated = False, None
-        if not self.align_or_warn(trainer["model"], held_out, training, lambda: self._counted(training)):
+        if not self.align_or_warn(trainer["model"], held_out, training, lambda: self._count_labels(training)):
             return
         if state.is_world_process_zero:
             print(self.report())
@@ -91,28 +90,28 @@ class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
             self.numbers_to_log("energyalign_") | {"epoch": state.epoch, "step": state.global_step}
         )
 
-    def _counted(self, loader: Any) -> LabelCounter:
+    def _count_labels(self, loader: Any) -> LabelCounter:
         counter = self.new_counter()
         counter.add(_labels_of(getattr(loader, "dataset", None)))
         return counter
 
 
 def _labels_of(dataset: Any) -> Any:
-    """The labels of all items if the dataset keeps them apart from the items, or None.
+    """Return the labels of all items if the dataset has them separately, else None.
 
-    Items are not asked for one by one: each would be read and transformed only to be thrown away.
+    Items are not read one by one: each would be loaded and transformed only to be thrown away.
     """
     if isinstance(dataset, Subset):
         whole = _labels_of(dataset.dataset)
         return None if whole is None else [whole[i] for i in dataset.indices]
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
-        return None  # a stream may have names of columns, but it has no columns
+        return None  # a stream has column names, but no columns
     columns = getattr(dataset, "column_names", None)
     if columns is not None:
         name = next((key for key in LABEL_KEYS if key in columns), None)
-        # A transform set on the dataset would run over the column, too; without a format there is none.
+        # A transform of the dataset would run on the column too; without a format there is none.
         plain = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
         return None if name is None else list(plain[name])
-    found: Any = getattr(dataset, "targets", getattr(dataset, "labels", None))
-    # As many as items: they might be the names of the classes.
-    return found if hasattr(found, "__len__") and len(found) == len(dataset) else None
+    labels: Any = getattr(dataset, "targets", getattr(dataset, "labels", None))
+    # Compare the lengths: they might be the names of the classes.
+    return labels if hasattr(labels, "__len__") and len(labels) == len(dataset) else None

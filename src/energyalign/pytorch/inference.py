@@ -1,4 +1,4 @@
-"""Running a user's model without leaving a trace on it, and the network inside its wrappers."""
+"""Run a user's model without changing its state, and unwrap it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 
 @contextlib.contextmanager
 def undisturbed(model: torch.nn.Module) -> Iterator[None]:
-    """Evaluation mode and no gradients inside; every module's mode and all random states as before afterwards.
+    """Use evaluation mode without gradients; restore every module's mode and all random states afterwards.
 
-    Autocast is left as the caller has it.
+    Autocast is left as the caller set it.
     """
     modes = [(module, module.training) for module in model.modules()]
     devices = sorted({tensor.device.index or 0 for tensor in model.parameters() if tensor.device.type == "cuda"})
-    # Not inference mode: what the model keeps of its forward pass must still serve in training.
+    # Not inference mode: tensors that the model keeps from its forward pass must still work in training.
     with torch.random.fork_rng(devices=devices), torch.no_grad():
         _evaluate(model)
         try:
@@ -27,7 +27,7 @@ def undisturbed(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _evaluate(model: torch.nn.Module) -> None:
-    """Evaluation mode; an exported network refuses to be asked, and its parts are told one by one."""
+    """Set evaluation mode; `eval` of an exported network raises, and its modules are set one by one."""
     try:
         model.eval()
     except NotImplementedError:
@@ -36,7 +36,7 @@ def _evaluate(model: torch.nn.Module) -> None:
 
 
 def plain_network(model: torch.nn.Module) -> torch.nn.Module:
-    """The module that holds the parameters: without `torch.compile`, `DataParallel`, `DistributedDataParallel`."""
+    """Return the module inside `torch.compile`, `DataParallel` and `DistributedDataParallel`."""
     while True:
         if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
             model = model.module

@@ -1,4 +1,4 @@
-"""The logits in whatever a model returns, and the same output with other logits."""
+"""Get and replace the logits in the output of a model."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from energyalign.core.errors import EnergyAlignError
 
 
 def logits_of(output: Any) -> torch.Tensor:
-    """The tensor of logits: the output itself, its `.logits` (Hugging Face), or its ``"logits"`` entry."""
+    """Return the logits: the output itself, its `.logits` (Hugging Face), or its ``"logits"`` entry."""
     logits = output
     if not isinstance(output, torch.Tensor):
         logits = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
     if not isinstance(logits, torch.Tensor):
         raise EnergyAlignError(
-            f"the model returned {_kind(output)}, in which the logits cannot be told: wrap it so that it returns the "
-            "tensor of logits, or an output with `.logits`."
+            f"the model must return a tensor of logits, or an output with `.logits`, got {_kind(output)}: wrap it."
         )
     return logits
 
 
 def with_logits(output: Any, logits: torch.Tensor) -> Any:
-    """The same output, with these logits in place of its own; a loss that was computed from those is left out."""
+    """Return the output with its logits replaced; a loss, which was computed from the old ones, is dropped."""
     if isinstance(output, torch.Tensor):
         return logits
     if isinstance(output, Mapping):  # a dict, and the outputs of Hugging Face models

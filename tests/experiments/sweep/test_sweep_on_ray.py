@@ -75,7 +75,7 @@ def test_one_of_two_nodes_is_killed_in_mid_run(nodes: tuple[Any, list[Any]], tmp
     assert table == sequential.stdout
     lost = [about["lost"] for about in runs_of(out).values() if about["lost"]]
     assert len(lost) == 1, told
-    assert "It is begun again" in told
+    assert "It restarts" in told
     logs = [path.read_text() for path in (out / "logs").glob("digits*")]
     assert sum("Going on from epoch" in log for log in logs) == 1
     assert results(out) == results(tmp_path / "sequential")
@@ -102,7 +102,7 @@ def test_stopped_its_runs_save(tmp_path: Path) -> None:
     sweep.terminate()
     told = (tmp_path / "stderr.txt").read_text
     assert sweep.wait() == 128 + signal.SIGTERM, told()
-    assert "Stopped and saved. To go on:" in told()
+    assert "Stopped and saved. To resume:" in told()
     assert sorted(about["state"] for about in runs_of(tmp_path / "out").values()) == ["stopped", "waiting"]
     (log,) = (tmp_path / "out" / "logs").glob("digits*")
     assert "Stopped and saved." in log.read_text()

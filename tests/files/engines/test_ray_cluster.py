@@ -59,6 +59,6 @@ def test_the_cluster_of_others(ray: FakeRay) -> None:
 
 def test_no_address(ray: FakeRay) -> None:
     """As of a variable that is not set."""
-    with pytest.raises(EnergyAlignError, match="--address is empty"):
+    with pytest.raises(EnergyAlignError, match="--address must not be empty"):
         join_cluster("")
     assert not hasattr(ray, "options")

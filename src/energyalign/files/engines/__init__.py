@@ -1,8 +1,8 @@
-"""Ways to go through the parts of the evidence: in threads, in local processes, on a Ray cluster.
+"""Engines that work on the parts of the evidence: threads, local processes, or a Ray cluster.
 
-All give the same result to the bit: what is found in each part is merged in the order of the parts, and the cut into
-parts depends on the files alone. Linear algebra has one thread in all of them, since its rounding depends on how many
-it has; several parts at once take the place of more.
+All give the same result to the bit: results are merged in the order of the parts, and the split into parts depends
+only on the files. Linear algebra uses one thread in all of them, because its rounding depends on the number of
+threads; several parts at a time use the other cores.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ ENGINES = ("local", "ray")
 
 
 def open_engine(name: str, *, jobs: int | None, address: str | None = None) -> AbstractContextManager[Engine]:
-    """The engine for some jobs at once, on this machine or on the Ray cluster at the address.
+    """Return an engine on this machine or on a Ray cluster.
 
     Parameters
     ----------
     name : {"local", "ray"}
     jobs : int or None
-        On this machine, processes; 1 and None mean the threads of this one. On a cluster, parts that are worked on at
-        once; None for as many as there is room for.
-    address : str, optional
-        Of a Ray cluster; without it one is started on this machine, and ended again.
+        On this machine, the number of processes; 1 and None use threads of this process. On a cluster, the maximum
+        number of parts at a time; None for as many as there are CPUs for.
+    address : str, default=None
+        Address of a Ray cluster; None starts one on this machine, and stops it again.
     """
     if jobs is not None and jobs < 1:
-        raise EnergyAlignError(f"--jobs is {jobs}; it must be at least 1.")
+        raise EnergyAlignError(f"--jobs must be >= 1, got {jobs}.")
     if name == "ray":
         from energyalign.files.engines.ray_tasks import RayTasks
 
         return RayTasks(address, jobs)
     if address is not None:
-        raise EnergyAlignError("--address is that of a Ray cluster: add --engine ray, or leave it out.")
+        raise EnergyAlignError("--address needs --engine ray: add it, or leave --address out.")
     if jobs is None or jobs == 1:
         from energyalign.core._engine.threads import Threads
 

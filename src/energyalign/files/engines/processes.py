@@ -1,4 +1,4 @@
-"""Parts of the evidence in processes of this machine."""
+"""Engine that runs in processes of this machine."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ Result = TypeVar("Result")
 
 
 class Processes:
-    """So many processes, which open the files themselves and send back only what they found."""
+    """A pool of `jobs` processes, which read the files themselves and send back only results."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
-        # This process does what is left to it, and parts that come alone, as the others do.
+        # This process does some of the work too, and must round as the others do.
         self._limits = threadpool_limits(limits=1, user_api="blas")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._pool is not None:
             if kind is not None:
-                self._lifeline.close()  # they end at once, in the middle of whatever they do
+                self._lifeline.close()  # stops the processes at once
             self._pool.shutdown(cancel_futures=True)
             self._lifeline.close()
         self._limits.restore_original_limits()
 
     def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
-        """Some at once; for one alone no process is started."""
+        """Yield the results in order. A single stretch starts no process."""
         if len(stretches) == 1:
             return map(work, stretches)
         with _signals_wait():
@@ -56,8 +56,8 @@ class Processes:
                 try:
                     return pool.submit(work, stretch)
                 except (OSError, ValueError):
-                    # Perhaps one process was killed while another one was started, with pipes that are closed then:
-                    # the broken pool says so when it is asked again. Whatever else it was comes again.
+                    # If a process was killed while another one was started, the pipes are closed, and the pool raises
+                    # BrokenProcessPool the second time. Any other error is raised again.
                     return pool.submit(work, stretch)
 
         def collect(future: Future[Result]) -> Result:
@@ -67,7 +67,7 @@ class Processes:
         return in_order(stretches, 2 * self._jobs, submit=submit, collect=collect, cancel=Future.cancel)
 
     def _start(self) -> ProcessPoolExecutor:
-        # Never a fork: this process may have threads, whose locks would stay locked in a copy.
+        # Not fork: this process may have threads, whose locks would stay locked in the child.
         context = multiprocessing.get_context("spawn")
         theirs, self._lifeline = context.Pipe(duplex=False)
         return ProcessPoolExecutor(self._jobs, context, initializer=_prepare, initargs=(theirs,))
@@ -78,20 +78,20 @@ class Processes:
             yield
         except BrokenProcessPool as error:
             raise CannotGoOn(
-                f"one of the {self._jobs} processes was killed, perhaps because memory ran out: start again, with "
+                f"one of the {self._jobs} processes was killed, perhaps because memory ran out: start again with "
                 "fewer --jobs."
             ) from error
 
 
 @contextlib.contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Let a process that is started meanwhile be stopped by us alone, also while it loads: it blocks all signals."""
+    """Block stop signals while a process is started: it inherits the mask, so that only this process stops it."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
-        with Interruption() as interruption:  # another thread of this process may take the signal
+        with Interruption() as interruption:  # another thread of this process may receive the signal
             yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -100,15 +100,15 @@ def _signals_wait() -> Iterator[None]:
 
 
 def _prepare(lifeline: Connection[Any, Any]) -> None:
-    """Make this process one of the pool: one thread, and an end with that of its parent."""
+    """Initialise a process of the pool: one BLAS thread, and exit together with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(limits=1, user_api="blas")
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
 
 
 def _end_with(lifeline: Connection[Any, Any]) -> None:
-    """Wait until the other end of the pipe is closed, by the parent or, if that was killed, by the system."""
+    """Exit when the other end of the pipe is closed, by the parent or, if that was killed, by the system."""
     with contextlib.suppress(EOFError, OSError):
         lifeline.recv_bytes()
-    atexit._run_exitfuncs()  # temporary files
+    atexit._run_exitfuncs()  # removes temporary files
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Parts of the evidence as tasks of a Ray cluster."""
+"""Engine that runs as tasks of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from energyalign.core.errors import CannotGoOn, EnergyAlignError
 from energyalign.files.engines.ray_cluster import join_cluster, leave_cluster
 
 Result = TypeVar("Result")
-_RETRIES = 3  # of a task whose process or machine was lost
+_RETRIES = 3  # for a task whose process or machine was lost
 
 
 class RayTasks:
-    """One task for each part. Every machine must find energyalign, and the files under the same paths.
+    """One Ray task per stretch. Every machine needs energyalign, and the files under the same paths.
 
     Parameters
     ----------
     address : str or None
-        Of a cluster; None starts one on this machine and ends it again.
+        Address of the cluster; None starts one on this machine and stops it again.
     jobs : int or None
-        At most so many at once.
+        Maximum number of tasks at a time.
     """
 
     def __init__(self, address: str | None, jobs: int | None) -> None:
@@ -44,22 +44,21 @@ class RayTasks:
         leave_cluster()
 
     def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
-        """Some at once; what is to be done goes to each machine once."""
+        """Yield the results in order. `work` is sent to each machine once."""
         import ray
 
-        sent = ray.put(work)
-        at_once = self._jobs or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        shared = ray.put(work)
         return in_order(
             stretches,
-            at_once,
-            submit=lambda stretch: self._task.remote(sent, stretch),
+            self._jobs or 2 * max(1, int(ray.cluster_resources().get("CPU", 1))),
+            submit=lambda stretch: self._task.remote(shared, stretch),
             collect=_collect,
             cancel=ray.cancel,
         )
 
 
 def _work_on(work: Callable[[Stretch], Result], stretch: Stretch) -> Result | EnergyAlignError:
-    """The result, or the error that the files deserve: Ray would wrap it into one of its own."""
+    """Return the result or an error about the files, which Ray would wrap if it were raised."""
     with threadpool_limits(limits=1, user_api="blas"):
         try:
             return work(stretch)
@@ -72,17 +71,17 @@ def _collect(task: Any) -> Any:
     from ray.exceptions import RayError, RayTaskError
 
     try:
-        found = ray.get(task)
+        result = ray.get(task)
     except RayTaskError as error:
         raise CannotGoOn(
-            f"a task of the Ray cluster failed ({str(error.cause).partition(chr(10))[0]}): every machine of "
-            "it needs this version of energyalign, and the files under the same paths."
+            f"a task of the Ray cluster failed ({str(error.cause).partition(chr(10))[0]}): every machine needs this "
+            "version of energyalign, and the files under the same paths."
         ) from error
     except RayError as error:
         raise CannotGoOn(
-            f"the Ray cluster lost a task for good ({str(error).partition(chr(10))[0]}): see that its machines are up "
-            "and have memory, and start again."
+            f"the Ray cluster lost a task ({str(error).partition(chr(10))[0]}): check that its machines are up and "
+            "have free memory, and start again."
         ) from error
-    if isinstance(found, EnergyAlignError):
-        raise found
-    return found
+    if isinstance(result, EnergyAlignError):
+        raise result
+    return result
