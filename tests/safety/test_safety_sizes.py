@@ -175,7 +175,9 @@ def test_parquet_that_states_much_and_kills_who_reads_it(tmp_path: Path, monkeyp
     """The process that dies is not this one."""
     (tmp_path / "dies.py").write_text("import os\nos.abort()\n")
     monkeypatch.setattr("energyalign.files.parquet_trial.__file__", str(tmp_path / "dies.py"))
-    with pytest.raises(EnergyAlignError, match=r"a\.parquet is damaged, .*a trial read ended with code -6.*Write it again"):
+    with pytest.raises(
+        EnergyAlignError, match=r"a\.parquet is damaged, .*a trial read ended with code -6.*Write it again"
+    ):
         open_shards([write_zeros(tmp_path / "a.parquet")])
 
 

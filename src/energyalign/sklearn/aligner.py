@@ -24,7 +24,6 @@ from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.sklearn.columns import categories_of, encode, find_columns, labels_of, reorder
 
-
 _FIT_OPTIONS = ("estimator", "clusters", "target_prior", "tau", *Aims.__annotations__)
 
 
