@@ -194,10 +194,10 @@ def _with(value: float) -> np.ndarray:
         (_with(np.inf), r"\+inf at sample 2, class 1"),
         (np.array(1.0), "two dimensions"),
         (LOGITS[:0], "empty"),
-        (LOGITS.astype(int), "floating point, not int64"),
-        (LOGITS > 0, "floating point, not bool"),
+        (LOGITS.astype(int), "floating point, got int64"),
+        (LOGITS > 0, "floating point, got bool"),
         ([["a", "b"]], "floating point"),
-        (pd.DataFrame(LOGITS.astype(int)), "floating point, not int64"),
+        (pd.DataFrame(LOGITS.astype(int)), "floating point, got int64"),
     ],
     ids=["nan", "inf", "a number", "no rows", "integers", "booleans", "strings", "integer frame"],
 )
