@@ -226,7 +226,7 @@ class TestSources:
         ("options", "message"),
         [
             ({"kind": "validation"}, "unknown kind of evidence 'validation': choose training, out-of-fold, held-out"),
-            ({"class_names": ["a", "b"]}, "2 class names were given for 3 classes"),
+            ({"class_names": ["a", "b"]}, "class_names must have 3 entries, one per class, got 2"),
             ({"repeats": [1, 2]}, r"repeats must have shape \(6,\)"),
             ({"repeats": [1, 1, 1, 1, 1, -1]}, "repeats must be finite and >= 0"),
         ],
@@ -312,7 +312,7 @@ class TestFromFreeEnergy:
 
     def test_what_needs_the_logits_says_so(self) -> None:
         left = Evidence.from_free_energy(FreeEnergy().update(LOGITS))
-        with pytest.raises(EnergyAlignError, match=r"only energies are left.*use estimator='lse' or 'prior'"):
+        with pytest.raises(EnergyAlignError, match=r"has only energies: use estimator='lse' or 'prior'"):
             fit_shifts(left, estimator="marginal", clusters="per-class")
 
     def test_nothing_accumulated(self) -> None:

@@ -141,7 +141,7 @@ def test_rows_and_columns_of_tables() -> None:
     assert table_by_class([[1, 2]], names, source="counts") == [[1, 2]]
     with pytest.raises(EnergyAlignError, match=r"columns of costs: the classes are \[dog, ant, eel\]"):
         table_by_class(table.rename(columns={"cow": "eel"}), names, source="costs", square=True)
-    with pytest.raises(EnergyAlignError, match="costs: give rows of numbers, or a data frame"):
+    with pytest.raises(EnergyAlignError, match="costs must be an array, or a data frame"):
         table_by_class({"dog": [0, 1, 1]}, names, source="costs", square=True)
 
 

@@ -61,9 +61,9 @@ def test_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("length", "message"),
     [
-        (2**24 + 1, "it states a header of 16,777,217 bytes, and more than 16,777,216 are not read"),
-        (2**63, "it states a header of 9,223,372,036,854,775,808 bytes, and more than"),
-        (1000, "it states a header of 1,000 bytes, but has only 108 in all"),
+        (2**24 + 1, "its header must have at most 16,777,216 bytes, got 16,777,217"),
+        (2**63, "at most 16,777,216 bytes, got 9,223,372,036,854,775,808"),
+        (1000, "it states a header of 1,000 bytes, but has only 108 bytes in total"),
     ],
 )
 def test_headers_of_safetensors(tmp_path: Path, length: int, message: str) -> None:

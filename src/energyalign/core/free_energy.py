@@ -61,9 +61,7 @@ class FreeEnergy:
             raise EnergyAlignError(f"n_classes must be >= 2, got {n_classes}.")
         self._n_classes = n_classes
         self._peak: Floats = np.full(n_classes, -np.inf)  # max f, or 0
-        self._first: Floats = np.zeros(n_classes)  # Σ w e^(f - peak)
-        self._cross: Floats = np.zeros(n_classes)  # Σ w² e^(f - peak)
-        self._second: Floats = np.zeros(n_classes)  # Σ w² e^2(f - peak)
+        self._sums: Floats = np.zeros((3, n_classes))  # of w e^(f - peak), w² e^(f - peak) and w² e^2(f - peak)
 
     @property
     def n_classes(self) -> int:
@@ -103,14 +101,14 @@ class FreeEnergy:
             each = piece.weights / unit
             weights = each * (piece.repeats / times)
             squares = weights if np.all(each == 1.0) else each * weights
-            found = FreeEnergy(self.n_classes)
-            found._peak, first, cross, second = sum_of(piece.logits, weights, squares, piece.samples)
+            energy = FreeEnergy(self.n_classes)
+            energy._peak, sums = sum_of(piece.logits, weights, squares, piece.samples)
             by_weight, by_square = unit * times, unit**2 * times
-            found._first, found._cross, found._second = first * by_weight, cross * by_square, second * by_square
-            found.n_samples = float(piece.repeats.sum())
-            found._weight = float(weights.sum()) * by_weight
-            found._weight_square = float(squares.sum()) * by_square
-            self.merge(found)
+            energy._sums = sums * np.array([[by_weight], [by_square], [by_square]])
+            energy.n_samples = float(piece.repeats.sum())
+            energy._weight = float(weights.sum()) * by_weight
+            energy._weight_square = float(squares.sum()) * by_square
+            self.merge(energy)
 
     def merge(self, other: FreeEnergy) -> Self:
         """Add the samples of `other`. The order of updates and merges does not matter."""
@@ -127,9 +125,7 @@ class FreeEnergy:
             self._lift(peak)
             other = copy(other)
             other._lift(peak)
-        self._first = self._first + other._first
-        self._cross = self._cross + other._cross
-        self._second = self._second + other._second
+        self._sums = self._sums + other._sums
         self.n_samples += other.n_samples
         self._weight += other._weight
         self._weight_square += other._weight_square
@@ -138,9 +134,7 @@ class FreeEnergy:
     def _lift(self, peak: Floats) -> None:
         """Rescale the sums to a peak that is as high or higher."""
         scale = np.exp(np.where(np.isneginf(self._peak), -np.inf, self._peak - np.where(np.isneginf(peak), 0, peak)))
-        self._first = self._first * scale
-        self._cross = self._cross * scale
-        self._second = self._second * scale**2
+        self._sums = self._sums * np.stack([scale, scale, scale**2])
         self._peak = peak
 
     @property
@@ -148,22 +142,23 @@ class FreeEnergy:
         """Negative free energies: log Σ w e^f, per class."""
         self._refuse_empty()
         with np.errstate(divide="ignore"):
-            return self._peak + np.log(self._first)
+            return np.asarray(self._peak + np.log(self._sums[0]))
 
     @property
     def effective_samples(self) -> Floats:
         """Effective sample size of each class: (Σ w e^f)² / Σ w² e^2f."""
         self._refuse_empty()
-        seen = self._second > 0
-        return np.divide(self._first**2, self._second, out=np.zeros(self.n_classes), where=seen)
+        first, _, second = self._sums
+        return np.asarray(np.divide(first**2, second, out=np.zeros(self.n_classes), where=second > 0))
 
     @property
     def standard_errors(self) -> Floats:
         """Standard error of each value, by the delta method: √(1/ESS - 1/S) for samples of equal weight."""
         inverse = self._inverse_effective_samples()
+        first, cross, _ = self._sums
         with np.errstate(divide="ignore", invalid="ignore"):
-            cross = np.where(self._first > 0, self._cross / (self._weight * self._first), 0.0)
-        variance = inverse - 2.0 * cross + self._weight_square / self._weight**2
+            covariance = np.where(first > 0, cross / (self._weight * first), 0.0)
+        variance = inverse - 2.0 * covariance + self._weight_square / self._weight**2
         return np.sqrt(np.maximum(variance, 0.0))
 
     def shift_standard_errors(self, clusters: Clusters, among: Bools | None = None) -> Floats:

@@ -55,7 +55,7 @@ def name_of(sharing: Sharing) -> str:
 
 
 def sharings_to_try(evidence: Evidence) -> list[Sharing]:
-    """Return the sharings that `auto` compares: per class and, if counts differ, monotone (first) and Jenks clusters."""
+    """Return the sharings that `auto` compares: per class and, if counts differ, monotone (first) and Jenks."""
     if evidence.counts is None or np.ptp(evidence.counts) == 0:
         return [share_per_class(evidence)]
     return ["monotone", share_per_class(evidence), *jenks_to_try(evidence)]

@@ -31,14 +31,14 @@ class ExponentialSums(NamedTuple):
 
     Attributes
     ----------
-    reference, first, cross, second : array of shape (n_classes,)
-        A logit r, and the sums over samples Σ w e^(f - r), Σ v e^(f - r), Σ v e^2(f - r) with weights w and v.
+    reference : array of shape (n_classes,)
+        A logit r of each class.
+    sums : array of shape (3, n_classes)
+        Sums over samples of w e^(f - r), v e^(f - r) and v e^2(f - r) with weights w and v.
     """
 
     reference: Floats
-    first: Floats
-    cross: Floats
-    second: Floats
+    sums: Floats
 
 
 class SumOfExponentials:
@@ -70,12 +70,12 @@ class SumOfExponentials:
             with np.errstate(over="ignore", invalid="ignore"):
                 sums = kernel(logits, None, weights, squares)
             if np.all(sums[0] >= _MIN_SUM * weights.max()) and np.all(sums <= _MAX_SUM):  # false for NaN
-                return ExponentialSums(np.zeros(logits.shape[1]), *sums)
+                return ExponentialSums(np.zeros(logits.shape[1]), sums)
             self._skip_peak = False
         logits, reference = _mask_and_find_peaks(logits, weights > 0, samples)
         xp = namespace(reference)
         finite = xp.where(reference == -xp.inf, xp.zeros_like(reference), reference)
-        return ExponentialSums(to_numpy(reference).astype(np.float64), *kernel(logits, finite, weights, squares))
+        return ExponentialSums(to_numpy(reference).astype(np.float64), kernel(logits, finite, weights, squares))
 
 
 def _mask_and_find_peaks(logits: Array, counted: Array, samples: Ints) -> tuple[Array, Array]:

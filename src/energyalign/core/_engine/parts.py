@@ -72,7 +72,6 @@ class InTurn:
     """Processes one part after another in this process."""
 
     def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
-        """Call `work` on one stretch after another."""
         return map(work, stretches)
 
 
@@ -87,7 +86,6 @@ class WholePart:
     n_rows: int
 
     def blocks(self) -> Iterable[Array]:
-        """Call `read`."""
         return self.read()
 
 
@@ -99,11 +97,9 @@ class Rows:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.logits.shape[0])
 
     def blocks(self) -> Iterable[Array]:
-        """Return all rows as one block."""
         return (self.logits,)
 
 
@@ -116,11 +112,9 @@ class KeptRows:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.keep.sum())
 
     def blocks(self) -> Iterator[Array]:
-        """Yield the kept rows in order."""
         start = 0
         for block in self.part.blocks():
             stop = start + block.shape[0]

@@ -184,7 +184,7 @@ def test_numba_that_cannot_be_loaded_is_told(tmp_path: Any) -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert told.stdout.strip() == "False"
-    assert "Numba is installed and cannot be loaded (MemoryError: no memory for LLVM)" in told.stderr
+    assert "Numba is installed but cannot be loaded (MemoryError: no memory for LLVM)" in told.stderr
 
 
 _CACHE_OF_NUMBA = """
