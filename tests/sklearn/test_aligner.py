@@ -268,7 +268,7 @@ def test_weights_balance_a_stream_as_labels_do_a_fit() -> None:
 
 def test_marginal_cannot_be_streamed() -> None:
     aligner = EnergyAligner(estimator="marginal").partial_fit(LOGITS)
-    with pytest.raises(EnergyAlignError, match="needs the logits themselves: use estimator='lse' or 'prior'"):
+    with pytest.raises(EnergyAlignError, match="has only energies: use estimator='lse' or 'prior'"):
         aligner.transform(LOGITS)
 
 
@@ -277,7 +277,7 @@ def test_auto_on_a_stream_leaves_marginal_out() -> None:
     shifts = EnergyAligner().partial_fit(logits).shifts_
     assert shifts.estimator == "lse"
     problems = {c.estimator: c.problem for c in shifts.selection.candidates}
-    assert "needs the logits themselves" in problems["marginal"]
+    assert "needs the logits" in problems["marginal"]
     assert problems["lse"] is None
 
 

@@ -74,7 +74,7 @@ def check_target_prior(prior: Counts | None, n_classes: int, class_names: Sequen
 def check_tau(tau: float) -> None:
     """Raise unless `tau` is finite."""
     if not np.isfinite(tau):
-        raise EnergyAlignError(f"tau must be finite, got {tau}.")
+        raise EnergyAlignError(f"tau must be a finite number, got {tau}.")
 
 
 def check_groups(groups: npt.ArrayLike, n_samples: int) -> Ints:
