@@ -102,7 +102,7 @@ def test_another_output(inputs: Path, run: Any, files_in: Any) -> None:
     for out, report in (("same.html", "./same.html"), ("hard.json", "page.html"), ("soft.json", "new.html")):
         code, _, told = run(*FIT.split(), "--out", out, "--report", report)
         assert (code, files_in(inputs)) == (2, before)
-        assert f"{report} is the same file as the output {out}: give the output a name of its own." in told
+        assert f"{report} is the same file as the output {out}: choose another name for the output." in told
 
 
 def test_a_word_that_is_no_file(inputs: Path, run: Any) -> None:

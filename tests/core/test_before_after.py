@@ -85,5 +85,5 @@ def test_auto_is_scored_as_it_scored_itself() -> None:
 def test_labels_are_needed() -> None:
     logits, _ = biased_logits(10, [1.0, 0.0])
     evidence = Evidence.from_arrays(logits)
-    with pytest.raises(EnergyAlignError, match="accuracy needs labels"):
+    with pytest.raises(EnergyAlignError, match="labels are required"):
         before_and_after(evidence, fit_shifts(evidence, estimator="marginal"))

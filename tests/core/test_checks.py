@@ -23,7 +23,7 @@ def test_any_positive_scale_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("prior", "message"),
     [
-        ([0.5, 0.5], r"must have shape \(3,\), one per class, not \(2,\)"),
+        ([0.5, 0.5], r"must have shape \(3,\), one per class, got \(2,\)"),
         ([[0.2, 0.3, 0.5]], r"must have shape \(3,\)"),
         ([0.5, 0.0, 0.5], r"must be positive; wrong for class 1 \(counted from 0\)"),
         ([0.5, -0.1, np.nan], "wrong for classes 1, 2 "),

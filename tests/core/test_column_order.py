@@ -57,7 +57,7 @@ def test_the_message_names_accuracy_chance_and_order() -> None:
     logits, labels = problem([50, 50, 50], 6.0)
     evidence = Evidence.from_arrays(logits[:, [2, 0, 1]], labels, class_names=["ant", "bee", "cow"], kind="held-out")
     with pytest.warns(
-        UntrustedEstimateWarning, match=r"right on 0\.0% of .* a guess on 33\.3%.*\[cow, ant, bee\]"
+        UntrustedEstimateWarning, match=r"right on 0\.0% of .*chance: 33\.3%.*\[cow, ant, bee\]"
     ) as caught:
         shifts = fit_shifts(evidence, estimator="none")
     assert str(caught[0].message) == shifts.concerns[0]

@@ -165,7 +165,7 @@ class TestRefusals:
         assert scores.accuracy == 0.5
 
     def test_top_k_of_nothing(self) -> None:
-        with pytest.raises(EnergyAlignError, match="top_k is 0; it must be at least 1"):
+        with pytest.raises(EnergyAlignError, match="top_k must be >= 1, got 0"):
             ClassScores(3, top_k=0)
 
     def test_confusion_of_unequal_lengths_or_classes(self) -> None:

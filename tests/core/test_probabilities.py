@@ -118,7 +118,7 @@ def test_shifts_of_probabilities_know_what_they_correct_also_in_a_file(tmp_path:
         assert each.predict(PROBABILITIES).tolist() == expected.tolist()
         assert [int(each.predict(row[None])[0]) for row in PROBABILITIES] == expected.tolist()
     assert not np.array_equal(expected, PROBABILITIES.argmax(axis=1))
-    with pytest.raises(EnergyAlignError, match="fitted on probabilities, and the scores to correct are neither"):
+    with pytest.raises(EnergyAlignError, match="fitted on probabilities: expected probabilities"):
         shifts.predict(LOGITS)
 
 

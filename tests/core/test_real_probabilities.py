@@ -126,10 +126,10 @@ def test_frequencies_are_matched_by_name() -> None:
 @pytest.mark.parametrize(
     ("probabilities", "message"),
     [
-        ([[0.5, 0.5], [2.0, -1.0]], "row 1 does not have probabilities"),
-        ([[0.5, 0.5], [0.5, 0.6]], "row 1 does not have probabilities"),
-        ([0.2, np.nan], "row 1 does not have probabilities"),
-        ([[0.2], [0.7]], "of one number per sample, give a vector"),
+        ([[0.5, 0.5], [2.0, -1.0]], "row 1 must have probabilities"),
+        ([[0.5, 0.5], [0.5, 0.6]], "row 1 must have probabilities"),
+        ([0.2, np.nan], "row 1 must have probabilities"),
+        ([[0.2], [0.7]], "one number per sample as a vector"),
     ],
 )
 def test_what_is_no_probability_is_refused(probabilities: Any, message: str) -> None:

@@ -47,7 +47,7 @@ def test_monotone() -> None:
 
 @pytest.mark.parametrize("choice", ["monotone", 2, "3"])
 def test_what_orders_the_classes_needs_counts(choice: Any) -> None:
-    with pytest.raises(EnergyAlignError, match="by their training counts: pass counts="):
+    with pytest.raises(EnergyAlignError, match="needs training counts: pass counts="):
         make_sharing(choice, evidence())
 
 
@@ -59,9 +59,9 @@ def test_unknown_words_name_the_choices(choice: Any) -> None:
 
 @pytest.mark.parametrize("counts", [None, [9.0, 1, 5, 7]])
 def test_clusters_of_another_number_of_classes(counts: list[float] | None) -> None:
-    with pytest.raises(EnergyAlignError, match="clusters were given for 3 classes"):
+    with pytest.raises(EnergyAlignError, match=r"clusters .* got 3"):
         make_sharing([0, 1, 1], evidence(counts))
-    with pytest.raises(EnergyAlignError, match="given for 3 classes, the logits have 4"):
+    with pytest.raises(EnergyAlignError, match="clusters must have one entry per class of the logits, 4, got 3"):
         make_sharing(Clusters((0, 1, 1)), evidence(counts))
 
 

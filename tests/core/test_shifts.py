@@ -77,9 +77,9 @@ class TestApply:
         [
             (np.zeros((2, 4)), r"shape \(2, 4\) do not fit shifts for 3 classes"),
             (np.array(0.0), r"shape \(\) do not fit"),
-            (np.zeros((2, 3), dtype=int), "must be a floating array, not int64"),
-            (np.zeros((2, 3), dtype=bool), "must be a floating array, not bool"),
-            (torch.zeros((2, 3), dtype=torch.long), "must be a floating array, not torch.int64"),
+            (np.zeros((2, 3), dtype=int), "must be a floating array, got int64"),
+            (np.zeros((2, 3), dtype=bool), "must be a floating array, got bool"),
+            (torch.zeros((2, 3), dtype=torch.long), "must be a floating array, got torch.int64"),
             ("logits", "must be a floating array"),
             (np.array([[0.0, np.nan, 0.0]]), r"have NaN, first at \[0, 1\]"),
             (torch.tensor([[0.0, float("nan"), 0.0]]), r"have NaN, first at \[0, 1\]"),
@@ -139,7 +139,7 @@ class TestPredictions:
 
     @pytest.mark.parametrize("row", [[np.inf, 0.0, 0.0], [-np.inf] * 3])
     def test_probabilities_that_are_not_defined(self, plain_shifts: Make, row: list[float]) -> None:
-        with pytest.raises(EnergyAlignError, match="its probabilities are not defined"):
+        with pytest.raises(EnergyAlignError, match="its probabilities are undefined"):
             plain_shifts(VALUES).predict_proba(np.array([[0.0, 0.0, 0.0], row]))
 
 
@@ -192,14 +192,14 @@ class TestFrozen:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"values": [0.0, np.nan, 0.0]}, "value of class 1 is not a finite number"),
-        ({"values": [0.0, 0.0, np.inf]}, "value of class 2 is not a finite number"),
-        ({"clusters": Clusters.per_class(4)}, r"values has shape \(3,\), but there are 4 classes"),
-        ({"standard_errors": np.zeros(2)}, r"standard_errors has shape \(2,\)"),
-        ({"counts": np.zeros((3, 1))}, r"counts has shape \(3, 1\)"),
+        ({"values": [0.0, np.nan, 0.0]}, "values must be finite, got nan for class 1"),
+        ({"values": [0.0, 0.0, np.inf]}, "values must be finite, got inf for class 2"),
+        ({"clusters": Clusters.per_class(4)}, r"values must have shape \(4,\), one per class, got \(3,\)"),
+        ({"standard_errors": np.zeros(2)}, r"standard_errors must have shape \(3,\), one per class, got \(2,\)"),
+        ({"counts": np.zeros((3, 1))}, r"counts must have shape \(3,\), one per class, got \(3, 1\)"),
         ({"target_prior": [0.5, 0.5, 0.0]}, "target_prior must be positive and sum to one"),
         ({"target_prior": [0.5, 0.5, 0.5]}, "target_prior must be positive and sum to one"),
-        ({"class_names": ("a", "b")}, "2 names for 3 classes"),
+        ({"class_names": ("a", "b")}, "got 2 class names for 3 classes"),
     ],
 )
 def test_what_cannot_be_shifts(plain_shifts: Make, wrong: dict[str, Any], message: str) -> None:
@@ -271,13 +271,13 @@ class TestScaled:
         np.testing.assert_array_equal(plain_shifts(VALUES).scaled(1).values, VALUES)
 
     def test_a_strength_that_is_no_number(self, plain_shifts: Make) -> None:
-        with pytest.raises(EnergyAlignError, match="strength must be a finite number, got nan"):
+        with pytest.raises(EnergyAlignError, match="strength must be finite, got nan"):
             plain_shifts(VALUES).scaled(float("nan"))
 
 
 def test_shifts_for_another_score_have_no_other_target(plain_shifts: Make) -> None:
     shifts = dataclasses.replace(plain_shifts(VALUES), scoring="f1_macro")
-    with pytest.raises(EnergyAlignError, match="chosen for f1_macro: fit them again"):
+    with pytest.raises(EnergyAlignError, match="fitted for f1_macro: fit again"):
         shifts.with_target([0.5, 0.3, 0.2])
 
 

@@ -81,7 +81,7 @@ def test_what_does_not_settle_is_said(
     simulate: Callable[..., Any], plain_shifts: Callable[..., Shifts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("energyalign.core.target_prior._MAX_ITERATIONS", 3)
-    with pytest.raises(EnergyAlignError, match=r"did not settle in 3 iterations: raise the tolerance \(1e-12\)"):
+    with pytest.raises(EnergyAlignError, match=r"did not converge in 3 iterations: raise the tolerance \(1e-12\)"):
         estimate_target_prior(target_data(simulate, 5, [90, 5, 3, 2]), plain_shifts(TRUE_SHIFTS), tolerance=1e-12)
 
 

@@ -114,7 +114,7 @@ def test_files_that_cannot_be_opened_are_refused(tmp_path, extension):
         open_shards([path])
     path.rmdir()
     os.mkfifo(path)
-    with pytest.raises(EnergyAlignError, match=rf"a\.{extension} cannot be read: it is not a regular file: save what"):
+    with pytest.raises(EnergyAlignError, match=rf"a\.{extension} cannot be read: it is not a regular file: save its"):
         open_shards([path])
     path.unlink()
     path.symlink_to(path)

@@ -100,6 +100,6 @@ def test_a_model_is_not_aligned_in_place(workshop: Any, link: bool) -> None:
         workshop.out.symlink_to(workshop.source)
     else:
         workshop.out = workshop.source
-    with pytest.raises(ValueError, match=r"is the same file as the input .*: give the output a name of its own"):
+    with pytest.raises(ValueError, match=r"is the same file as the input .*: choose another name for the output"):
         workshop.align()
     assert workshop.source.read_bytes() == old

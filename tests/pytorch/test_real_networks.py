@@ -376,7 +376,7 @@ class TestBadInput:
         assert changed_entries(state, network.state_dict()) == set()
 
     def test_counts_of_other_classes(self) -> None:
-        with pytest.raises(EnergyAlignError, match=r"counts must have shape \(5,\), one per class, not \(1000,\)"):
+        with pytest.raises(EnergyAlignError, match=r"counts must have shape \(5,\), one per class, got \(1000,\)"):
             align(built(mobilenet), [images(32)], counts=np.ones(1000), estimator="prior")
 
     @pytest.mark.parametrize("batch", [{}, {"attention_mask": torch.ones(4, 6)}], ids=["labels alone", "mask alone"])

@@ -194,10 +194,10 @@ def _with(value: float) -> np.ndarray:
         (_with(np.inf), r"\+inf at sample 2, class 1"),
         (np.array(1.0), "two dimensions"),
         (LOGITS[:0], "empty"),
-        (LOGITS.astype(int), "floating point, not int64"),
-        (LOGITS > 0, "floating point, not bool"),
+        (LOGITS.astype(int), "floating point, got int64"),
+        (LOGITS > 0, "floating point, got bool"),
         ([["a", "b"]], "floating point"),
-        (pd.DataFrame(LOGITS.astype(int)), "floating point, not int64"),
+        (pd.DataFrame(LOGITS.astype(int)), "floating point, got int64"),
     ],
     ids=["nan", "inf", "a number", "no rows", "integers", "booleans", "strings", "integer frame"],
 )
@@ -268,7 +268,7 @@ def test_weights_balance_a_stream_as_labels_do_a_fit() -> None:
 
 def test_marginal_cannot_be_streamed() -> None:
     aligner = EnergyAligner(estimator="marginal").partial_fit(LOGITS)
-    with pytest.raises(EnergyAlignError, match="needs the logits themselves: use estimator='lse' or 'prior'"):
+    with pytest.raises(EnergyAlignError, match="has only energies: use estimator='lse' or 'prior'"):
         aligner.transform(LOGITS)
 
 
@@ -277,7 +277,7 @@ def test_auto_on_a_stream_leaves_marginal_out() -> None:
     shifts = EnergyAligner().partial_fit(logits).shifts_
     assert shifts.estimator == "lse"
     problems = {c.estimator: c.problem for c in shifts.selection.candidates}
-    assert "needs the logits themselves" in problems["marginal"]
+    assert "needs the logits" in problems["marginal"]
     assert problems["lse"] is None
 
 

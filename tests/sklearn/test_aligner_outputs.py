@@ -46,7 +46,7 @@ def test_logarithms_in_other_arrays_and_half_precision(aligner: EnergyAligner) -
 
 
 def test_logarithms_of_nothing_possible_are_refused(aligner: EnergyAligner) -> None:
-    with pytest.raises(EnergyAlignError, match="probabilities are not defined"):
+    with pytest.raises(EnergyAlignError, match="probabilities are undefined"):
         aligner.predict_log_proba(np.full((1, 3), -np.inf))
 
 

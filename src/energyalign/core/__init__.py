@@ -1,1 +1,1 @@
-"""The method on arrays: NumPy or any array-API namespace, and nothing heavier at import."""
+"""The method on arrays of NumPy or any array-API namespace. Imports nothing heavier than NumPy."""

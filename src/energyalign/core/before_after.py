@@ -1,4 +1,4 @@
-"""What a correction does to accuracy, class by class."""
+"""Accuracy per class, before and after a correction."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from energyalign.core.shifts import Shifts
 
 
 class BeforeAfter(NamedTuple):
-    """Scores of the raw and of the corrected model on the same samples."""
+    """Scores of the raw and the aligned model on the same samples."""
 
     before: ClassScores
     after: ClassScores
 
     def merge(self, other: BeforeAfter) -> None:
-        """Add all that `other` has seen."""
+        """Add the samples of `other`."""
         self.before.merge(other.before)
         self.after.merge(other.after)
 
 
 def before_and_after(evidence: Evidence, shifts: Shifts) -> BeforeAfter:
-    """Score the raw model, and the model with shifts that were fitted without the sample in question.
+    """Score the raw model, and cross-fit the aligned one.
 
-    The samples are dealt into folds; each fold is corrected by shifts from the others, so that a correction cannot
-    gain by fitting the very samples it is judged on. A class with a single sample is not scored. The shifts must be
-    for balanced accuracy without constraints: a multiple of the estimator's, plus the target prior.
+    The samples are split into folds, and each fold is scored with shifts fitted on the others, so that no sample is
+    scored with shifts it helped to fit. A class with a single sample is not scored. `shifts` must be for balanced
+    accuracy without constraints: the estimator's, times the strength, plus the target prior.
     """
     if evidence.labels is None:
-        raise EnergyAlignError("accuracy needs labels: give batches with labels.")
+        raise EnergyAlignError("labels are required to measure accuracy: give batches with labels.")
     estimator = make_estimator(shifts.estimator, tau=shifts.tau)
     sharing: Sharing = "monotone" if shifts.clusters.name == "monotone" else shifts.clusters
     folds = assign_folds(evidence, evidence.labels)
@@ -52,7 +52,7 @@ def before_and_after(evidence: Evidence, shifts: Shifts) -> BeforeAfter:
 
 
 def scores_with(evidence: Evidence, shifts: Floats) -> BeforeAfter:
-    """Score the raw model and the one with these shifts on all of the evidence, which must have labels."""
+    """Score the raw model and the model with `shifts` on all of the evidence, which must have labels."""
     return evidence.accumulate(partial(_scores_with, shifts))
 
 

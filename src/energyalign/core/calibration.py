@@ -1,4 +1,4 @@
-"""Whether a classifier is as right as it is sure: calibration, and the temperature that repairs it."""
+"""Calibration of a classifier, and temperature scaling."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from energyalign.core.arrays import Floats, Ints
 N_BINS = 15
 _NUMBERS_PER_BLOCK = 2**22
 _MAX_STEPS = 50
-_EXTREME = 1e4
-"""Temperatures are at most this, and at least its inverse: classes that are told apart perfectly ask for 0."""
+# Temperatures are between 1 / _MAX_TEMPERATURE and this: for separable classes the optimum is 0.
+_MAX_TEMPERATURE = 1e4
 _PRECISION = 1e-9
 
 
 class Calibration(NamedTuple):
-    """Of softmax outputs.
+    """Calibration of softmax outputs.
 
     Attributes
     ----------
-    samples, right, confidence : arrays
-        Samples by confidence, the largest probability, in `N_BINS` bins of equal width: how many, how many are right,
-        and their summed confidence.
+    samples, right, confidence : arrays of shape (N_BINS,)
+        Number of samples, number of correct predictions, and sum of confidences (largest probabilities) per bin. The
+        bins divide the confidence into equal intervals.
     nll : float
         Mean negative log-likelihood of the true class, in nats.
     brier : float
@@ -40,7 +40,7 @@ class Calibration(NamedTuple):
 
     @property
     def ece(self) -> float:
-        """Expected calibration error: mean distance of accuracy and confidence, weighted by the samples of a bin.
+        """Expected calibration error: mean distance between accuracy and confidence of a bin, weighted by its samples.
 
         References
         ----------
@@ -50,11 +50,11 @@ class Calibration(NamedTuple):
 
 
 def measure_calibration(logits: npt.NDArray[np.floating], labels: Ints) -> Calibration:
-    """The calibration of the softmax of these logits.
+    """Measure the calibration of the softmax of `logits`.
 
     Examples
     --------
-    >>> sure = np.log([[0.9, 0.1], [0.9, 0.1]])  # and right once
+    >>> sure = np.log([[0.9, 0.1], [0.9, 0.1]])  # and correct once
     >>> measured = measure_calibration(sure, np.array([0, 1]))
     >>> round(measured.ece, 3), round(measured.nll, 3), round(measured.brier, 3)
     (0.4, 1.204, 0.82)
@@ -76,9 +76,9 @@ def measure_calibration(logits: npt.NDArray[np.floating], labels: Ints) -> Calib
 
 
 def fit_temperature(blocks: Sequence[tuple[npt.NDArray[np.floating], Ints]]) -> float:
-    """The number to divide logits by that makes their negative log-likelihood smallest.
+    """Return the temperature: dividing the logits by it minimises their negative log-likelihood.
 
-    The likelihood is convex in the inverse temperature: Newton steps within a bracket that shrinks.
+    The likelihood is convex in the inverse temperature; minimise it by Newton steps within a shrinking bracket.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def fit_temperature(blocks: Sequence[tuple[npt.NDArray[np.floating], Ints]]) -> 
     ----------
     Guo, Pleiss, Sun, Weinberger (2017), On Calibration of Modern Neural Networks.
     """
-    low, inverse, high = 1 / _EXTREME, 1.0, _EXTREME
+    low, inverse, high = 1 / _MAX_TEMPERATURE, 1.0, _MAX_TEMPERATURE
     for _ in range(_MAX_STEPS):
         slope, curvature = np.sum([_derivatives(block, labels, inverse) for block, labels in blocks], axis=0)
         if slope == 0:
@@ -103,10 +103,10 @@ def fit_temperature(blocks: Sequence[tuple[npt.NDArray[np.floating], Ints]]) -> 
 
 
 def _derivatives(logits: npt.NDArray[np.floating], labels: Ints, inverse: float) -> Floats:
-    """First and second derivative of the summed negative log-likelihood with respect to the inverse temperature."""
+    """Return the first two derivatives of the negative log-likelihood with respect to the inverse temperature."""
     sums = np.zeros(2)
     for block, truth in _blocks(logits, labels):
-        values = np.maximum(block - block.max(axis=1, keepdims=True), -1e100)  # its square is finite
+        values = np.maximum(block - block.max(axis=1, keepdims=True), -1e100)  # so that its square is finite
         probabilities = np.exp(_log_softmax(inverse * values))
         mean = (probabilities * values).sum(axis=1)
         variance = (probabilities * values**2).sum(axis=1) - mean**2
@@ -115,7 +115,7 @@ def _derivatives(logits: npt.NDArray[np.floating], labels: Ints, inverse: float)
 
 
 def _blocks(logits: npt.NDArray[np.floating], labels: Ints) -> Iterator[tuple[Floats, Ints]]:
-    """In double precision, a few samples at a time."""
+    """Yield blocks of samples in double precision."""
     size = max(1, _NUMBERS_PER_BLOCK // logits.shape[1])
     for start in range(0, len(labels), size):
         part = slice(start, start + size)

@@ -1,4 +1,4 @@
-"""Which classes share a shift: per class, natural breaks of the counts, old and new, or as the user says."""
+"""Which classes share a shift: none, those with similar counts, old and new ones, or a given partition."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from energyalign.core.natural_breaks import natural_breaks
 
 @dataclass(frozen=True)
 class Clusters:
-    """A partition of the classes, with the cluster that keeps its logits as they are.
+    """A partition of the classes into clusters that share a shift.
 
     Attributes
     ----------
     assignment : tuple of int
         The cluster of each class, numbered from 0 without gaps.
     anchor : int
-        The cluster whose shift is 0. A convention: another anchor adds one constant to all logits, which
+        The cluster whose shift is 0, default=0. A convention: another anchor adds one constant to all logits, which
         changes neither predictions nor probabilities.
     name : str
-        How the partition was made, for people: ``per-class``, ``jenks-8``, ``old-new``, ``given``.
+        How the partition was made: ``per-class``, ``jenks-8``, ``old-new`` or ``given`` (the default).
     """
 
     assignment: tuple[int, ...]
@@ -39,53 +39,53 @@ class Clusters:
         used = set(self.assignment)
         if len(self.assignment) < 2 or used != set(range(len(used))):
             raise EnergyAlignError(
-                "clusters must give every class (at least 2) a cluster numbered 0, 1, 2, ... without gaps."
+                "clusters must be numbered 0, 1, 2, ... without gaps, one for each of at least 2 classes."
             )
         if self.anchor not in used:
-            raise EnergyAlignError(f"anchor cluster {self.anchor} is not one of the {len(used)} clusters.")
+            raise EnergyAlignError(f"anchor must be in 0..{len(used) - 1} (the clusters), got {self.anchor}.")
 
     @classmethod
     def per_class(cls, n_classes: int, counts: npt.ArrayLike | None = None) -> Self:
-        """Each class its own cluster; the anchor is the rarest class, or class 0 without counts."""
+        """Put each class into its own cluster; the anchor is the rarest class, or class 0 without counts."""
         anchor = 0 if counts is None else int(np.argmin(np.asarray(counts)))
         return cls(tuple(range(n_classes)), anchor, "per-class")
 
     @classmethod
     def jenks(cls, counts: npt.ArrayLike, n_clusters: int) -> Self:
-        """Natural breaks of the training counts, as in the paper. The anchor has the smallest counts."""
+        """Split classes at natural breaks of their training counts, as in the paper; the anchor has the smallest."""
         values = np.asarray(counts, dtype=np.float64)
         distinct = len(np.unique(values))
         if not 1 <= n_clusters <= distinct:
             raise EnergyAlignError(
-                f"cannot form {n_clusters} clusters: the training counts have {distinct} distinct values. "
-                f"Choose between 1 and {distinct}."
+                f"the number of clusters must be in 1..{distinct} (distinct training counts), got {n_clusters}."
             )
         breaks = natural_breaks(values, n_clusters)
         return cls(tuple(np.searchsorted(breaks, values, side="left").tolist()), 0, f"jenks-{n_clusters}")
 
     @classmethod
     def old_new(cls, old: Sequence[int], n_classes: int) -> Self:
-        """Old classes, the anchor, and new ones: the two clusters of class-incremental learning."""
+        """Split classes into old (the anchor) and new, for class-incremental learning."""
         is_old = set(old)
         if not is_old or not is_old < set(range(n_classes)):
             raise EnergyAlignError(
-                f"old classes must be some, not all, of 0..{n_classes - 1}; got {len(is_old)} of them."
+                f"old must contain some, but not all, of the classes 0..{n_classes - 1}, got {len(is_old)} classes."
             )
         return cls(tuple(0 if k in is_old else 1 for k in range(n_classes)), 0, "old-new")
 
     @classmethod
     def given(cls, assignment: Sequence[int], counts: npt.ArrayLike | None = None) -> Self:
-        """A partition of the user's own; the anchor has the smallest mean count, or is cluster 0."""
+        """Use the given partition; the anchor has the smallest mean count, or is cluster 0 without counts."""
         try:
             partition = cls(tuple(operator.index(cluster) for cluster in assignment))
         except TypeError as error:
-            raise EnergyAlignError("the cluster of each class must be a whole number.") from error
+            raise EnergyAlignError("clusters must be integers, one per class.") from error
         if counts is None:
             return partition
         values = np.asarray(counts, dtype=np.float64)
         if values.shape != (partition.n_classes,):
             raise EnergyAlignError(
-                f"clusters were given for {partition.n_classes} classes, training counts for {values.size}."
+                f"clusters and training counts must have one entry per class, got {partition.n_classes} and "
+                f"{values.size} entries."
             )
         return cls(partition.assignment, int(np.argmin(partition.sums(values) / partition.sizes())), "given")
 
@@ -107,5 +107,5 @@ class Clusters:
         return np.bincount(self.indices, weights=per_class, minlength=self.n_clusters).astype(np.float64)
 
     def sizes(self, among: Bools | None = None) -> Floats:
-        """Number of classes of each cluster, counting only those `among`."""
+        """Count the classes of each cluster; only those `among`, if given."""
         return self.sums(np.ones(self.n_classes) if among is None else among.astype(np.float64))

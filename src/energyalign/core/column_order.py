@@ -1,4 +1,4 @@
-"""Columns that are not in the order of the labels: what the labels themselves say of it."""
+"""Detect logit columns that are not in the order of the labels."""
 
 from __future__ import annotations
 
@@ -9,79 +9,79 @@ from typing import NamedTuple
 
 import numpy as np
 
-from energyalign.core._engine.parts import Block
+from energyalign.core._engine.parts import Block, Collected
 from energyalign.core.arrays import Floats, Ints, namespace, take_rows, to_numpy
 from energyalign.core.errors import some_of
 from energyalign.core.evidence import Evidence
 
 MAX_SAMPLES = 10_000
 MAX_CLASSES = 1_000  # of a confusion matrix
-# Chernoff: a binomial share of n samples is as far off as a from its mean p with probability exp(-n kl(a, p)) at most,
-# and a Poisson count as far as x from m with exp(-(x log(x / m) - x + m)). What has 1 chance in 1,000 is no chance.
-_NO_CHANCE = math.log(1_000)
-# Of the way from chance to the best accuracy that these predictions can have: below it a model is near chance.
-_NEAR = 0.15
-_MIN_PER_CLASS = 10  # samples on average; of fewer, chance itself is not known well enough
-_STRIDE = 2_654_435_761  # a large prime: its multiples, modulo anything, look random
+# Significance level 1 / 1,000. By Chernoff's bounds, the share of n Bernoulli(p) samples deviates to a or beyond with
+# probability at most exp(-n kl(a, p)), and a Poisson(m) count to x or beyond with exp(-(x log(x / m) - x + m)).
+_SIGNIFICANT = math.log(1_000)
+_NEAR_CHANCE = 0.15  # of the way from chance to the best accuracy that these predictions can have
+_MIN_PER_CLASS = 10  # samples on average; with fewer, chance accuracy is too uncertain
+_STRIDE = 2_654_435_761  # a large prime: its multiples are spread evenly, modulo any number
 
 
 class Order(NamedTuple):
-    """The class that each column seems to stand for, and how often the raw model is right then."""
+    """The class that each column seems to stand for, and the accuracy of the raw model in that order."""
 
     classes: Ints
     accuracy: float
 
 
 def doubt_column_order(evidence: Evidence) -> str | None:
-    """Say so if the raw model is right so rarely, or of other classes so often, that the columns may be mixed up."""
+    """Return a warning if the predictions of the raw model suggest that its columns are permuted, else None."""
     if evidence.labels is None or evidence.accumulated is not None:
         return None
-    truth, predicted = _predictions(evidence)
+    every = -(-evidence.n_samples // MAX_SAMPLES)
+    truth, predicted = np.concatenate(evidence.accumulate(partial(_predict, every)), axis=1)
     accuracy, chance = float(np.mean(truth == predicted)), chance_accuracy(truth, predicted)
     order = find_order(truth, predicted, evidence.n_classes)
     if order is None and not is_near_chance(truth, predicted, evidence.n_classes):
         return None
-    said = (
-        f"the raw model is right on {accuracy:.1%} of the labelled samples, and a guess on {chance:.1%}: the columns "
-        "of the logits may be in another order than the labels"
+    problem = (
+        f"the raw model is right on {accuracy:.1%} of the labelled samples (chance: {chance:.1%}): the columns of the "
+        "logits may be in another order than the labels"
     )
     if order is None:
-        return f"{said}, or the labels may belong to other samples. Check both."
+        return f"{problem}, or the labels may belong to other samples. Check both."
     names = some_of(evidence.names_of(order.classes.tolist()))
-    return f"{said}. In the order [{names}] it is right on {order.accuracy:.1%}. Name the columns in their order."
+    return f"{problem}. In the order [{names}] it is right on {order.accuracy:.1%}. Name the columns in their order."
 
 
 def chance_accuracy(truth: Ints, predicted: Ints) -> float:
-    """How often predictions of these frequencies are right if they know nothing of the sample."""
+    """Return the accuracy expected if the predictions were independent of the labels."""
     return float(np.sum(_shares(truth, predicted) * _shares(predicted, truth)))
 
 
 def is_near_chance(truth: Ints, predicted: Ints, n_classes: int) -> bool:
-    """Whether the predictions are not better than chance, though there are samples enough to show it if they were.
+    """Return whether the predictions are no better than chance, with enough samples to tell.
 
-    Chance is that of the predictions' own frequencies, and so is the best they can reach: a model that always
-    predicts the largest class has nothing to show and is not near chance in this sense. Less than one of `n_classes`
-    right is below chance, whatever the frequencies: a model's bias should be that of its samples, not the opposite.
+    Chance and the best possible accuracy depend on the class frequencies of the predictions: a model that always
+    predicts the largest class cannot do better than chance, so it does not count as near chance. An accuracy below
+    1 / `n_classes` is below chance for any frequencies: a biased model should favour the frequent classes.
     """
     n = len(truth)
     accuracy, chance = float(np.mean(truth == predicted)), chance_accuracy(truth, predicted)
-    if accuracy < 1 / n_classes and n * _kl(accuracy, 1 / n_classes) > _NO_CHANCE:
+    if accuracy < 1 / n_classes and n * _kl(accuracy, 1 / n_classes) > _SIGNIFICANT:
         return True
     if n < _MIN_PER_CLASS * n_classes:
         return False
     best = float(np.sum(np.minimum(_shares(truth, predicted), _shares(predicted, truth))))
-    little = chance + _NEAR * (best - chance)
-    better = accuracy > chance and n * _kl(accuracy, chance) > _NO_CHANCE
-    return not better and accuracy < little and n * _kl(accuracy, little) > _NO_CHANCE
+    near = chance + _NEAR_CHANCE * (best - chance)
+    better = accuracy > chance and n * _kl(accuracy, chance) > _SIGNIFICANT
+    return not better and accuracy < near and n * _kl(accuracy, near) > _SIGNIFICANT
 
 
 def find_order(truth: Ints, predicted: Ints, n_classes: int) -> Order | None:
-    """Find the order of the columns that the labels speak for, if it is another one and stands out.
+    """Return the order of the columns that fits the labels best, or None if the given order may be right.
 
     A column stands for the class with which it agrees most beyond chance, if that class agrees with no other column
-    more. If the model is better than chance, columns that stand for another class must do so among themselves: a class
-    that a biased model gives up for another one is not mixed up with it. Their agreement must be more than chance gives
-    in any choice of classes and columns.
+    more. If the model is better than chance, the moved columns must be a permutation of each other: a biased model that
+    gives up one class for another has not swapped them. Their agreement must be significant, corrected for the number
+    of ways to choose classes and columns.
     """
     if n_classes > MAX_CLASSES:
         return None
@@ -93,71 +93,56 @@ def find_order(truth: Ints, predicted: Ints, n_classes: int) -> Order | None:
     mutual = (excess.argmax(axis=0)[column] == rows) & (excess[rows, column] > 0)
     moved = rows[mutual & (column != rows)]
     if float(np.mean(truth == predicted)) > chance_accuracy(truth, predicted):
-        moved = _closed(moved, column)
+        moved = _keep_permuted(moved, column)
     found, own = (moved, column[moved]), (moved, moved)
-    if pairs[found].sum() <= 2 * pairs[own].sum() or _surprise(pairs[own], expected[own]) > _NO_CHANCE:
+    if pairs[found].sum() <= 2 * pairs[own].sum() or _surprise(pairs[own], expected[own]) > _SIGNIFICANT:
         return None
-    if _surprise(pairs[found], expected[found]) <= _NO_CHANCE + _log_choices(n_classes, len(moved)):
+    if _surprise(pairs[found], expected[found]) <= _SIGNIFICANT + _log_choices(n_classes, len(moved)):
         return None
     classes = np.full(n_classes, -1)
     classes[column[mutual]] = rows[mutual]
-    classes[classes < 0] = rows[~mutual]  # of which nothing is known
+    classes[classes < 0] = rows[~mutual]  # unknown: fill in the remaining classes
     return Order(classes, float(pairs[classes, rows].sum() / len(truth)))
 
 
-def _closed(moved: Ints, column: Ints) -> Ints:
-    """Those of the classes whose columns are among themselves: mixed up, not just taken for another class."""
+def _keep_permuted(moved: Ints, column: Ints) -> Ints:
+    """Return the largest subset of the classes whose columns are a permutation of that subset."""
     while not np.all(kept := np.isin(column[moved], moved) & np.isin(moved, column[moved])):
         moved = moved[kept]
     return moved
 
 
-class _Predictions:
-    """Labels and raw predictions, block by block."""
-
-    def __init__(self) -> None:
-        self.pairs: list[Ints] = [np.zeros((2, 0), dtype=np.int64)]
-
-    def merge(self, other: _Predictions) -> None:
-        self.pairs += other.pairs
-
-
-def _predictions(evidence: Evidence) -> Ints:
-    every = -(-evidence.n_samples // MAX_SAMPLES)
-    return np.concatenate(evidence.accumulate(partial(_predict, every)).pairs, axis=1)
-
-
-def _predict(every: int, blocks: Iterable[Block]) -> _Predictions:
-    """Predict one of each group of so many samples; not always its first: the classes may come in turn."""
-    seen = _Predictions()
+def _predict(every: int, blocks: Iterable[Block]) -> Collected[Ints]:
+    """Predict one of every `every` samples, at varying places: the classes may alternate."""
+    pairs = Collected([np.zeros((2, 0), dtype=np.int64)])
     for block in blocks:
         assert block.labels is not None
         drawn = np.flatnonzero(block.samples % every == (block.samples // every) * _STRIDE % every)
         if len(drawn):
             logits = take_rows(block.logits, drawn)
             predicted = to_numpy(namespace(logits).argmax(logits, axis=1)).astype(np.int64)
-            seen.pairs.append(np.stack([block.labels[drawn], predicted]))
-    return seen
+            pairs.append(np.stack([block.labels[drawn], predicted]))
+    return pairs
 
 
 def _shares(values: Ints, others: Ints) -> Floats:
-    """The share of each class among `values`, of as many classes as there are in both."""
+    """Return the share of each class among `values`, for all classes in either array."""
     n_classes = int(max(values.max(), others.max())) + 1
     return np.asarray(np.bincount(values, minlength=n_classes) / len(values))
 
 
 def _kl(a: float, p: float) -> float:
-    """Of two coins. A p of 0 or 1 excludes every other a."""
+    """Return the Kullback-Leibler divergence of Bernoulli(a) from Bernoulli(p)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = [share * np.log(share / other) for share, other in ((a, p), (1 - a, 1 - p)) if share > 0]
     return float(sum(terms))
 
 
 def _surprise(found: Ints, expected: Floats) -> float:
-    """How unlikely counts are that are larger than expected: at most exp(-surprise).
+    """Return s such that counts this far above the expected ones have probability at most exp(-s).
 
-    Each count has a surprise of more than s with probability exp(-s) at most. The sum of m of them then exceeds t with
-    that of the gamma distribution, exp(m + m log(t / m) - t) at most.
+    A single count has s or more with probability at most exp(-s), so the sum over m counts exceeds t at most as often
+    as a gamma variable does: with probability at most exp(m + m log(t / m) - t).
     """
     larger = found > expected
     x, mean, m = found[larger], expected[larger], int(larger.sum())
@@ -166,6 +151,6 @@ def _surprise(found: Ints, expected: Floats) -> float:
 
 
 def _log_choices(n_classes: int, n_moved: int) -> float:
-    """The logarithm of the number of ways to choose so many classes, and a column for each of them."""
+    """Return the logarithm of the number of ways to choose `n_moved` classes and a column for each."""
     ways = math.lgamma(n_classes + 1) - math.lgamma(n_classes - n_moved + 1)
     return 2 * ways - math.lgamma(n_moved + 1)

@@ -1,4 +1,4 @@
-"""The errors and the one warning that energyalign raises on purpose."""
+"""Errors and warnings of energyalign, and helpers for their messages."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 
 
 class EnergyAlignError(ValueError):
-    """Input that cannot be used. The message names the input and the remedy."""
+    """Invalid input. The message names the input and the remedy."""
 
     exit_code: ClassVar[int] = 2
     """Exit code of a command that ends with this error."""
 
 
 class BadValueError(EnergyAlignError):
-    """A logit is NaN or +inf, or a row is -inf throughout; `sample` is the number of its row, if it is known."""
+    """A logit is NaN or +inf, or all logits of a row are -inf; `sample` is the number of the row, if known."""
 
     sample: int | None = None
 
 
 class CannotGoOn(EnergyAlignError):
-    """Work that began with good input and could not be finished. What was done before is kept."""
+    """Work on valid input that could not be finished. Results so far are kept."""
 
     exit_code: ClassVar[int] = 1
 
 
 class TryAgain(CannotGoOn):
-    """Nothing is wrong with what was asked for: later the same command may succeed."""
+    """A temporary failure: the same command may succeed later."""
 
     exit_code: ClassVar[int] = 75  # sysexits.h: a temporary failure
 
 
 class UntrustedEstimateWarning(UserWarning):
-    """An estimate was made that its own diagnostics do not support. The message says why and what to do."""
+    """The diagnostics of an estimate cast doubt on it. The message says why and what to do."""
 
 
 def warn_untrusted(concern: str) -> None:
-    """Warn at the user's line that asked for the estimate, however many of ours are in between."""
+    """Issue an `UntrustedEstimateWarning` that points to the caller's line outside this package."""
     frame, level = sys._getframe().f_back, 1
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
@@ -50,23 +50,23 @@ def warn_untrusted(concern: str) -> None:
 
 
 def some_of(names: Sequence[object]) -> str:
-    """List names for a message: ``a, b, c and 12 more``."""
+    """Format names for a message: ``a, b, c and 12 more``."""
     shown = ", ".join(str(name) for name in names[:MAX_NAMES_SHOWN])
     left = len(names) - MAX_NAMES_SHOWN
     return f"{shown} and {left:,} more" if left > 0 else shown
 
 
 def classes_of(names: Sequence[object]) -> str:
-    """Name classes for a message: ``class 9``, ``classes 9, 8``."""
+    """Format classes for a message: ``class 9``, ``classes 9, 8``."""
     return f"{'class' if len(names) == 1 else 'classes'} {some_of(names)}"
 
 
 def count_of(number: float, thing: str) -> str:
-    """Count things for a message: ``1 epoch``, ``2 epochs``, ``1,000 classes``."""
+    """Format a count for a message: ``1 epoch``, ``2 epochs``, ``1,000 classes``."""
     plural = "" if number == 1 else "es" if thing.endswith("s") else "s"
     return f"{number:,} {thing}{plural}"
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what an error of another library says, in one line."""
+    """Return the first line of an error's message, or its type."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].strip()

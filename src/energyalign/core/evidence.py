@@ -1,4 +1,4 @@
-"""Evidence: logits on a class-balanced sample, labels, training counts, and where the sample comes from."""
+"""Evidence: logits of a sample, labels, training counts, and where the sample comes from."""
 
 from __future__ import annotations
 
@@ -42,39 +42,37 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.free_energy import FreeEnergy, energy_of_blocks
 from energyalign.core.heads import IGNORE_INDEX, open_head
 from energyalign.core.names import Counts, columns_of, counts_by_class, names_of, order_by_name
-from energyalign.core.probabilities import MAX_ROWS_TO_LOOK_AT, are_probabilities
+from energyalign.core.probabilities import MAX_CHECKED_ROWS, are_log_probabilities, are_probabilities, are_sigmoids
 
 Total = TypeVar("Total", bound=Mergeable)
 EvidenceKind: TypeAlias = Literal["training", "out-of-fold", "held-out"]
-# Numbers in a block: small enough that intermediate results stay in the processor's cache, also in float64.
+# Size of a block: small enough that intermediate results in float64 stay in the processor's cache.
 _NUMBERS_PER_BLOCK = 1 << 18
 _IMBALANCED = 2.0
-_MIN_SIGMOIDS = 16  # logits may be between 0 and 1, but not so many of them
 ONLY_ENERGIES = (
-    "only energies are left of this evidence, and this estimator needs the logits themselves: "
+    "this estimator needs the logits, and this evidence has only energies: "
     "use estimator='lse' or 'prior', or fit on logits that can be read again."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Logits that can be read several times, in parts, with labels and training counts if they are known.
+    """Logits that can be read several times, in parts, with optional labels and training counts.
 
-    With labels, samples are weighted so that every class present counts the same: an imbalanced sample
-    serves as well as a re-sampled balanced one. Without labels the sample is taken to be balanced.
+    With labels, samples are weighted so that all classes present have the same total weight: no re-sampling is needed.
+    Without labels, the sample is assumed to be balanced.
 
-    Use `from_arrays`, `from_blocks` or `from_parts`.
+    Create it with `from_arrays`, `from_blocks` or `from_parts`.
 
     Attributes
     ----------
     counts : array of shape (n_classes,) or None
         Training samples per class.
     kind : {"training", "out-of-fold", "held-out"}
-        Whether the model was trained on these very samples. A model flatters itself on samples it has
-        memorised, so `auto` does not choose by accuracy on ``training`` evidence.
+        Whether the model was trained on these samples, default="training". Accuracy on memorised samples is too high,
+        so `auto` does not use it to choose on ``training`` evidence.
     groups : array of shape (n_samples,) or None
-        Which samples belong together when the evidence is split for selection, for example the folds of
-        an outer cross-validation.
+        Samples that must stay together when the evidence is split, for example the folds of an outer cross-validation.
     """
 
     parts: tuple[LogitPart, ...]
@@ -105,32 +103,31 @@ class Evidence:
         groups: npt.ArrayLike | None = None,
         ignore_index: int = IGNORE_INDEX,
     ) -> Self:
-        """Evidence that is in memory (NumPy, torch, ...); the columns of a data frame name the classes.
+        """Create evidence from arrays in memory (NumPy, torch, ...); the columns of a data frame name the classes.
 
-        Logits are (n, n_classes), (n,) or (n, 1) for one logit of two classes, (n, tokens, n_classes), or
-        (n, n_classes, height, width). Positions with the label `ignore_index` are left out. Repeats and groups are
-        per sample; tokens and pixels of a sample stay together unless groups say otherwise.
+        Logits have shape (n, n_classes), (n,) or (n, 1) for one logit of two classes, (n, tokens, n_classes), or
+        (n, n_classes, height, width). Positions with the label `ignore_index` (default -100) are left out. Repeats and
+        groups are per sample; by default the tokens or pixels of a sample form a group.
         """
         columns = columns_of(logits)
         logits = array_of(logits)
-        if columns is not None and class_names is not None:
-            logits = logits[
-                :, order_by_name(columns, names_of(class_names), "the columns of the logits", "class_names")
-            ]
-        class_names = columns if class_names is None else class_names
+        if columns is None or class_names is None:
+            class_names = columns if class_names is None else class_names
+        else:
+            order = order_by_name(columns, names_of(class_names), "the columns of the logits", "class_names")
+            logits = logits[:, order]
         rows = open_head(logits, labels, ignore_index=ignore_index)
-        block, labels = as_logits(rows.logits), rows.labels
-        repeats, groups = rows.per_row("repeats", repeats), rows.groups(groups)
+        block = as_logits(rows.logits)
         parts: list[LogitPart] = [Rows(block)]
         engine: Engine = IN_TURN
-        # Arrays of other libraries have threads, or a device, of their own.
+        # Other array libraries have their own threads or devices.
         if isinstance(block, np.ndarray) and block.size > NUMBERS_PER_PART:
-            rows = max(1, NUMBERS_PER_PART // block.shape[1])
-            parts = [Rows(piece) for _, piece in row_pieces(block, rows)]
+            parts = [Rows(piece) for _, piece in row_pieces(block, max(1, NUMBERS_PER_PART // block.shape[1]))]
             engine = ThreadsOfEachPass()
         return cls.from_parts(
-            parts, block.shape[1], labels,
-            repeats=repeats, counts=counts, kind=kind, class_names=class_names, groups=groups, engine=engine,
+            parts, block.shape[1], rows.labels,
+            repeats=rows.per_row("repeats", repeats), counts=counts, kind=kind, class_names=class_names,
+            groups=rows.groups(groups), engine=engine,
         )  # fmt: skip
 
     @classmethod
@@ -147,7 +144,7 @@ class Evidence:
         class_names: Sequence[object] | None = None,
         groups: npt.ArrayLike | None = None,
     ) -> Self:
-        """Evidence that `read()` yields block by block, the same blocks at every call."""
+        """Create evidence from a function that yields the same blocks at every call."""
         return cls.from_parts(
             (WholePart(read, n_samples),), n_classes, labels,
             repeats=repeats, counts=counts, kind=kind, class_names=class_names, groups=groups,
@@ -167,18 +164,18 @@ class Evidence:
         groups: npt.ArrayLike | None = None,
         engine: Engine = IN_TURN,
     ) -> Self:
-        """Evidence in parts, which the engine may work on at the same time: the result is the same to the bit.
+        """Create evidence from parts. Results do not depend on how the engine distributes them.
 
-        Without `counts`, the numbers of labels stand in for them if the largest is at least twice the smallest.
-        Otherwise the sample was balanced, up to chance, and says nothing about the training data.
+        Without `counts`, the numbers of labels are used if the largest is at least twice the smallest. Otherwise the
+        sample is taken to be balanced, so that it says nothing about the training data.
         """
         n_samples = sum(part.n_rows for part in parts)
         if n_samples < 1:
-            raise EnergyAlignError("the evidence is empty: give at least one row of logits, not all ignored.")
+            raise EnergyAlignError("the evidence is empty: give at least one row of logits whose label is not ignored.")
         if kind not in get_args(EvidenceKind):
             raise EnergyAlignError(f"unknown kind of evidence {kind!r}: choose {', '.join(get_args(EvidenceKind))}.")
         if class_names is not None and len(class_names) != n_classes:
-            raise EnergyAlignError(f"{len(class_names)} class names were given for {n_classes} classes.")
+            raise EnergyAlignError(f"class_names must have {n_classes} entries, one per class, got {len(class_names)}.")
         ordered, names = counts_by_class(counts, class_names, n_classes)
         checked_labels = None if labels is None else check_labels(labels, n_samples, n_classes, names)
         checked_counts = None if ordered is None else check_counts(ordered, n_classes)
@@ -208,7 +205,7 @@ class Evidence:
         kind: EvidenceKind = "training",
         class_names: Sequence[object] | None = None,
     ) -> Self:
-        """Evidence of which only the energies are left: a stream, or shards merged elsewhere."""
+        """Create evidence from accumulated energies, without logits: of a stream, or of merged shards."""
         n_samples = int(np.ceil(energy.n_samples))
         return replace(
             cls.from_blocks(
@@ -223,12 +220,11 @@ class Evidence:
         return replace(self, counts=check_counts(ordered, self.n_classes), counts_from_labels=False, class_names=names)
 
     def with_engine(self, engine: Engine) -> Self:
-        """Return the same samples, to be worked on by this engine."""
+        """Return the same samples, processed by `engine`."""
         return replace(self, engine=engine)
 
     def subset(self, keep: Bools) -> Self:
-        """Return the same evidence with only the samples where `keep` is true."""
-        # A part of it is read as the whole is.
+        """Return the evidence with only the samples for which `keep` is true."""
         return replace(
             self, keep=keep if self.keep is None else self.keep & keep, probabilities=self.holds_probabilities
         )
@@ -239,11 +235,11 @@ class Evidence:
 
     @cached_property
     def estimated(self) -> dict[object, Any]:
-        """Energies already estimated from this evidence, by estimator and clusters."""
+        """Cache of estimated energies, by estimator and clusters."""
         return {}
 
     def names_of(self, classes: Iterable[int]) -> list[str]:
-        """Name these classes for a message."""
+        """Return the names of these classes, or their numbers."""
         return [str(k) if self.class_names is None else self.class_names[k] for k in classes]
 
     @cached_property
@@ -257,13 +253,13 @@ class Evidence:
 
     @property
     def occurrences(self) -> Floats:
-        """How often each sample counts: its repeats, and 0 for one that is not kept."""
-        # Made anew each time: of millions of samples in several folds, an array for each would be most of the memory.
+        """How often each sample counts: its repeats, or 0 if it is not kept."""
+        # Not cached: for millions of samples and several folds, these arrays would take most of the memory.
         return occurrences(self.n_samples, self.repeats, self.keep)
 
     @cached_property
     def _class_weights(self) -> Floats | None:
-        """The weight of a sample of each class that makes every class present count the same; 1 on average."""
+        """Weight of a sample of each class: all classes present have the same total, and the mean weight is 1."""
         seen = self.label_counts
         if seen is None:
             return None
@@ -272,32 +268,32 @@ class Evidence:
 
     @cached_property
     def total_weight(self) -> float:
-        """Sum of the weights of all samples, repeats included."""
+        """Sum of the weights of all samples, times their repeats."""
         if self.accumulated is not None:
             _refuse_reading()
         return float(self.occurrences.sum())  # weights are 1 on average
 
     def blocks(self, max_rows: int | None = None) -> Iterator[Block]:
-        """Iterate over the evidence in blocks of at most so many rows."""
+        """Yield the samples in blocks of at most `max_rows` rows."""
         for stretch in self._stretches():
             yield from stretch.blocks(max_rows or self._rows_of(_NUMBERS_PER_BLOCK))
 
     def accumulate(self, fill: Callable[[Iterable[Block]], Total], max_numbers: int = _NUMBERS_PER_BLOCK) -> Total:
         """Make one pass: call `fill` on the blocks of each part and merge the results in the order of the parts.
 
-        The engine may call `fill` in other processes: it and its result must be picklable.
+        `fill` and its result must be picklable: the engine may call it in other processes.
         """
         total = fill(())
         stretches = [stretch for stretch in self._stretches() if stretch.counts]
-        for found in self.engine.map(partial(_fill, fill, self._rows_of(max_numbers)), stretches):
-            total.merge(found)
+        for result in self.engine.map(partial(_fill, fill, self._rows_of(max_numbers)), stretches):
+            total.merge(result)
         return total
 
     def _rows_of(self, numbers: int) -> int:
         return max(1, numbers // self.n_classes)
 
     def _stretches(self, *, as_given: bool = False) -> Iterator[Stretch]:
-        """The parts, each with what is known of its samples."""
+        """Yield the parts with the labels and weights of their samples; `as_given` does not convert probabilities."""
         start = 0
         probabilities = not as_given and self.holds_probabilities
         for part in self.parts:
@@ -316,20 +312,20 @@ class Evidence:
 
     @cached_property
     def free_energy(self) -> FreeEnergy:
-        """Free energies of the balanced evidence: one pass, kept."""
+        """Free energies of the balanced evidence: computed in one pass and cached."""
         if self.accumulated is not None:
             return self.accumulated
         compiled = self.uses_compiled_loops(ONE_PASS)
-        # A whole part at a time: the loop in question cuts it to the size it likes best.
+        # A whole part at a time: the reduction splits it further.
         return self.accumulate(partial(energy_of_blocks, self.n_classes, compiled), NUMBERS_PER_PART)
 
     def uses_compiled_loops(self, min_numbers: int) -> bool:
-        """Whether this evidence has the `min_numbers` from which compiled loops pay, and they are installed."""
+        """Return whether compiled loops are installed and there are at least `min_numbers` logits."""
         return worthwhile(self.n_samples * self.n_classes, min_numbers)
 
     @cached_property
     def masked(self) -> Bools:
-        """Classes whose logit is -inf for every sample: they are out of play and keep shift 0."""
+        """Classes whose logit is -inf for every sample: they are never predicted and keep shift 0."""
         rows = self._first_rows
         if rows is not None and np.all(to_numpy(namespace(rows).max(rows, axis=0)) > -np.inf):  # false for NaN
             return np.zeros(self.n_classes, dtype=bool)
@@ -337,7 +333,7 @@ class Evidence:
 
     @cached_property
     def unseen(self) -> Bools:
-        """Classes in play of which the labels show no sample: their own energy cannot be estimated."""
+        """Classes without labelled samples that are not masked: their own energy cannot be estimated."""
         seen = self.label_counts
         if seen is None:
             return np.zeros(self.n_classes, dtype=bool)
@@ -350,43 +346,32 @@ class Evidence:
 
     @cached_property
     def holds_probabilities(self) -> bool:
-        """True if the first rows are distributions: softmax was applied, and no logarithm. It is taken here."""
+        """Whether the first rows are probabilities; reading then yields their logarithms."""
         if self.probabilities is not None:
             return self.probabilities
         return self._first_rows is not None and are_probabilities(self._first_rows)
 
     @cached_property
     def holds_log_probabilities(self) -> bool:
-        """True if the first rows are distributions after exp: normalised, so not logits."""
+        """Whether the first rows are probabilities or their logarithms: normalised, so not logits."""
         if self.holds_probabilities:
             return True
-        rows = self._first_rows
-        with np.errstate(over="ignore"):  # logits so large are not log-probabilities
-            return rows is not None and _sum_to_one(namespace(rows).exp(rows))
+        return self._first_rows is not None and are_log_probabilities(self._first_rows)
 
     @cached_property
     def holds_one_probability(self) -> bool:
-        """True if the first rows are (0, f) with all f from 0 to 1: a sigmoid was applied, as far as one can see."""
-        rows = self._first_rows
-        if rows is None or self.n_classes != 2 or rows.shape[0] < _MIN_SIGMOIDS:
-            return False
-        xp = namespace(rows)
-        within = xp.all(rows[:, 0] == 0) & xp.all((rows[:, 1] >= 0) & (rows[:, 1] <= 1))
-        return bool(within & xp.any(rows[:, 1] > 0))
+        """Whether the first rows look like (0, p) with a probability p, instead of one logit."""
+        return self._first_rows is not None and are_sigmoids(self._first_rows)
 
     @cached_property
     def _first_rows(self) -> Array | None:
-        """A few samples to look at, as they were given, or None where only energies are left."""
+        """A few samples as they were given, or None if there are only energies."""
         if self.accumulated is not None:
             return None
         for stretch in self._stretches(as_given=True):
-            for block in stretch.blocks(MAX_ROWS_TO_LOOK_AT):
+            for block in stretch.blocks(MAX_CHECKED_ROWS):
                 return working_precision(block.logits, double=True)
         return None
-
-
-def _sum_to_one(rows: Array) -> bool:
-    return bool(np.allclose(to_numpy(namespace(rows).sum(rows, axis=1)), 1.0, atol=1e-3))
 
 
 def _refuse_reading() -> Iterable[Array]:

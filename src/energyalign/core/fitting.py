@@ -1,4 +1,4 @@
-"""From evidence to shifts: the one way in for every front door."""
+"""Fit shifts on evidence: the entry point of all interfaces."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ def fit_shifts(
     minimum_recall: Mapping[Any, float] | None = None,
     minimum_precision: Mapping[Any, float] | None = None,
 ) -> Shifts:
-    """Estimate the shifts that take the class-imbalance bias out of the model behind the evidence.
+    """Estimate the shifts that remove the class-imbalance bias of a model.
 
     Parameters
     ----------
     evidence : Evidence
-        Logits on a class-balanced sample, or a labelled sample that is weighted to be balanced.
+        Logits on a class-balanced sample, or on a labelled sample, which is weighted to be balanced.
     estimator : str, default="auto"
-        How class energies are measured: a name of `energyalign.core.estimators.ESTIMATORS`, or ``auto``: the first
-        of ``shrunk``, ``marginal``, ``lse`` and ``prior`` that applies, scaled by what pays on samples that the model
-        has not seen, down to the raw model.
+        A name in `energyalign.core.estimators.ESTIMATORS`, or ``auto``: the first of ``shrunk``, ``marginal``, ``lse``
+        and ``prior`` that applies, with the strength that scores best on samples that the model has not seen, down to
+        the raw model.
     clusters : "auto", "per-class", "monotone", "jenks", int, sequence of int, or Clusters, default="auto"
-        Which classes share a shift; a number means so many Jenks clusters of the training counts, and ``jenks``
-        the number of them that scores best, as in the paper.
+        Which classes share a shift. A number is the number of Jenks clusters of the training counts; ``jenks`` chooses
+        the number that scores best, as in the paper.
     target_prior : array of shape (n_classes,), dict or pandas Series, optional
-        The label distribution to predict for; uniform if not given.
+        The label distribution to predict for, default: uniform.
     tau : float, default=1.0
         Scale of estimator ``prior``.
     scoring : str or callable, default="balanced_accuracy"
-        What the decisions should be best at: a name of `energyalign.core.objectives.METRICS`, a scikit-learn scorer of
-        labels or its name, or a function ``(y_true, y_pred[, sample_weight])``. Scores other than balanced accuracy are
-        about the class frequencies of the evidence, or `target_prior`.
+        The objective to maximise: a name in `energyalign.core.objectives.METRICS`, a scikit-learn scorer of labels or
+        its name, or a function ``(y_true, y_pred[, sample_weight])``. Scores other than balanced accuracy are for the
+        class frequencies of the evidence, or of `target_prior` if given.
     costs : array of shape (n_classes, n_classes) or pandas DataFrame, optional
-        ``costs[k, j]`` is what it costs to predict j for a sample of class k: the least expected cost is chosen,
-        instead of `scoring`. A data frame is matched by the names of its rows and columns.
+        ``costs[k, j]`` is the cost of predicting j for a sample of class k. The expected cost is minimised, instead of
+        maximising `scoring`. A data frame is matched by the names of its rows and columns.
     minimum_recall, minimum_precision : dict of class to number, optional
-        What must be reached, by class name; by number if the classes have no names. What cannot be reached is refused.
+        Minimum recall and precision by class name, or number if classes have no names. Raises if they cannot be met.
 
     Returns
     -------
@@ -67,14 +67,14 @@ def fit_shifts(
     Warns
     -----
     UntrustedEstimateWarning
-        If the estimate's own diagnostics do not support it. Nothing is replaced silently.
+        If diagnostics cast doubt on the estimate.
     """
     target = check_target_prior(target_prior, evidence.n_classes, evidence.class_names)
     names = evidence.names_of(range(evidence.n_classes))
     objective = make_objective(scoring)
     if costs is not None:
         if objective.name != "balanced_accuracy":
-            raise BadValueError("give scoring= or costs=, not both: costs are what is to be least.")
+            raise BadValueError("give either scoring= or costs=, not both.")
         objective = Costs.make(table_by_class(costs, names, source="costs", square=True), evidence.n_classes)
     balanced = objective.name == "balanced_accuracy"
     aim = Aim(
@@ -86,9 +86,9 @@ def fit_shifts(
     )
     with linear_algebra_in_one_thread():
         result, selection = select(evidence, estimator, clusters, tau, aim)
-    doubts = tuple(concerns(evidence, result, selection, aim))
-    for doubt in doubts:
-        warn_untrusted(doubt)
+    found = tuple(concerns(evidence, result, selection, aim))
+    for concern in found:
+        warn_untrusted(concern)
     return Shifts(
         values=result.shifts + (np.log(target * evidence.n_classes) if balanced else 0.0),
         standard_errors=result.standard_errors,
@@ -106,5 +106,5 @@ def fit_shifts(
         n_samples=evidence.free_energy.n_samples,
         scoring=objective.name,
         selection=selection,
-        concerns=doubts,
+        concerns=found,
     )

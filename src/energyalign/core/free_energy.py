@@ -1,11 +1,10 @@
-"""Streaming, mergeable log-sum-exp over samples, per class."""
+"""Free energies of the classes: a streaming, mergeable log-sum-exp over samples."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -14,26 +13,10 @@ from energyalign.core._engine.compiled import ONE_PASS, worthwhile
 from energyalign.core._engine.exponential_sums import SumOfExponentials
 from energyalign.core._engine.parts import NUMBERS_PER_PART, Block
 from energyalign.core._engine.threads import Threads
-from energyalign.core.arrays import Array, Bools, Floats, as_logits, refuse_bad_value, row_pieces
+from energyalign.core.arrays import Array, Bools, Floats, as_logits
 from energyalign.core.checks import check_per_sample
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
-
-
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """Logits of some samples, with what each of them stands for and how often it was seen."""
-
-    logits: Array
-    weights: Floats
-    repeats: Floats
-    first_row: int
-
-    def cut(self, max_rows: int) -> Iterator[Counted]:
-        """The same samples, at most so many at a time."""
-        for start, logits in row_pieces(self.logits, max_rows):
-            rows = slice(start, start + logits.shape[0])
-            yield Counted(logits, self.weights[rows], self.repeats[rows], self.first_row + start)
 
 
 class FreeEnergy:
@@ -43,17 +26,16 @@ class FreeEnergy:
 
     .. math:: -E(k) = \log \sum_s w_s\, e^{f(x_s)[k]}
 
-    with weights :math:`w_s = 1` unless given. The state is a few numbers per class however many samples
-    come, and `merge` is associative and commutative, so that shards, processes and devices are one
-    mechanism. Exponentials have the precision of the logits, at least float32, and sums of them that of float64;
-    where these would not fit they are relative to the largest logit, so that any magnitude will do. ``-inf`` marks
-    a class that a sample cannot be; it adds nothing. A class that is ``-inf`` everywhere has value ``-inf`` and
-    no effective samples.
+    with weights :math:`w_s`, 1 by default. The state is a few numbers per class for any number of samples, and
+    `merge` is associative and commutative, so that shards, processes and devices can be combined. Exponentials are
+    computed in the precision of the logits, at least float32, and summed in float64; if they would overflow or
+    underflow, relative to the largest logit. A logit of ``-inf`` adds nothing: it excludes the class for that sample.
+    A class that is ``-inf`` for all samples has value ``-inf`` and no effective samples.
 
     Parameters
     ----------
     n_classes : int, optional
-        Taken from the first block if not given.
+        By default taken from the first block.
 
     Examples
     --------
@@ -70,18 +52,16 @@ class FreeEnergy:
         self._weight = 0.0  # Σ w
         self._weight_square = 0.0  # Σ w²
         self._n_classes = n_classes
-        self._numbers = 0  # in all updates
+        self._numbers = 0  # size of all updates
         if n_classes is not None:
             self._allocate(n_classes)
 
     def _allocate(self, n_classes: int) -> None:
         if n_classes < 2:
-            raise EnergyAlignError(f"n_classes is {n_classes}; at least 2 are needed.")
+            raise EnergyAlignError(f"n_classes must be >= 2, got {n_classes}.")
         self._n_classes = n_classes
         self._peak: Floats = np.full(n_classes, -np.inf)  # max f, or 0
-        self._first: Floats = np.zeros(n_classes)  # Σ w e^(f - peak)
-        self._cross: Floats = np.zeros(n_classes)  # Σ w² e^(f - peak)
-        self._second: Floats = np.zeros(n_classes)  # Σ w² e^2(f - peak)
+        self._sums: Floats = np.zeros((3, n_classes))  # of w e^(f - peak), w² e^(f - peak) and w² e^2(f - peak)
 
     @property
     def n_classes(self) -> int:
@@ -96,69 +76,65 @@ class FreeEnergy:
         Parameters
         ----------
         logits : array of shape (n_samples, n_classes)
-            Any array-API namespace; the block is reduced where it lives and only results per class leave it.
+            From any array-API namespace; reduced on its own device.
         weights : array of shape (n_samples,), optional
-            How much each sample stands for: an exact alternative to drawing it that many times. Weighting
-            adds no information, so one sample of weight 100 counts as one effective sample.
+            Weight of each sample in the sum, default=1. A weight adds no information: one sample of weight 100 counts
+            as one effective sample.
         repeats : array of shape (n_samples,), optional
-            How many times each sample was really observed: the same as giving it that many times.
+            How often each sample was observed, default=1: the same as passing it that many times.
         """
         block = as_logits(logits, self._n_classes)
         weight = check_per_sample("weights", weights, block.shape[0])
         repeat = check_per_sample("repeats", repeats, block.shape[0])
-        whole = Counted(block, weight, repeat, first_row=0)
+        whole = Block(block, None, weight, repeat, np.arange(block.shape[0]))
         numbers = self._numbers + block.shape[0] * block.shape[1]
-        # Nothing of a block with a bad value is kept: it is merged only once all of it was read.
+        # Merge only when all of it is read, so that a block with a bad value leaves no trace.
         self.merge(_energy_of(whole, worthwhile(numbers, ONE_PASS)))
         self._numbers = numbers
         return self
 
-    def add(self, rows: Counted, sum_of: SumOfExponentials) -> None:
-        """Add checked samples, summed in this way."""
-        for piece in rows.cut(sum_of.rows(rows.logits)):
-            # In float32, squares of weights far from 1 are 0 or infinite. Powers of 2 cost no bit.
+    def add(self, block: Block, sum_of: SumOfExponentials) -> None:
+        """Add validated samples, summed by `sum_of`."""
+        for piece in block.split(sum_of.rows(block.logits)):
+            # In float32, squares of weights far from 1 overflow or underflow. Scaling by powers of 2 is exact.
             unit, times = _power_of_2(piece.weights), _power_of_2(piece.repeats)
             each = piece.weights / unit
             weights = each * (piece.repeats / times)
             squares = weights if np.all(each == 1.0) else each * weights
-            found = FreeEnergy(self.n_classes)
-            found._peak, first, cross, second = sum_of(piece.logits, weights, squares, first_row=piece.first_row)
+            energy = FreeEnergy(self.n_classes)
+            energy._peak, sums = sum_of(piece.logits, weights, squares, piece.samples)
             by_weight, by_square = unit * times, unit**2 * times
-            found._first, found._cross, found._second = first * by_weight, cross * by_square, second * by_square
-            found.n_samples = float(piece.repeats.sum())
-            found._weight = float(weights.sum()) * by_weight
-            found._weight_square = float(squares.sum()) * by_square
-            self.merge(found)
+            energy._sums = sums * np.array([[by_weight], [by_square], [by_square]])
+            energy.n_samples = float(piece.repeats.sum())
+            energy._weight = float(weights.sum()) * by_weight
+            energy._weight_square = float(squares.sum()) * by_square
+            self.merge(energy)
 
     def merge(self, other: FreeEnergy) -> Self:
-        """Add all that `other` has seen. Exact: the order of updates and merges does not matter."""
+        """Add the samples of `other`. The order of updates and merges does not matter."""
         if other._n_classes is None:
             return self
         if self._n_classes is None:
             self._allocate(other.n_classes)
         if self.n_classes != other.n_classes:
             raise EnergyAlignError(
-                f"cannot merge energies of {other.n_classes} classes into those of {self.n_classes}."
+                f"cannot merge energies of {other.n_classes} classes into energies of {self.n_classes} classes."
             )
-        if not np.array_equal(self._peak, other._peak):  # mostly they are 0 in both
+        if not np.array_equal(self._peak, other._peak):  # usually both are 0
             peak = np.maximum(self._peak, other._peak)
             self._lift(peak)
             other = copy(other)
             other._lift(peak)
-        self._first = self._first + other._first
-        self._cross = self._cross + other._cross
-        self._second = self._second + other._second
+        self._sums = self._sums + other._sums
         self.n_samples += other.n_samples
         self._weight += other._weight
         self._weight_square += other._weight_square
         return self
 
     def _lift(self, peak: Floats) -> None:
-        """Express the sums relative to a peak that is as high or higher."""
+        """Rescale the sums to a peak that is as high or higher."""
         scale = np.exp(np.where(np.isneginf(self._peak), -np.inf, self._peak - np.where(np.isneginf(peak), 0, peak)))
-        self._first = self._first * scale
-        self._cross = self._cross * scale
-        self._second = self._second * scale**2
+        self._sums = self._sums * np.stack([scale, scale, scale**2])
         self._peak = peak
 
     @property
@@ -166,34 +142,35 @@ class FreeEnergy:
         """Negative free energies: log Σ w e^f, per class."""
         self._refuse_empty()
         with np.errstate(divide="ignore"):
-            return self._peak + np.log(self._first)
+            return np.asarray(self._peak + np.log(self._sums[0]))
 
     @property
     def effective_samples(self) -> Floats:
-        """How many equal samples would carry as much as these do, per class: (Σ w e^f)² / Σ w² e^2f."""
+        """Effective sample size of each class: (Σ w e^f)² / Σ w² e^2f."""
         self._refuse_empty()
-        seen = self._second > 0
-        return np.divide(self._first**2, self._second, out=np.zeros(self.n_classes), where=seen)
+        first, _, second = self._sums
+        return np.asarray(np.divide(first**2, second, out=np.zeros(self.n_classes), where=second > 0))
 
     @property
     def standard_errors(self) -> Floats:
         """Standard error of each value, by the delta method: √(1/ESS - 1/S) for samples of equal weight."""
         inverse = self._inverse_effective_samples()
+        first, cross, _ = self._sums
         with np.errstate(divide="ignore", invalid="ignore"):
-            cross = np.where(self._first > 0, self._cross / (self._weight * self._first), 0.0)
-        variance = inverse - 2.0 * cross + self._weight_square / self._weight**2
+            covariance = np.where(first > 0, cross / (self._weight * first), 0.0)
+        variance = inverse - 2.0 * covariance + self._weight_square / self._weight**2
         return np.sqrt(np.maximum(variance, 0.0))
 
     def shift_standard_errors(self, clusters: Clusters, among: Bools | None = None) -> Floats:
-        r"""Standard error of the shift of each cluster against the anchor cluster; 0 for the anchor itself.
+        r"""Return the standard error of each cluster's shift relative to the anchor; 0 for the anchor.
 
-        The shift is a difference of means of values over two clusters, so that what all classes have in
-        common cancels and :math:`\sum_k c_k^2 / ESS_k` remains, :math:`c` being the coefficients of the
-        difference. This leaves out products between classes, which would need a state of classes x classes.
-        It is exact when no sample carries two classes at once. Where samples do, it is too large between a
-        class and the anchor, and too small between classes of one cluster whose logits go together.
+        The shift is a difference of means of values over two clusters. What all classes have in common cancels, and
+        :math:`\sum_k c_k^2 / ESS_k` remains, where :math:`c` are the coefficients of the difference. Covariances
+        between classes are left out, since they would need a matrix of classes x classes: the result is exact if no
+        sample contributes to two classes, too large between a class and the anchor if samples contribute to both, and
+        too small between classes of one cluster whose logits are correlated.
 
-        Only the classes `among` (all, if not given) enter the means; those that are masked never do.
+        Only the classes `among` (default: all) enter the means; masked classes never do.
         """
         inverse = self._inverse_effective_samples()
         usable = np.isfinite(inverse) if among is None else np.isfinite(inverse) & among
@@ -213,41 +190,32 @@ class FreeEnergy:
     def _refuse_empty(self) -> None:
         if self._n_classes is None or self._weight == 0:
             raise EnergyAlignError(
-                "no samples were given, or all of weight zero: a free energy needs at least one row of logits."
+                "a free energy needs at least one sample of positive weight: call update(logits) first."
             )
 
 
 def _power_of_2(values: Floats) -> float:
-    """The largest power of 2 that is not above the largest value; 1 if all are 0."""
+    """Return the largest power of 2 that is at most the largest value; 1 if all values are 0."""
     largest = float(values.max(initial=0.0))
     return math.ldexp(0.5, math.frexp(largest)[1]) if largest > 0 else 1.0
 
 
-def _energy_of(rows: Counted, compiled: bool) -> FreeEnergy:
-    """Of all rows, in threads if they are many."""
-    n_classes = rows.logits.shape[1]
-
-    def energy(part: Counted) -> FreeEnergy:
-        found = FreeEnergy(n_classes)
-        found.add(part, SumOfExponentials(compiled=compiled))
-        return found
-
-    if not isinstance(rows.logits, np.ndarray) or rows.logits.size <= NUMBERS_PER_PART:
-        return energy(rows)
+def _energy_of(block: Block, compiled: bool) -> FreeEnergy:
+    """Compute the energies of one block, in threads if it is large."""
+    n_classes = block.logits.shape[1]
+    if not isinstance(block.logits, np.ndarray) or block.logits.size <= NUMBERS_PER_PART:
+        return energy_of_blocks(n_classes, compiled, (block,))
     total = FreeEnergy(n_classes)
+    pieces = list(block.split(max(1, NUMBERS_PER_PART // n_classes)))
     with Threads() as threads:
-        for found in threads.map_all(energy, list(rows.cut(max(1, NUMBERS_PER_PART // n_classes)))):
-            total.merge(found)
+        for energy in threads.map_all(lambda piece: energy_of_blocks(n_classes, compiled, (piece,)), pieces):
+            total.merge(energy)
     return total
 
 
 def energy_of_blocks(n_classes: int, compiled: bool, blocks: Iterable[Block]) -> FreeEnergy:
-    """Add up the energies of blocks of evidence, in turn."""
+    """Add up the energies of blocks of samples."""
     energy, sum_of = FreeEnergy(n_classes), SumOfExponentials(compiled=compiled)
     for block in blocks:
-        try:
-            energy.add(Counted(block.logits, block.weights, block.repeats, first_row=0), sum_of)
-        except EnergyAlignError:
-            refuse_bad_value(block.logits, block.samples)  # by its number in the evidence, not in the block
-            raise
+        energy.add(block, sum_of)
     return energy

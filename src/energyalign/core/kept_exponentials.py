@@ -1,41 +1,36 @@
-"""Exponentials of small evidence, kept so that posteriors under other biases need no new ones."""
+"""Cached exponentials of small evidence, from which posteriors for any biases follow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from energyalign.core._engine.parts import Sums
+from energyalign.core._engine.parts import Collected, Sums
 from energyalign.core.arrays import Array, Floats, like, to_numpy
 
-# By how much biases may move before what underflowed at the origin could matter.
+# How far biases may move before values that underflowed at the origin could matter.
 _MAX_MOVE = 200.0
 
 
 class ExponentialBlock(NamedTuple):
-    """Some samples: exponentials relative to the largest of the sample, its exponent, and the samples' shares."""
+    """Exponentials of samples relative to their peaks (the largest exponents), and the shares of the samples."""
 
-    values: Array  # where the logits are: (n_samples, n_clusters)
+    values: Array  # of shape (n_samples, n_clusters), on the device of the logits
     peaks: Floats
     shares: Floats
 
 
-class ExponentialBlocks(list[ExponentialBlock]):
-    """All samples, gathered in a pass over the evidence."""
-
-    def merge(self, other: Self) -> None:
-        """Append the blocks of `other`."""
-        self.extend(other)
+ExponentialBlocks: TypeAlias = Collected[ExponentialBlock]
 
 
 @dataclass(frozen=True, eq=False)
 class KeptExponentials:
-    r"""Exponentials :math:`e^{(f + b_0) / T - c}` per sample and cluster, c being the largest exponent of the sample.
+    r"""Exponentials :math:`e^{(f + b_0) / T - c}` per sample and cluster, where c is the peak of the sample.
 
-    Other biases :math:`b` multiply the columns by :math:`e^{(b - b_0) / T}`: a pass is two products with a vector.
-    `origin` are the biases :math:`b_0`, one per cluster.
+    Other biases :math:`b` multiply the columns by :math:`e^{(b - b_0) / T}`, so that a pass is two matrix-vector
+    products. `origin` is :math:`b_0`, one bias per cluster.
     """
 
     blocks: ExponentialBlocks
@@ -43,11 +38,11 @@ class KeptExponentials:
     temperature: float
 
     def serves(self, biases: Floats) -> bool:
-        """Whether nothing that underflowed at the origin matters at these biases."""
+        """Return whether these biases are near enough that values that underflowed at the origin do not matter."""
         return bool(np.max(np.abs(biases - self.origin)) <= _MAX_MOVE * self.temperature)
 
     def moments(self, biases: Floats, *, curvature: bool) -> Sums:
-        """Sums for the log-partition, the mass and, if asked for, the products p pᵀ."""
+        """Sum the log-partition, the mass and, with `curvature`, the products p pᵀ."""
         size, factors = len(biases), self._factors(biases)
         sums = Sums((), (size,), *([(size, size)] if curvature else []))
         for values, peaks, shares in self.blocks:
@@ -57,13 +52,13 @@ class KeptExponentials:
             if curvature:
                 scaled = values * like(np.sqrt(shares) / totals, values)[:, None]
                 scaled *= like(factors, values)
-                sums.add(*terms, to_numpy(scaled.T @ scaled))  # a product with itself: half the work of another
+                sums.add(*terms, to_numpy(scaled.T @ scaled))  # symmetric: half the work
             else:
                 sums.add(*terms)
         return sums
 
     def products_times(self, biases: Floats, vector: Floats) -> Floats:
-        """The products p pᵀ times a vector, without the matrix."""
+        """Multiply the sum of p pᵀ by a vector, without the matrix."""
         factors = self._factors(biases)
         result = np.zeros(len(biases))
         for values, _, shares in self.blocks:

@@ -1,4 +1,4 @@
-"""How good predictions are, class by class: counters that stream and merge, in a few numbers per class."""
+"""Accuracy per class: streaming, mergeable counters."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FEW_BELOW = 20
 
 
 class ClassScores:
-    """Right and total predictions per class, for top-1 and top-k, over blocks of logits.
+    """Counts of correct predictions per class, top-1 and top-k, over blocks of logits.
 
     Parameters
     ----------
     n_classes : int
-    top_k : int
-        Besides top-1; clipped to the number of classes.
+    top_k : int, default=5
+        Clipped to the number of classes.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class ClassScores:
 
     def __init__(self, n_classes: int, *, top_k: int = 5) -> None:
         if top_k < 1:
-            raise EnergyAlignError(f"top_k is {top_k}; it must be at least 1.")
+            raise EnergyAlignError(f"top_k must be >= 1, got {top_k}.")
         self.n_classes = n_classes
         self.top_k = min(top_k, n_classes)
         self.right: Ints = np.zeros(n_classes, dtype=np.int64)
@@ -52,19 +52,19 @@ class ClassScores:
         self.total: Ints = np.zeros(n_classes, dtype=np.int64)
 
     def update(self, logits: Array, labels: Array) -> Self:
-        """Add a block. Of equal logits the class with the smaller number comes first, as in argmax."""
+        """Add a block. Of equal logits, the class with the smaller number ranks first, as in argmax."""
         block = as_logits(logits, self.n_classes)
         truth = check_labels(labels, block.shape[0], self.n_classes)
-        ranks = _rank_of_label(block, truth)
+        ranks = _rank_labels(block, truth)
         self.right += np.bincount(truth[ranks == 0], minlength=self.n_classes)
         self.right_top_k += np.bincount(truth[ranks < self.top_k], minlength=self.n_classes)
         self.total += np.bincount(truth, minlength=self.n_classes)
         return self
 
     def merge(self, other: ClassScores) -> Self:
-        """Add all that `other` has seen."""
+        """Add the samples of `other`."""
         if (other.n_classes, other.top_k) != (self.n_classes, self.top_k):
-            raise EnergyAlignError("cannot merge scores of another number of classes or another top_k.")
+            raise EnergyAlignError("cannot merge scores with different n_classes or top_k.")
         self.right += other.right
         self.right_top_k += other.right_top_k
         self.total += other.total
@@ -72,7 +72,7 @@ class ClassScores:
 
     @property
     def accuracy(self) -> float:
-        """Share of samples predicted right."""
+        """Share of samples that are predicted correctly."""
         return _ratio(self.right.sum(), self.total.sum())
 
     @property
@@ -87,33 +87,33 @@ class ClassScores:
 
     @property
     def balanced_accuracy(self) -> float:
-        """Mean of the accuracies of the classes that have samples."""
+        """Mean accuracy of the classes that have samples."""
         return self.mean_over(slice(None))
 
     @property
     def balanced_top_k_accuracy(self) -> float:
-        """The same for top-k."""
+        """Mean top-k accuracy of the classes that have samples."""
         return _mean_known(_shares(self.right_top_k, self.total))
 
     def groups(self, counts: npt.ArrayLike) -> dict[str, float]:
-        """Class-averaged accuracy of classes with many (> 100), medium (20..100), few (< 20) training samples.
+        """Return the mean accuracy of classes with many (> 100), medium (20..100) and few (< 20) training samples.
 
         NaN for a group without classes.
         """
         return {name: self.mean_over(members) for name, members in shot_groups(counts, self.n_classes).items()}
 
     def mean_over(self, classes: Bools | slice) -> float:
-        """Mean accuracy of those of these classes that have samples; NaN if none has."""
+        """Return the mean accuracy of these classes, without those that have no samples; NaN if none has."""
         return _mean_known(self.per_class[classes])
 
 
 def balanced_standard_error(per_class: npt.ArrayLike, totals: npt.ArrayLike) -> float:
-    """How far a balanced accuracy would vary with other test samples: ``sqrt(sum_k p_k (1 - p_k) / n_k) / C``.
+    """Return the standard error of a balanced accuracy: ``sqrt(sum_k p_k (1 - p_k) / n_k) / C``.
 
     Parameters
     ----------
     per_class, totals : arrays
-        Accuracy and number of samples of each class; those without samples do not count.
+        Accuracy and number of samples of each class. Classes without samples are left out.
 
     Examples
     --------
@@ -126,26 +126,26 @@ def balanced_standard_error(per_class: npt.ArrayLike, totals: npt.ArrayLike) -> 
 
 
 def shot_groups(counts: npt.ArrayLike, n_classes: int) -> dict[str, Bools]:
-    """Which classes have many, medium and few training samples."""
+    """Return masks of the classes with many, medium and few training samples."""
     values = check_counts(counts, n_classes)
     many, few = values > MANY_ABOVE, values < FEW_BELOW
     return {"many": many, "medium": ~(many | few), "few": few}
 
 
 def confusion_matrix(labels: Array, predictions: Array, n_classes: int) -> Ints:
-    """Counts of (true class, predicted class): rows are truth."""
+    """Count pairs of true class (rows) and predicted class (columns)."""
     n_samples = len(labels)
     truth, predicted = (check_labels(values, n_samples, n_classes) for values in (labels, predictions))
     flat = np.bincount(truth * n_classes + predicted, minlength=n_classes**2)
     return flat.reshape(n_classes, n_classes)
 
 
-def _rank_of_label(block: Array, truth: Ints) -> Ints:
-    """How many classes come before the true one."""
+def _rank_labels(block: Array, truth: Ints) -> Ints:
+    """Count the classes that rank before the true one."""
     xp = namespace(block)
     if bool(xp.any(xp.isnan(block))):
         refuse_bad_value(block)
-    # Most rows are right, or should be, and argmax is several times as fast as a comparison with every class.
+    # Most predictions are correct, and argmax is several times faster than comparing with every class.
     missed = np.flatnonzero(to_numpy(xp.argmax(block, axis=1)) != truth)
     ranks = np.zeros(len(truth), dtype=np.int64)
     if len(missed):
@@ -162,7 +162,7 @@ def _count_ahead(block: Array, truth: Ints) -> Ints:
     own = xp.take(xp.reshape(block, (-1,)), xp.asarray(np.arange(n_rows) * n_classes + truth, device=place), axis=0)
     ahead = block > own[:, None]
     level = block == own[:, None]
-    if int(xp.count_nonzero(level)) > n_rows:  # not only the label itself
+    if int(xp.count_nonzero(level)) > n_rows:  # ties
         columns = xp.arange(n_classes, device=place)[None, :]
         ahead = ahead | (level & (columns < xp.asarray(truth, device=place)[:, None]))
     return to_numpy(xp.sum(xp.astype(ahead, xp.uint8), axis=1, dtype=xp.int64))

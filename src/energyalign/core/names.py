@@ -1,4 +1,4 @@
-"""What is given per class, with names: matched by name wherever both sides have names, never by position."""
+"""Match per-class inputs to the columns of the logits: by name if both have names, otherwise by position."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ def counts_by_class(
     Parameters
     ----------
     counts : array, dict, Counter, pandas Series or DataFrame, or dataset with `targets`
-        Keys, index, or `classes` of the dataset are names, or the numbers 0..n_classes-1 of the classes. Without
-        them the counts are in the order of the columns.
+        Keys, index, or `classes` of the dataset are class names or the numbers 0..n_classes-1. Without them, the
+        counts are in the order of the columns.
     class_names : iterable, optional
-        Of the columns.
+        Names of the columns.
     n_classes : int
-    source : str
-        What to call `counts` in an error.
+    source : str, default="training counts"
+        Name of `counts` in errors.
 
     Returns
     -------
     counts : array-like
         In the order of the columns.
     class_names : tuple of str, or None
-        Of the columns: as given, or else as `counts` has them.
+        Names of the columns: as given, otherwise those of `counts`.
     """
     columns = None if class_names is None else names_of(class_names)
     names, values = _split(counts, n_classes)
     if names is None:
         return values, columns
     if columns is None or columns == numbers(n_classes):
-        ordered = hasattr(counts, "targets")  # a dataset numbers its classes
+        ordered = hasattr(counts, "targets")  # the classes of a dataset are in order
         columns = _columns_named_by(names, n_classes, ordered=ordered, source=source) or columns
     return np.asarray(values)[order_by_name(names, columns or numbers(n_classes), source)], columns
 
 
 def table_by_class(table: Any, class_names: Sequence[str], *, source: str, square: bool = False) -> Any:
-    """Put the rows of a table into the order of the classes, and the columns too if it is `square`.
+    """Put the rows of a table into the order of the classes, and the columns too if it is `square` (default False).
 
-    A data frame names both, a dict of rows only these.
+    A data frame names rows and columns, a dict of rows only the rows.
     """
     if square and isinstance(table, Mapping):
-        raise BadValueError(f"{source}: give rows of numbers, or a data frame whose rows and columns are named.")
+        raise BadValueError(f"{source} must be an array, or a data frame with named rows and columns, got a dict.")
     names, values = _named_rows(table)
     if names is not None:
         values = np.asarray(values)[order_by_name(names, class_names, source, "the classes")]
@@ -63,7 +63,7 @@ def table_by_class(table: Any, class_names: Sequence[str], *, source: str, squar
 
 
 def find_class(name: object, class_names: Sequence[str], source: str) -> int:
-    """The number of the class of this name. Classes without names have the names 0, 1, 2, ..."""
+    """Return the number of the class with this name. Classes without names are called 0, 1, 2, ..."""
     (text,) = names_of([name])
     if text not in class_names:
         raise BadValueError(f"{source}: unknown class {name!r}; the classes are {some_of(class_names)}.")
@@ -71,43 +71,43 @@ def find_class(name: object, class_names: Sequence[str], source: str) -> int:
 
 
 def names_of(labels: Iterable[object]) -> tuple[str, ...]:
-    """Class labels as text: 1, 1.0 and "1" are the same name, and pandas' ("a",) is "a"."""
+    """Convert class labels to text: 1, 1.0 and "1" become "1", and pandas' ("a",) becomes "a"."""
     return refuse_half_characters(tuple(map(_text, labels)))
 
 
 def refuse_half_characters(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names, or an error if one is no text that could be written: Python's strings can have lone surrogates."""
+    """Return the names, or raise if one has a lone surrogate, which cannot be encoded."""
     try:
         "".join(names).encode()
     except UnicodeEncodeError as error:
         wrong = next(name for name in names if any("\ud800" <= letter <= "\udfff" for letter in name))
         raise EnergyAlignError(
-            f"the class name {wrong!r} has half a character in it (a lone surrogate), which no file can hold: "
+            f"the class name {wrong!r} has half a character in it (a lone surrogate), which cannot be encoded: "
             "rename the class."
         ) from error
     return names
 
 
 def columns_of(table: Any) -> tuple[str, ...] | None:
-    """The names of the columns of a data frame; pandas' 0, 1, 2, ... are none, nor is that of a single column."""
+    """Return the column names of a data frame, or None for the default names 0, 1, 2, ... and for a single column."""
     columns = names_of(getattr(table, "columns", ()))
     return None if len(columns) < 2 or columns == numbers(len(columns)) else columns
 
 
 def names_in(counts: Counts | None) -> tuple[str, ...]:
-    """The names that counts carry, if any."""
+    """Return the class names in `counts`, if any."""
     return _split(counts, 0)[0] or ()
 
 
 def order_by_name(
     names: Sequence[str], columns: Sequence[str], source: str, other: str = "the columns of the logits"
 ) -> Ints:
-    """Say where in `names` each of the `columns` is. The numbers 0..n-1 are names too, if no column is called so.
+    """Return the position in `names` of each of the `columns`; `names` may be the numbers 0..n-1 of the columns.
 
     Raises
     ------
     EnergyAlignError
-        If they are not the same classes, each once. The message shows both lists.
+        If they are not the same classes, or one is repeated.
     """
     by_number = set(names) == set(numbers(len(columns))) and not set(names) & set(columns)
     wanted = numbers(len(columns)) if by_number else columns
@@ -123,7 +123,7 @@ def order_by_name(
 
 
 def _columns_named_by(names: tuple[str, ...], n_classes: int, *, ordered: bool, source: str) -> tuple[str, ...] | None:
-    """The names of columns that have none, from counts that have some; None for 0..n-1."""
+    """Return column names from the names in counts, or None for 0..n-1; raise if their order is unclear."""
     if set(names) == set(numbers(n_classes)):
         return None
     if all(name.isdecimal() for name in names):
@@ -132,12 +132,12 @@ def _columns_named_by(names: tuple[str, ...], n_classes: int, *, ordered: bool, 
         return names
     raise EnergyAlignError(
         f"{source}: the classes are [{some_of(names)}], in no sorted order, and the columns of the logits have no "
-        "names: say what the columns are, in their order (a data frame; classes= or class_names=; --classes NAMES)."
+        "names: name the columns in their order (a data frame; classes= or class_names=; --classes NAMES)."
     )
 
 
 def _split(counts: Counts, n_classes: int) -> tuple[tuple[str, ...] | None, Any]:
-    """Names, if there are any, and numbers. By what it has, not by its type: pandas and torch are not imported."""
+    """Return names (or None) and counts. Detect types by their attributes: pandas and torch are not imported."""
     if hasattr(counts, "targets"):  # a torch Dataset
         names = getattr(counts, "classes", None)
         seen = np.bincount(to_numpy(counts.targets), minlength=n_classes if names is None else len(names))
@@ -148,7 +148,7 @@ def _split(counts: Counts, n_classes: int) -> tuple[tuple[str, ...] | None, Any]
 
 
 def _named_rows(table: Any) -> tuple[tuple[str, ...] | None, Any]:
-    """The names of the rows, if they have any, and the rows: of a dict, a series or a data frame."""
+    """Return row names (or None) and rows of a dict, series or data frame."""
     if isinstance(table, Mapping):
         return names_of(table), list(table.values())
     if hasattr(table, "to_numpy"):
@@ -157,7 +157,7 @@ def _named_rows(table: Any) -> tuple[tuple[str, ...] | None, Any]:
 
 
 def _split_table(frame: Any, table: npt.NDArray[Any]) -> tuple[tuple[str, ...], Any]:
-    """Of a data frame of one row, of names and counts as two columns, or of counts with the names as index."""
+    """Read a data frame of one row, of two columns (names, counts), or of one column with the names as index."""
     n_rows, n_columns = table.shape
     if n_rows == 1 < n_columns:
         return names_of(frame.columns), table[0]
@@ -166,8 +166,8 @@ def _split_table(frame: Any, table: npt.NDArray[Any]) -> tuple[tuple[str, ...], 
     if n_columns == 1 and hasattr(frame, "index"):
         return names_of(frame.index), table[:, 0]
     raise EnergyAlignError(
-        f"counts are a table of shape {table.shape}: give names and counts as two columns, or counts with the names "
-        "as index."
+        f"counts must have two columns (names, counts) or one column with the names as index, got a table of shape "
+        f"{table.shape}."
     )
 
 
@@ -180,5 +180,5 @@ def _text(label: object) -> str:
 
 
 def numbers(n_classes: int) -> tuple[str, ...]:
-    """The names of classes that have none."""
+    """Return the default class names "0", "1", ..."""
     return tuple(map(str, range(n_classes)))

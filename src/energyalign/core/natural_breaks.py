@@ -1,4 +1,4 @@
-"""Natural breaks of numbers (Jenks): groups of neighbours whose squared distances to their means are the least."""
+"""Jenks natural breaks: one-dimensional k-means by dynamic programming."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from energyalign.core.arrays import Floats, Ints
 
 
 class _Groups:
-    """Sums over sorted distinct values, from which the squared distances within any group are found at once."""
+    """Cumulative sums over sorted distinct values, which give the squared distances within any group."""
 
     def __init__(self, values: Floats, counts: Ints) -> None:
-        # So that little cancels below; in long double, for squares of millions of millions.
+        # Centred and in long double, to limit cancellation: the squares may be large.
         centred = (values - np.average(values, weights=counts)).astype(np.longdouble)
         self._weight, self._first, self._second = (
             np.concatenate([[0.0], np.cumsum(counts * centred**power)]) for power in range(3)
         )
 
     def distances(self, start: Ints, stop: Ints) -> Floats:
-        """Squared distances to their mean of the values from `start` to before `stop`."""
+        """Sum the squared distances of `values[start:stop]` to their mean."""
         weight, first, second = (s[stop] - s[start] for s in (self._weight, self._first, self._second))
         return np.asarray(np.maximum(second - first**2 / weight, 0.0), dtype=np.float64)
 
 
 class _Layer(NamedTuple):
-    """The least sum of distances of the first values in some number of groups, and where the last of these begins."""
+    """For each prefix of the values: the minimal sum of distances, and where the last group begins."""
 
     least: Floats
     begin: Ints
 
 
 def natural_breaks(values: Floats, n_groups: int) -> Floats:
-    """The largest value of each group but the last.
+    """Return the largest value of each group but the last.
 
-    Equal values stay together. By dynamic programming over the distinct ones, group after group; where the last group
-    begins grows with where it ends, so that each search is confined by its neighbours': n log n steps for a group.
+    Minimise the squared distances to the group means by dynamic programming over the distinct values. The start of the
+    last group grows with its end, so that divide and conquer takes n log n steps per group.
     """
     distinct, counts = np.unique(values, return_counts=True)
     groups, size = _Groups(distinct, counts), len(distinct)
@@ -53,10 +53,10 @@ def natural_breaks(values: Floats, n_groups: int) -> Floats:
 
 
 def _next_layer(groups: _Groups, before: Floats, number: int) -> _Layer:
-    """One group more than `number`: for the values up to each, in halves of halves, all of one depth at once."""
+    """Add a group to the `number` before it, by divide and conquer, one depth at a time."""
     size = len(before)
     least, begin = np.full(size, np.inf), np.zeros(size, dtype=np.int64)
-    # Spans of ends still to be done, with the first and last place where their last group may begin.
+    # Ranges of ends to process, and the range where their last group may begin.
     low, high = np.array([number]), np.array([size - 1])
     from_, to = np.array([number]), np.array([size - 1])
     while len(low):
@@ -67,7 +67,7 @@ def _next_layer(groups: _Groups, before: Floats, number: int) -> _Layer:
         starts = np.arange(lengths.sum()) - np.repeat(offsets - from_, lengths)
         costs = before[starts - 1] + groups.distances(starts, np.repeat(middle + 1, lengths))
         best = np.minimum.reduceat(costs, offsets)
-        # The first of those that are equally good.
+        # Break ties by the first.
         is_best = np.flatnonzero(costs == np.repeat(best, lengths))
         chosen = starts[is_best[np.searchsorted(is_best, offsets)]]
         least[middle], begin[middle] = best, chosen

@@ -1,10 +1,10 @@
-"""Probabilities of a model that was trained on re-sampled or weighted data, for the real class frequencies."""
+"""Convert probabilities of a model trained on re-sampled or weighted data to the real class frequencies."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from energyalign.core.arrays import Array, Bools, array_of, is_floating, like, namespace, to_numpy
+from energyalign.core.arrays import Array, array_of, is_floating, like, namespace, to_numpy
 from energyalign.core.checks import check_counts, check_target_prior
 from energyalign.core.errors import BadValueError, EnergyAlignError
 from energyalign.core.names import Counts, columns_of, counts_by_class
@@ -13,25 +13,25 @@ _TOLERANCE = 1e-3  # of sums of rounded probabilities
 
 
 def real_probabilities(probabilities: Array, *, trained_on: Counts, real: Counts) -> Array:
-    r"""Turn what a model says of the classes it was shown into probabilities for the frequencies they really have.
+    r"""Convert probabilities from the class frequencies of the training data to the real ones.
 
-    By the rule of Bayes :math:`p_{real}(y \mid x) \propto p(y \mid x) \, \pi_{real}(y) / \pi_{trained}(y)`. Exact if
-    the model is calibrated for the data it was trained on.
+    By Bayes' rule, :math:`p_{real}(y \mid x) \propto p(y \mid x) \, \pi_{real}(y) / \pi_{trained}(y)`. Exact if the
+    model is calibrated on its training data.
 
     Parameters
     ----------
     probabilities : array of shape (n_samples, n_classes) or (n_samples,), or pandas DataFrame
-        Of each class; or of the second of two, as boosters give them.
+        Probabilities of each class, or of the second of two classes.
     trained_on : array of shape (n_classes,), dict or pandas Series
-        How much of each class the training saw: samples after re-sampling, or the sum of their weights. By name
-        wherever it and the columns of `probabilities` have names; so is `real`.
+        Training samples per class after re-sampling, or the sum of their weights. Matched by name if it and the
+        columns of `probabilities` have names, as is `real`.
     real : array of shape (n_classes,), dict or pandas Series
-        How frequent the classes really are: counts before re-sampling, or frequencies. The scale does not matter.
+        Real class frequencies, or counts before re-sampling. The scale does not matter.
 
     Returns
     -------
     array
-        Of the kind and shape of `probabilities`.
+        Like `probabilities`.
 
     References
     ----------
@@ -40,7 +40,7 @@ def real_probabilities(probabilities: Array, *, trained_on: Counts, real: Counts
 
     Examples
     --------
-    Trained on as many frauds as other payments, of which there are really 99 for each fraud:
+    Trained on as many frauds as other payments; in reality there are 99 other payments per fraud:
 
     >>> import numpy as np
     >>> real_probabilities(np.array([0.5, 0.99]), trained_on=[1, 1], real=[99, 1]).round(4).tolist()
@@ -54,7 +54,14 @@ def real_probabilities(probabilities: Array, *, trained_on: Counts, real: Counts
         )
     xp = namespace(given)
     rows = xp.stack([1 - given, given], axis=-1) if given.ndim == 1 else given
-    _refuse_others(to_numpy(xp.any(~(rows >= 0), axis=-1) | ~(xp.abs(xp.sum(rows, axis=-1) - 1) <= _TOLERANCE)))
+    wrong = to_numpy(xp.any(~(rows >= 0), axis=-1) | ~(xp.abs(xp.sum(rows, axis=-1) - 1) <= _TOLERANCE))
+    if np.any(wrong):
+        error = BadValueError(
+            f"row {np.argmax(wrong)} must have probabilities (0 to 1, with sum 1): give the softmax of logits, and one "
+            "number per sample as a vector."
+        )
+        error.sample = int(np.argmax(wrong))
+        raise error
     n_classes = int(rows.shape[-1])
     seen, names = counts_by_class(trained_on, columns_of(probabilities), n_classes, source="trained_on")
     wanted, _ = counts_by_class(real, names, n_classes, source="real")
@@ -62,14 +69,3 @@ def real_probabilities(probabilities: Array, *, trained_on: Counts, real: Counts
     weighted = rows * like(ratios / ratios.max(), rows)
     corrected = weighted / xp.sum(weighted, axis=-1, keepdims=True)
     return corrected[:, 1] if given.ndim == 1 else corrected
-
-
-def _refuse_others(wrong: Bools) -> None:
-    if np.any(wrong):
-        sample = int(np.argmax(wrong))
-        error = BadValueError(
-            f"row {sample} does not have probabilities (0 to 1, with sum 1): of logits, take the softmax; of one "
-            "number per sample, give a vector."
-        )
-        error.sample = sample
-        raise error

@@ -1,7 +1,6 @@
-"""Ways of sharing shifts between classes: from what the user wrote for `clusters`, and what `auto` tries.
+"""Ways to share shifts between classes: those that the option `clusters` names, and those that `auto` tries.
 
-A sharing is either `Clusters`, known before anything is measured, or ``monotone``: then the clusters follow from the
-energies by isotonic regression.
+A sharing is either fixed `Clusters`, or ``monotone``: clusters found by isotonic regression of the energies.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ Monotone: TypeAlias = Literal["monotone"]
 Sharing: TypeAlias = Clusters | Monotone
 SharingChoice: TypeAlias = str | int | Sequence[int] | Clusters
 
-MAX_JENKS_CLUSTERS = 10  # what `auto` tries
+MAX_JENKS_CLUSTERS = 10  # that `auto` tries
 
 
 def make_sharing(choice: SharingChoice, evidence: Evidence) -> Sharing:
-    """Read ``per-class``, ``monotone``, a number of Jenks clusters, clusters, or the cluster of each class."""
+    """Parse ``per-class``, ``monotone``, a number of Jenks clusters, `Clusters`, or the cluster of each class."""
     if isinstance(choice, str) and choice.isdecimal():
         choice = int(choice)
     if isinstance(choice, Clusters):
@@ -45,59 +44,58 @@ def make_sharing(choice: SharingChoice, evidence: Evidence) -> Sharing:
         )
     if clusters.n_classes != evidence.n_classes:
         raise EnergyAlignError(
-            f"clusters were given for {clusters.n_classes} classes, the logits have {evidence.n_classes}."
+            f"clusters must have one entry per class of the logits, {evidence.n_classes}, got {clusters.n_classes}."
         )
     return clusters
 
 
 def name_of(sharing: Sharing) -> str:
-    """Return what a sharing is called in results."""
+    """Return the name of a sharing in results."""
     return sharing if isinstance(sharing, str) else sharing.name
 
 
 def sharings_to_try(evidence: Evidence) -> list[Sharing]:
-    """List what `auto` compares: per class and, where training counts differ, monotone (first) and Jenks clusters."""
+    """Return the sharings that `auto` compares: per class and, if counts differ, monotone (first) and Jenks."""
     if evidence.counts is None or np.ptp(evidence.counts) == 0:
         return [share_per_class(evidence)]
     return ["monotone", share_per_class(evidence), *jenks_to_try(evidence)]
 
 
 def jenks_to_try(evidence: Evidence) -> list[Sharing]:
-    """List the natural breaks of the training counts into 2, 3, ... clusters."""
+    """Return Jenks clusters of the training counts, for 2, 3, ... clusters."""
     counts = _need_counts(evidence, "clusters='jenks'")
     largest = min(MAX_JENKS_CLUSTERS, len(np.unique(counts)), max(2, evidence.n_classes - 1))
     return [Clusters.jenks(counts, m) for m in range(min(2, largest), largest + 1)]
 
 
 def share_per_class(evidence: Evidence) -> Clusters:
-    """Give each class a shift of its own; the anchor is the rarest class in play."""
+    """Return one cluster per class; the anchor is the rarest usable class."""
     counts = np.zeros(evidence.n_classes) if evidence.counts is None else evidence.counts
     return Clusters.per_class(evidence.n_classes, np.where(evidence.usable, counts, np.inf))
 
 
 def _need_counts(evidence: Evidence, what: str) -> Floats:
     if evidence.counts is None:
-        raise EnergyAlignError(f"{what} orders the classes by their training counts: pass counts=...")
+        raise EnergyAlignError(f"{what} needs training counts: pass counts=...")
     return evidence.counts
 
 
 def smooth(energies: Floats, standard_errors: Floats, counts: Floats, usable: Bools) -> tuple[Floats, Floats]:
-    """Find the energies nearest to those given that do not fall as the training count grows (isotonic regression).
+    """Fit energies that do not decrease with the training count, by isotonic regression.
 
-    A class the model saw more often should not have a smaller negative free energy; where noise says so,
-    neighbours are pooled. Each energy weighs by its precision, 1 / standard error². Classes that are not
-    `usable` take the value at their count; beyond the counts of all usable classes it goes on as theory says,
-    with the logarithm of the count.
+    A class that the model saw more often should not have a smaller negative free energy; where noise suggests it,
+    neighbours are pooled. Energies are weighted by 1 / standard error². Classes that are not `usable` take the fitted
+    value at their count; outside the range of usable counts it grows with the logarithm of the count, as in theory.
 
     Returns
     -------
     energies, standard_errors : arrays of shape (n_classes,)
-        Classes of one pool have one value and the standard error of the pool's weighted mean.
+        Classes of one pool share a value and the standard error of the pool's weighted mean.
     """
     from sklearn.isotonic import IsotonicRegression
 
-    # An unknown error weighs next to nothing. Without errors (known energies) all weigh the same. A class measured
-    # far better than the median weighs at most a hundred times as much: one lucky error must not decide a pool.
+    # An unknown error gets almost no weight. If all errors are 0 (known energies), weights are equal. The weight is at
+    # most 100 times that of the median error, so that one underestimated error cannot decide a pool.
     errors = np.minimum(standard_errors[usable], 1e6)
     floor = 0.1 * float(np.median(errors))
     weights = 1.0 / np.maximum(errors, floor) ** 2 if floor > 0 else np.ones(len(errors))

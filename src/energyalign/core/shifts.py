@@ -1,4 +1,4 @@
-"""The result: one number per class to add to the logits."""
+"""Shifts, the result of a fit: one number per class to add to the logits."""
 
 from __future__ import annotations
 
@@ -13,51 +13,40 @@ import numpy.typing as npt
 from energyalign.core._engine.largest import largest_corrected
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core._io.strict_json import read_text
-from energyalign.core.arrays import (
-    Array,
-    Floats,
-    namespace,
-    to_numpy,
-    working_precision,
-)
+from energyalign.core.arrays import Array, Floats, namespace, to_numpy, working_precision
 from energyalign.core.checks import check_target_prior
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError, warn_untrusted
 from energyalign.core.heads import (
     add_shifts,
+    as_floating,
     as_two_classes,
     class_axis,
     is_one_logit,
-    open_to_correct,
     refuse_nan,
     refuse_other_columns,
 )
-from energyalign.core.probabilities import (
-    TAKEN_AS_LOGITS,
-    are_logarithms,
-    are_probabilities,
-    log_probabilities,
-)
+from energyalign.core.probabilities import TAKEN_AS_LOGITS, are_logarithms, are_probabilities, log_probabilities
 from energyalign.core.selection.record import Selection
 
 Loaded = TypeVar("Loaded")
-_MAX_SHOWN = 6  # classes in a summary: it has ten lines at most
+_MAX_SHOWN = 6  # classes in a summary of at most ten lines
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Shifts:
-    """One shift per class, and where it came from. Made by a fit, or loaded from JSON.
+    """One shift per class, and how it was fitted. Returned by a fit, or loaded from JSON.
 
     Attributes
     ----------
     values : array of shape (n_classes,)
-        What is added to the logits. 0 for the anchor under a uniform target.
+        The shifts: what is added to the logits. 0 for the anchor under a uniform target prior.
     standard_errors : array of shape (n_classes,)
-        Of each shift against the anchor, as the evidence varies.
+        Standard error of each shift relative to the anchor.
     clusters : Clusters
         Which classes share a shift, and the anchor.
     target_prior : array of shape (n_classes,)
-        The label distribution the corrected model is meant for.
+        The label distribution to predict for.
     estimator : str
         Name of the estimator.
     tau : float
@@ -67,22 +56,22 @@ class Shifts:
     energies : array of shape (n_classes,) or None
         Negative free energies of the raw model on the evidence.
     effective_samples : array of shape (n_classes,) or None
-        Effective sample size behind each of these energies.
+        Effective sample size of each energy.
     counts : array of shape (n_classes,) or None
         Training samples per class.
     class_names : tuple of str or None
     evidence_kind : str
         ``training``, ``out-of-fold`` or ``held-out``.
     from_probabilities : bool
-        Whether the evidence was probabilities, of which logarithms were taken: so are they of what is to be corrected.
+        Whether the evidence held probabilities. If so, `apply` and `predict` take their logarithms too.
     n_samples : float
-        Samples of evidence.
+        Number of samples of evidence.
     scoring : str
-        What the shifts were chosen for.
+        Name of the objective.
     selection : Selection or None
         What `auto` compared and why it chose.
     concerns : tuple of str
-        Reasons not to trust the estimate, with remedies; also raised as warnings by the fit.
+        Reasons not to trust the estimate, with remedies; also issued as warnings by the fit.
     """
 
     values: Floats
@@ -108,20 +97,20 @@ class Shifts:
             given = getattr(self, name)
             if given is None:
                 continue
-            array = np.array(given, dtype=np.float64)  # a copy: the result must not change behind its owner
+            array = np.array(given, dtype=np.float64)  # a copy, which the caller cannot change
             if array.shape != (self.clusters.n_classes,):
                 raise EnergyAlignError(
-                    f"shifts: {name} has shape {array.shape}, but there are {self.clusters.n_classes} classes."
+                    f"shifts: {name} must have shape ({self.clusters.n_classes},), one per class, got {array.shape}."
                 )
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         if not np.all(np.isfinite(self.values)):
-            classes = np.flatnonzero(~np.isfinite(self.values))
-            raise EnergyAlignError(f"shifts: the value of class {classes[0]} is not a finite number.")
+            wrong = np.flatnonzero(~np.isfinite(self.values))[0]
+            raise EnergyAlignError(f"shifts: values must be finite, got {self.values[wrong]} for class {wrong}.")
         if not (np.all(self.target_prior > 0) and np.isclose(self.target_prior.sum(), 1.0)):
             raise EnergyAlignError("shifts: target_prior must be positive and sum to one.")
         if self.class_names is not None and len(self.class_names) != self.n_classes:
-            raise EnergyAlignError(f"shifts: {len(self.class_names)} names for {self.n_classes} classes.")
+            raise EnergyAlignError(f"shifts: got {len(self.class_names)} class names for {self.n_classes} classes.")
 
     @property
     def n_classes(self) -> int:
@@ -134,7 +123,7 @@ class Shifts:
         )
 
     def summary(self) -> str:
-        """In at most ten lines: what was fitted, how it was chosen, the largest and smallest shifts, all concerns."""
+        """Describe the fit in at most ten lines: how it was chosen, largest and smallest shifts, all concerns."""
         head = (
             f"Shifts of {self.n_classes} classes by {self.estimator} ({self.clusters.name}) for {self.aim}, from "
             f"{self.n_samples:,.0f} {self.evidence_kind} samples."
@@ -145,29 +134,29 @@ class Shifts:
 
     @property
     def aim(self) -> str:
-        """What the shifts were chosen for, with the class that it is about."""
+        """Name of the objective, with the class for F1."""
         return f"f1 of class {self.names_of([1])[0]}" if self.scoring == "f1" else self.scoring
 
     @property
     def aligned_energies(self) -> Floats | None:
-        """Negative free energies after the correction."""
+        """Negative free energies of the aligned model."""
         return None if self.energies is None else self.energies + self.values
 
     @property
     def log_target(self) -> Floats:
-        """What the target prior adds to the shifts; nothing if it is uniform, or they were chosen for another score."""
+        """What the target prior adds to the shifts: 0 if it is uniform, or for objectives but balanced accuracy."""
         if self.scoring != "balanced_accuracy":
             return np.zeros(self.n_classes)
         return np.asarray(np.log(self.target_prior * self.n_classes))
 
     def apply(self, logits: Array, *, inplace: bool = False) -> Array:
-        """Logits plus shifts: an array of the same namespace, dtype, device and shape.
+        """Add the shifts to the logits; keep namespace, dtype, device and shape.
 
-        The shape is (n, n_classes), (n, tokens, n_classes) or (n, n_classes, height, width); of two classes also
-        (n,) or a single column: one logit, to which the difference of the two shifts is added. In half precision the
-        sum of a large logit and a small shift may round the shift away; `predict` and `predict_proba` add in float32.
-        Shifts that were fitted on probabilities take probabilities, or their logarithms; others take logits. If these
-        look like probabilities, their logarithm is taken, with a warning.
+        The shape is (n, n_classes), (n, tokens, n_classes) or (n, n_classes, height, width); for two classes also (n,)
+        or one column: then the difference of the two shifts is added. In half precision, a small shift may be rounded
+        away; `predict` and `predict_proba` add in float32. Shifts that were fitted on probabilities take probabilities
+        or their logarithms; others take logits. If logits look like probabilities, their logarithm is taken, with a
+        warning.
         """
         ready = self._as_logits(logits)
         refuse_nan(ready)
@@ -179,14 +168,14 @@ class Shifts:
         return add_shifts(logits, columns, inplace=True)
 
     def columns_for(self, shape: tuple[int, ...]) -> Floats:
-        """What is added to each column of logits of this shape: the shifts, or their difference for one logit."""
+        """Return what to add to each column of logits of this shape: the shifts, or their difference for one logit."""
         if is_one_logit(shape, self.n_classes):
             return self.values[1:] - self.values[:1]
         refuse_other_columns(shape, self.n_classes)
         return self.values
 
     def predict(self, logits: Array) -> npt.NDArray[np.int64]:
-        """The class number of the largest corrected logit: per sample, token or pixel."""
+        """Return the class with the largest aligned logit, per sample, token or pixel."""
         logits = self._as_logits(logits)
         if isinstance(logits, np.ndarray) and logits.ndim == 2 and logits.shape[1] > 1:
             classes, undefined = largest_corrected(logits, self.values)
@@ -198,42 +187,42 @@ class Shifts:
         return to_numpy(namespace(corrected).argmax(corrected, axis=axis)).astype(np.int64, copy=False)
 
     def predict_proba(self, logits: Array) -> Array:
-        """Softmax of the corrected logits; of one logit the probabilities of both classes."""
+        """Return the softmax of the aligned logits; for one logit, the probabilities of both classes."""
         below = self._below_largest(logits)
         xp = namespace(below)
         scaled = xp.exp(below)
         return scaled / xp.sum(scaled, axis=class_axis(below.ndim), keepdims=True)
 
     def predict_log_proba(self, logits: Array) -> Array:
-        """Logarithm of `predict_proba`, exact also where a probability rounds to 0."""
+        """Return the logarithm of `predict_proba`, also where a probability rounds to 0."""
         below = self._below_largest(logits)
         xp = namespace(below)
         return below - xp.log(xp.sum(xp.exp(below), axis=class_axis(below.ndim), keepdims=True))
 
     def _below_largest(self, logits: Array) -> Array:
-        """Corrected logits less the largest of each sample."""
+        """Return aligned logits minus the largest of each sample."""
         corrected = self._corrected(self._as_logits(logits))
         xp, axis = namespace(corrected), class_axis(corrected.ndim)
         largest = xp.max(corrected, axis=axis, keepdims=True)
         if not bool(xp.all(xp.isfinite(largest))):
-            raise EnergyAlignError("a sample has +inf, or -inf for every class: its probabilities are not defined.")
+            raise EnergyAlignError("a sample has +inf, or -inf for every class: its probabilities are undefined.")
         return corrected - largest
 
     def _corrected(self, logits: Array) -> Array:
-        """Logits plus shifts in at least float32, with an axis of all classes."""
+        """Add the shifts in at least float32, with one column per class."""
         refuse_nan(logits)
         ready = working_precision(logits)
         return add_shifts(as_two_classes(ready) if is_one_logit(ready.shape, self.n_classes) else ready, self.values)
 
     def scaled(self, strength: float) -> Self:
-        """All that is added to the logits, `strength` times as large: 0 is the raw model, 1 leaves it as it is.
+        """Return the shifts times `strength`: 0 is the raw model, 1 changes nothing.
 
-        The target prior is part of it: p_t(y) becomes p_t(y) ** strength, normalised; uniform at 0.
+        The target prior p_t(y) is scaled too: it becomes p_t(y) ** strength, normalised.
         """
         if not np.isfinite(strength):
-            raise EnergyAlignError(f"strength must be a finite number, got {strength}.")
+            raise EnergyAlignError(f"strength must be finite, got {strength}.")
         target = self.target_prior
-        if self.scoring == "balanced_accuracy" and strength != 1:  # shifts for other scores have no log p_t(y) in them
+        if self.scoring == "balanced_accuracy" and strength != 1:  # others do not include log p_t(y)
             log_target = strength * np.log(target)
             target = np.exp(np.maximum(log_target - log_target.max(), np.log(np.finfo(np.float64).tiny)))
             target = target / target.sum()
@@ -246,40 +235,40 @@ class Shifts:
         )
 
     def with_target(self, prior: npt.ArrayLike | None) -> Self:
-        """The same correction for another label distribution: log p_t(y) is exchanged."""
+        """Return the shifts for another target prior: replace log p_t(y)."""
         if self.scoring != "balanced_accuracy":
             raise EnergyAlignError(
-                f"these shifts were chosen for {self.scoring}: fit them again with target_prior=... for another target."
+                f"these shifts were fitted for {self.scoring}: fit again with target_prior=... for another target."
             )
         target = check_target_prior(prior, self.n_classes, self.class_names)
         return replace(self, values=self.values + np.log(target / self.target_prior), target_prior=target)
 
     def names_of(self, classes: Sequence[int]) -> list[str]:
-        """What to call these classes."""
+        """Return the names of these classes, or their numbers."""
         return [str(k) if self.class_names is None else self.class_names[k] for k in classes]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write JSON that a person can read, one class a line. An existing file is replaced as a whole."""
+        """Write readable JSON, one class per line. An existing file is replaced atomically."""
         text = self.to_json()
         with atomic_write(path) as stream:
             stream.write(text)
 
     def to_json(self) -> str:
-        """The text of the file that `save` writes."""
+        """Return the text that `save` writes."""
         from energyalign.core._io.shifts_json import dump
 
         return dump(self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Shifts:
-        """Read what `save` wrote; anything else is refused with the reason."""
+        """Read a file written by `save`."""
         from energyalign.core._io.shifts_json import parse
 
         return load_text(path, parse)
 
     def _as_logits(self, scores: Array) -> Array:
-        """An array of the right shape; of probabilities, their logarithm."""
-        scores = open_to_correct(scores)
+        """Check the shape, and take logarithms of probabilities."""
+        scores = as_floating(scores)
         self.columns_for(scores.shape)
         if is_one_logit(scores.shape, self.n_classes):
             return scores
@@ -295,7 +284,7 @@ class Shifts:
 
 
 def list_shifts(values: Floats, errors: Floats, names: Sequence[str], concerns: Sequence[str]) -> list[str]:
-    """A line for each shift, the largest first, without those in the middle if there are many; a line of concerns."""
+    """Return one line per shift, largest first and abridged, and a line of concerns."""
     order = np.argsort(-values, kind="stable").tolist()
     rows = [f"  {values[k]:+8.3f} +- {errors[k]:.3f}  {names[k]}" for k in order]
     half, left_out = _MAX_SHOWN // 2, len(rows) - _MAX_SHOWN
@@ -305,7 +294,7 @@ def list_shifts(values: Floats, errors: Floats, names: Sequence[str], concerns: 
 
 
 def load_text(path: str | os.PathLike[str], parse: Callable[[str], Loaded]) -> Loaded:
-    """What `parse` makes of a file of shifts; its errors name the file."""
+    """Call `parse` on the text of a file of shifts, and name the file in errors."""
     try:
         text = read_text(path)
     except (OSError, ValueError) as error:

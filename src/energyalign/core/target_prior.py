@@ -1,4 +1,4 @@
-"""The label distribution of unlabelled target data."""
+"""Estimate the label distribution of unlabelled target data."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from energyalign.core.mean_posterior import MeanPosterior
 from energyalign.core.shifts import Shifts
 
 _MAX_ITERATIONS = 10_000
-_TRACE = 1e-12
+_MIN_PRIOR = 1e-12
 
 
 @linear_algebra_in_one_thread()
 def estimate_target_prior(logits: Array | Evidence, shifts: Shifts, *, tolerance: float = 1e-8) -> Floats:
-    r"""The label distribution of unlabelled target data, by expectation maximisation.
+    r"""Estimate the label distribution of unlabelled target data by expectation maximisation.
 
-    Starting from the target prior of `shifts`, the corrected posteriors are re-weighted to the current
-    estimate and averaged until nothing changes: the maximum-likelihood mixture of the classes, if the
-    corrected model is calibrated.
+    Start from the target prior of `shifts`, reweight the aligned posteriors to the current estimate, average them,
+    and repeat until convergence: the maximum-likelihood mixture of the classes if the aligned model is calibrated.
 
     Parameters
     ----------
     logits : array of shape (n_samples, n_classes) or Evidence
-        Raw logits of the target data; labels are not looked at.
+        Raw logits of the target data; labels are ignored.
     shifts : Shifts
-        The correction of the model that gave the logits.
-    tolerance : float
-        Largest change of a probability at which the iteration stops.
+        The shifts of the model that gave the logits.
+    tolerance : float, default=1e-8
+        Stop when no probability changes by more than this.
 
     References
     ----------
@@ -45,14 +44,14 @@ def estimate_target_prior(logits: Array | Evidence, shifts: Shifts, *, tolerance
     model = MeanPosterior(data.unlabelled(), Clusters.per_class(data.n_classes))
     prior = shifts.target_prior
     for _ in range(_MAX_ITERATIONS):
-        # A class that dies out goes to 0 only in the limit; its bias must stay a number.
+        # The probability of an absent class tends to 0; its bias must stay finite.
         biases = shifts.values + np.log(np.maximum(prior, 1e-300)) - np.log(shifts.target_prior)
         mass = model.moments(biases, curvature=False).mass
         if np.max(np.abs(mass - prior)) <= tolerance:
-            # A class that the data does not show keeps a trace, so that the result is a prior like any other.
-            seen = np.maximum(mass, _TRACE)
+            # An absent class keeps a small probability, so that the result is a valid prior.
+            seen = np.maximum(mass, _MIN_PRIOR)
             return np.asarray(seen / seen.sum())
         prior = mass
     raise EnergyAlignError(
-        f"the target prior did not settle in {_MAX_ITERATIONS:,} iterations: raise the tolerance ({tolerance:g})."
+        f"the target prior did not converge in {_MAX_ITERATIONS:,} iterations: raise the tolerance ({tolerance:g})."
     )

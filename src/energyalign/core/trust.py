@@ -1,6 +1,6 @@
-"""When a result should not be trusted: said in a sentence that names the classes and the remedy.
+"""Concerns: reasons not to trust a result, with the classes and the remedy.
 
-What only one estimator has reason to doubt is in its own `doubts`.
+Those of a single estimator are in its method `doubts`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from energyalign.core.selection.record import Selection
 from energyalign.core.selection.samples import Aim
 from energyalign.core.selection.scoring import scored_classes
 
-# In logits: a class that sharing moves further than this has a bias that its count does not explain. Seen on a network
-# that had given up a class: its own shift was +12.6, its neighbour's 0, and their pool at 6.3 ruined both.
+# In logits: if sharing moves a class further than this, its count does not explain its bias. Observed on a network that
+# had given up a class: its own shift was +12.6, its neighbour's 0, and the pooled shift of 6.3 ruined both.
 MAX_STRAIN = 3.0
 
 
@@ -27,7 +27,7 @@ def concerns(
     selection: Selection | None = None,
     aim: Aim | None = None,
 ) -> list[str]:
-    """List every reason to doubt `estimate` and how it was chosen, worst first; empty if there is none."""
+    """Return all reasons not to trust `estimate` and its selection, worst first."""
     found = [
         doubt_column_order(evidence),
         *estimate.estimator.doubts(estimate, evidence),
@@ -51,8 +51,8 @@ def _strained_sharing(evidence: Evidence, estimate: Estimate) -> str | None:
     order = strained[np.argsort(-estimate.strain[strained])]
     return (
         f"monotone sharing moves the shift of {classes_of(evidence.names_of(order.tolist()))} by up to "
-        f"{estimate.strain[order[0]]:.1f}, far more than chance explains: the bias of this model does not follow its "
-        "training counts there. Give every class a shift of its own (clusters: per-class)."
+        f"{estimate.strain[order[0]]:.1f}, far more than chance explains: there the bias of this model does not follow "
+        "its training counts. Give every class its own shift (clusters: per-class)."
     )
 
 
@@ -70,13 +70,11 @@ def _not_a_logit(evidence: Evidence) -> str | None:
     if not evidence.holds_one_probability:
         return None
     name = f" for {evidence.names_of([1])[0]!r}" if evidence.class_names is not None else ""
-    return (
-        f"all scores{name} are from 0 to 1, as a sigmoid gives them: give the logits before it, or np.log(p / (1 - p))."
-    )
+    return f"all scores{name} are between 0 and 1, like sigmoid outputs: give the logits, or np.log(p / (1 - p))."
 
 
 def _passed_over(evidence: Evidence, selection: Selection | None) -> str | None:
-    """Why `auto` fell back to another estimator. Who gives energies alone knows that."""
+    """Why `auto` fell back to another estimator; not for evidence of energies only, where this is expected."""
     if selection is None or evidence.accumulated is not None or selection.candidates[0].problem is None:
         return None
     first, taken = selection.candidates[0], selection.candidates[selection.chosen]
@@ -97,7 +95,7 @@ def _not_scored(evidence: Evidence, selection: Selection | None) -> str | None:
 
 
 def _chosen_blindly(evidence: Evidence, selection: Selection | None, aim: Aim | None) -> str | None:
-    """What an objective could not be measured on: anything, or some class."""
+    """The objective could not be measured, or not on all classes."""
     if aim is None or aim.name == "balanced_accuracy":
         return None
     lacking = np.flatnonzero(~scored_classes(evidence) & ~evidence.masked).tolist()
@@ -119,7 +117,7 @@ def _chosen_blindly(evidence: Evidence, selection: Selection | None, aim: Aim | 
 def _no_gain(selection: Selection | None, aim: Aim | None) -> str | None:
     if selection is None or selection.gain is None or selection.gain_error is None:
         return None
-    if aim is not None and (aim.constraints or aim.name == "accuracy"):  # not meant to gain
+    if aim is not None and (aim.constraints or aim.name == "accuracy"):  # these may cost accuracy
         return None
     if selection.gain > selection.gain_error or selection.candidates[selection.chosen].strength == 0:
         return None

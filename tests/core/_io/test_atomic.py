@@ -169,7 +169,7 @@ def test_a_link_stays_a_link(tmp_path: Path, there: bool) -> None:
 
 def test_a_link_into_a_folder_that_is_gone(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "gone" / "file")
-    with pytest.raises(EnergyAlignError, match=r"cannot write .*link: there is no folder .*gone\. Make it first"):
+    with pytest.raises(EnergyAlignError, match=r"cannot write .*link: there is no folder .*gone\. Create it first"):
         refuse_unwritable(tmp_path / "link")
 
 
@@ -240,7 +240,7 @@ class TestBeforeTheWork:
     def test_what_cannot_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(EnergyAlignError, match="is a directory"):
             refuse_unwritable(tmp_path)
-        with pytest.raises(EnergyAlignError, match=r"there is no folder .*none\. Make it first"):
+        with pytest.raises(EnergyAlignError, match=r"there is no folder .*none\. Create it first"):
             refuse_unwritable(tmp_path / "none" / "a")
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

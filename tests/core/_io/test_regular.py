@@ -24,7 +24,7 @@ def test_a_file_is_read_also_through_a_link(tmp_path: Path) -> None:
 def test_a_pipe_and_a_device_are_refused(tmp_path: Path, read: object) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(ValueError, match="it is not a regular file: save what it would give"):
+        with pytest.raises(ValueError, match="it is not a regular file: save its contents"):
             read(path)  # type: ignore[operator]
 
 

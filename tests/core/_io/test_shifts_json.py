@@ -149,16 +149,16 @@ Change = Callable[[dict[str, Any]], Any]
 
 WRONG: dict[str, tuple[Change, str]] = {
     "newer version": (lambda d: d.update(version=VERSION + 1), "written by a newer energyalign .*: upgrade"),
-    "version as text": (lambda d: d.update(version="1"), '"version" must be a positive whole number'),
-    "version true": (lambda d: d.update(version=True), '"version" must be a positive whole number'),
-    "version 0": (lambda d: d.update(version=0), '"version" must be a positive whole number'),
-    "no version": (lambda d: d.pop("version"), '"version" must be a positive whole number'),
+    "version as text": (lambda d: d.update(version="1"), '"version" must be a positive integer'),
+    "version true": (lambda d: d.update(version=True), '"version" must be a positive integer'),
+    "version 0": (lambda d: d.update(version=0), '"version" must be a positive integer'),
+    "no version": (lambda d: d.pop("version"), '"version" must be a positive integer'),
     "other schema": (lambda d: d.update(schema="other"), "not a file of shifts"),
     "no schema": (lambda d: d.pop("schema"), "not a file of shifts"),
     "no classes": (lambda d: d.pop("classes"), "missing or wrong entry .*classes"),
     "classes as object": (lambda d: d.update(classes={}), '"classes" must be a list'),
     "classes of numbers": (lambda d: d.update(classes=[1, 2]), '"classes" must be a list'),
-    "one class": (lambda d: d["classes"].__delitem__(slice(1, None)), "every class .at least 2."),
+    "one class": (lambda d: d["classes"].__delitem__(slice(1, None)), "at least 2 classes"),
     "no shift": (lambda d: d["classes"][1].pop("shift"), "missing or wrong entry .*shift"),
     "null shift": (lambda d: d["classes"][1].update(shift=None), '"shift" of class 1 is missing'),
     "text shift": (lambda d: d["classes"][1].update(shift="1.5"), "expected a number, got '1.5'"),
@@ -167,18 +167,18 @@ WRONG: dict[str, tuple[Change, str]] = {
     "null target": (lambda d: d["classes"][2].update(target=None), '"target" of class 2 is missing'),
     "target of 0": (lambda d: d["classes"][2].update(target=0), "target_prior must be positive"),
     "cluster with a gap": (lambda d: d["classes"][2].update(cluster=5), "without gaps"),
-    "half a cluster": (lambda d: d["classes"][2].update(cluster=0.5), "expected a whole number, got 0.5"),
+    "half a cluster": (lambda d: d["classes"][2].update(cluster=0.5), "expected an integer, got 0.5"),
     "no anchor": (lambda d: d.pop("anchor_cluster"), "missing or wrong entry .*anchor_cluster"),
-    "anchor elsewhere": (lambda d: d.update(anchor_cluster=7), "anchor cluster 7 is not one of the 2"),
+    "anchor elsewhere": (lambda d: d.update(anchor_cluster=7), "anchor must be in 0..1 .*, got 7"),
     "evidence as text": (lambda d: d.update(evidence="training"), "missing or wrong entry"),
-    "concerns as text": (lambda d: d.update(concerns="thin"), "expected a list of sentences, got 'thin'"),
+    "concerns as text": (lambda d: d.update(concerns="thin"), "expected a list of strings, got 'thin'"),
     "no strength": (lambda d: d.pop("strength"), "missing or wrong entry .*strength"),
     "null strength": (lambda d: d.update(strength=None), "expected a number, got None"),
     "no gain": (lambda d: d["selection"].pop("gain"), "missing or wrong entry .*gain"),
     "text gain": (lambda d: d["selection"].update(gain="much"), "expected a number, got 'much'"),
     "true error of the gain": (lambda d: d["selection"].update(gain_error=True), "expected a number, got True"),
     "selection as list": (lambda d: d.update(selection=[1]), "missing or wrong entry"),
-    "chosen elsewhere": (lambda d: d["selection"].update(chosen=2), "candidate 2 is not one of the 2 recorded"),
+    "chosen elsewhere": (lambda d: d["selection"].update(chosen=2), "candidate must be in 0..1, got 2"),
     "candidate without name": (lambda d: d["selection"]["candidates"][0].pop("estimator"), "missing or wrong entry"),
 }
 
@@ -209,7 +209,7 @@ class TestRefused:
     def test_no_checksum(self, plain_shifts: Make) -> None:
         data = json.loads(dump(example(plain_shifts)))
         del data["sha256"]
-        with pytest.raises(EnergyAlignError, match=r"has no checksum .*: take the original, or fit again"):
+        with pytest.raises(EnergyAlignError, match=r"has no checksum .*: use the original, or fit again"):
             parse(json.dumps(data))
 
     @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])

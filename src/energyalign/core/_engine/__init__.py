@@ -1,1 +1,1 @@
-"""How the method is fast: blocks, threads, sums, compiled loops."""
+"""Performance: blocks, threads, sums, compiled loops."""

@@ -1,4 +1,4 @@
-"""Weighted sums of exponentials of logits over some samples, per class."""
+"""Weighted sums of exponentials of logits over samples, per class."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from energyalign.core._engine.compiled import require_installed
-from energyalign.core.arrays import Array, Floats, like, namespace, refuse_bad_value, to_numpy, working_precision
+from energyalign.core.arrays import Array, Floats, Ints, like, namespace, refuse_bad_value, to_numpy, working_precision
 
-# Within a piece, sums of so few rows that float32 loses nothing that matters are added up in float64.
+# Rows summed in float32, which loses no relevant precision; these sums are added in float64.
 _SHORT_SUM = 128
 
-# A sum of at least this much for a weight of 1 has lost nothing that matters to the smallest number of float32, nor has
-# that of squares. One of at most this much can be squared.
+# A sum in this range, relative to the weights, has lost nothing relevant to underflow, nor has the sum of squares, and
+# its square is finite.
 _MIN_SUM = 1e-9
 _MAX_SUM = 1e100
 
-# Rows are reduced in pieces that fit the processor's cache with what is computed of them.
+# Pieces fit the processor's cache, with their intermediate results.
 _PIECE_ROWS = 1024
 _PIECE_NUMBERS = 1 << 18
-_PIECE_NUMBERS_ELSEWHERE = 1 << 20  # other libraries have threads of their own, to be kept busy
+_PIECE_NUMBERS_ELSEWHERE = 1 << 20  # other libraries use their own threads
 
 Kernel: TypeAlias = Callable[[Array, Array | None, Floats, Floats], Floats]
 
 
 class ExponentialSums(NamedTuple):
-    """Relative to a reference of each class.
+    """Sums of exponentials relative to a reference logit of each class.
 
     Attributes
     ----------
-    reference, first, cross, second : array of shape (n_classes,)
-        A logit r, and Σ w e^(f - r), Σ v e^(f - r), Σ v e^2(f - r) over the samples, with two weights for each.
+    reference : array of shape (n_classes,)
+        A logit r of each class.
+    sums : array of shape (3, n_classes)
+        Sums over samples of w e^(f - r), v e^(f - r) and v e^2(f - r) with weights w and v.
     """
 
     reference: Floats
-    first: Floats
-    cross: Floats
-    second: Floats
+    sums: Floats
 
 
 class SumOfExponentials:
@@ -47,12 +47,12 @@ class SumOfExponentials:
     Parameters
     ----------
     compiled : bool
-        Those of NumPy by machine code; otherwise by operations of the array's own library.
+        Whether to use compiled loops for NumPy arrays.
     """
 
     def __init__(self, *, compiled: bool) -> None:
         self._compiled = compiled
-        self._plainly = True
+        self._skip_peak = True
 
     def rows(self, block: Array) -> int:
         """Return the number of rows in a piece."""
@@ -60,32 +60,32 @@ class SumOfExponentials:
             return min(_PIECE_ROWS, max(1, _PIECE_NUMBERS_ELSEWHERE // int(block.shape[1])))
         return len(block) if self._compiled else min(_PIECE_ROWS, max(1, _PIECE_NUMBERS // block.shape[1]))
 
-    def __call__(self, piece: Array, weights: Floats, squares: Floats, *, first_row: int) -> ExponentialSums:
-        """Sum a piece; errors about bad values count rows from `first_row`."""
+    def __call__(self, piece: Array, weights: Floats, squares: Floats, samples: Ints) -> ExponentialSums:
+        """Sum a piece; `samples` are the numbers of its rows, for errors."""
         logits = working_precision(piece)
         kernel: Kernel = _compiled_sums if self._compiled and isinstance(piece, np.ndarray) else _array_sums
-        # Most logits are so near 0 that nothing need be subtracted, nor the largest be found. Once that has failed, it
-        # is not tried again: the next pieces will be alike.
-        if self._plainly:
+        # Most logits are so near 0 that no peak need be subtracted. Once this fails, do not try again: the next pieces
+        # are likely to be similar.
+        if self._skip_peak:
             with np.errstate(over="ignore", invalid="ignore"):
                 sums = kernel(logits, None, weights, squares)
             if np.all(sums[0] >= _MIN_SUM * weights.max()) and np.all(sums <= _MAX_SUM):  # false for NaN
-                return ExponentialSums(np.zeros(logits.shape[1]), *sums)
-            self._plainly = False
-        logits, reference = _below_peaks(logits, weights > 0, first_row)
+                return ExponentialSums(np.zeros(logits.shape[1]), sums)
+            self._skip_peak = False
+        logits, reference = _mask_and_find_peaks(logits, weights > 0, samples)
         xp = namespace(reference)
         finite = xp.where(reference == -xp.inf, xp.zeros_like(reference), reference)
-        return ExponentialSums(to_numpy(reference).astype(np.float64), *kernel(logits, finite, weights, squares))
+        return ExponentialSums(to_numpy(reference).astype(np.float64), kernel(logits, finite, weights, squares))
 
 
-def _below_peaks(logits: Array, counted: Array, first_row: int) -> tuple[Array, Array]:
-    """The logits, -inf where samples do not count, and the largest of each class."""
+def _mask_and_find_peaks(logits: Array, counted: Array, samples: Ints) -> tuple[Array, Array]:
+    """Return the logits, with -inf for samples of weight 0, and the largest of each class."""
     xp = namespace(logits)
     largest = xp.max(logits, axis=0)
     if not np.all(to_numpy(largest) < np.inf):  # also false for NaN
-        refuse_bad_value(logits, range(first_row, first_row + logits.shape[0]))
+        refuse_bad_value(logits, samples)
     if not counted.all():
-        # A sample that does not count must not set the peak: all that do could vanish beside it.
+        # A sample of weight 0 must not set the peak: all others could underflow beside it.
         logits = xp.where(like(counted, logits)[:, None] > 0, logits, xp.full_like(logits, -xp.inf))
         largest = xp.max(logits, axis=0)
     return logits, largest
@@ -102,7 +102,7 @@ def _array_sums(logits: Array, reference: Array | None, weights: Floats, squares
 
 
 def _weighted_sum(weights: Array, rows: Array) -> Floats:
-    """Weighted sum of the rows, in float64 over float32 sums of a few rows each."""
+    """Compute the weighted sum of the rows: float32 sums of a few rows each, added in float64."""
     xp = namespace(rows)
     n_rows, n_classes = rows.shape
     whole = n_rows - n_rows % _SHORT_SUM
@@ -131,7 +131,7 @@ def _compiled_sums(logits: Array, reference: Array | None, weights: Floats, squa
 
 
 def read_only(logits: Array) -> Array:
-    """Return a contiguous read-only view: the one form of array that loops are compiled for."""
+    """Return a contiguous read-only view, the only kind of array that loops are compiled for."""
     view = np.ascontiguousarray(logits).view()
     view.flags.writeable = False
     return view

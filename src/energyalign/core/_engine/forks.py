@@ -1,4 +1,4 @@
-"""A fork copies locks as they are: one that another thread holds at that moment stays locked in the child for ever."""
+"""Locks and forks: a lock that another thread holds during a fork would stay locked in the child forever."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class _Lock(Protocol):
 
 
 def hold_while_forking(lock: _Lock, in_child: Callable[[], None] = lambda: None) -> None:
-    """Fork only while no thread holds the lock, and call `in_child` in the child before anybody can take it."""
+    """Acquire the lock for every fork, and call `in_child` in the child before releasing it."""
 
     def begin_child() -> None:
         in_child()
         lock.release()
 
-    if hasattr(os, "register_at_fork"):  # Windows has no forks
+    if hasattr(os, "register_at_fork"):  # not on Windows
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=begin_child)
 
 
 class cached_property(Generic[Value]):
-    """Compute an attribute when it is first asked for. That of functools has a lock for all objects in Python 3.11."""
+    """Like `functools.cached_property`, without the lock that it has in Python 3.11."""
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
         self._compute = compute

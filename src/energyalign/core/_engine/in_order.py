@@ -1,4 +1,4 @@
-"""Work on several items at once and yield the results in order."""
+"""Process several items at once and yield the results in order."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def in_order(
     collect: Callable[[Ticket], Result],
     cancel: Callable[[Ticket], object],
 ) -> Iterator[Result]:
-    """Yield the results in the order of the items, with at most `at_once` submitted and not yet collected.
+    """Yield the results in the order of the items, with at most `at_once` pending.
 
-    What is still submitted when the caller stops or a result is an error is cancelled.
+    Cancel pending items if the caller stops or a result raises.
     """
-    out: deque[Ticket] = deque()
+    pending: deque[Ticket] = deque()
     try:
         for item in items:
-            if len(out) == at_once:
-                yield collect(out.popleft())
-            out.append(submit(item))
-        while out:
-            yield collect(out.popleft())
+            if len(pending) == at_once:
+                yield collect(pending.popleft())
+            pending.append(submit(item))
+        while pending:
+            yield collect(pending.popleft())
     finally:
-        for ticket in out:
+        for ticket in pending:
             cancel(ticket)

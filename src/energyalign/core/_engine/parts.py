@@ -1,4 +1,4 @@
-"""The evidence in parts that can be read by themselves, one after another or in many processes."""
+"""Parts of the evidence, each of which can be read on its own, possibly in another process."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from energyalign.core.arrays import Array, Bools, Floats, Ints, as_logits, take_rows
+from energyalign.core.arrays import Array, Bools, Floats, Ints, as_logits, row_pieces, take_rows
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.probabilities import log_probabilities
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Numbers in a part of an array in memory: enough to be worth a thread, few enough to keep all threads busy.
+# Size of a part of an array in memory: large enough for a thread, small enough to keep all threads busy.
 NUMBERS_PER_PART = 1 << 22
 
 
@@ -26,50 +27,51 @@ class LogitPart(Protocol):
         """Number of rows."""
 
     def blocks(self) -> Iterable[Array]:
-        """The rows from first to last, the same blocks at every call."""
+        """Yield the rows in order, in the same blocks at every call."""
 
 
 class Mergeable(Protocol):
-    """The result of a pass over a part of the evidence, which can be merged with that of the next."""
+    """The result of a pass over a part of the evidence."""
 
     def merge(self, other: Self) -> object:
-        """Add all that `other` has found."""
+        """Add the result of the next part."""
 
 
 class Sums:
-    """Some sums that grow together, each an array of its own shape.
-
-    Parameters
-    ----------
-    *shapes : tuple of int
-        One for each sum.
-    """
+    """Arrays of given shapes that are summed up together."""
 
     def __init__(self, *shapes: tuple[int, ...]) -> None:
         self.values: tuple[Floats, ...] = tuple(np.zeros(shape) for shape in shapes)
 
     def add(self, *terms: Floats | float) -> None:
-        """Add to each sum a term of its own."""
+        """Add one term to each sum."""
         for value, term in zip(self.values, terms, strict=True):
-            value += term  # noqa: PLW2901, it is added in place
+            value += term  # noqa: PLW2901, in place
 
     def merge(self, other: Self) -> None:
-        """Add all that `other` has added up."""
+        """Add the sums of `other`."""
         self.add(*other.values)
 
 
+class Collected(list[Item]):
+    """A list of results."""
+
+    def merge(self, other: Self) -> None:
+        """Append the results of `other`."""
+        self.extend(other)
+
+
 class Engine(Protocol):
-    """Decides where the parts are worked on, and how many at a time."""
+    """Decides where the parts are processed, and how many at a time."""
 
     def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
-        """Yield the results in the order of the stretches, whatever the order in which they are ready."""
+        """Yield the results in the order of the stretches."""
 
 
 class InTurn:
-    """Works on one part after another in this process."""
+    """Processes one part after another in this process."""
 
     def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
-        """Work on one after another."""
         return map(work, stretches)
 
 
@@ -78,46 +80,41 @@ IN_TURN = InTurn()
 
 @dataclass(frozen=True, eq=False)
 class WholePart:
-    """All of the evidence as one part, from a function that gives its blocks."""
+    """All of the evidence as one part, read by a function."""
 
     read: Callable[[], Iterable[Array]]
     n_rows: int
 
     def blocks(self) -> Iterable[Array]:
-        """Call the function."""
         return self.read()
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows of logits in memory."""
+    """Logits in memory."""
 
     logits: Array
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.logits.shape[0])
 
     def blocks(self) -> Iterable[Array]:
-        """Return all rows as one block."""
         return (self.logits,)
 
 
 @dataclass(frozen=True, eq=False)
 class KeptRows:
-    """The rows of a part where `keep` is true."""
+    """The rows of a part for which `keep` is true."""
 
     part: LogitPart
     keep: Bools
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.keep.sum())
 
     def blocks(self) -> Iterator[Array]:
-        """The rows from first to last."""
         start = 0
         for block in self.part.blocks():
             stop = start + block.shape[0]
@@ -128,7 +125,7 @@ class KeptRows:
 
 
 def keep_rows(parts: Sequence[LogitPart], keep: Bools) -> list[LogitPart]:
-    """The parts without the rows where `keep` is false."""
+    """Return the parts without the rows for which `keep` is false."""
     if keep.all():
         return list(parts)
     ends = np.cumsum([part.n_rows for part in parts])
@@ -137,10 +134,7 @@ def keep_rows(parts: Sequence[LogitPart], keep: Bools) -> list[LogitPart]:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows of the evidence.
-
-    `weights` make the classes equal, `repeats` say how often a row was seen, `samples` are the rows' numbers.
-    """
+    """Samples with their logits: weights, repeats (how often each was observed) and sample numbers."""
 
     logits: Array
     labels: Ints | None
@@ -148,25 +142,31 @@ class Block:
     repeats: Floats
     samples: Ints
 
+    def split(self, max_rows: int) -> Iterator[Block]:
+        """Yield the same samples without labels, at most `max_rows` at a time."""
+        for start, logits in row_pieces(self.logits, max_rows):
+            rows = slice(start, start + logits.shape[0])
+            yield Block(logits, None, self.weights[rows], self.repeats[rows], self.samples[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """A part of the evidence with all that is known of its samples: what a process needs to work on it.
+    """A part of the evidence with the labels and weights of its samples: all that a process needs.
 
     Attributes
     ----------
     part : LogitPart
     first : int
-        The number of its first sample in the evidence.
+        Number of its first sample in the evidence.
     labels : array of shape (n_rows,) or None
     repeats : array of shape (n_rows,) or None
-        How often each sample was observed; None if each was once.
+        How often each sample was observed; None if once.
     keep : array of bool of shape (n_rows,) or None
-        Which samples count; None if all do.
+        Which samples to use; None for all.
     class_weights : array of shape (n_classes,) or None
-        The weight of a sample of each class; None if all weigh the same.
+        Weight of a sample of each class; None if all are 1.
     probabilities : bool
-        Whether the part holds probabilities, of which the blocks give the logarithm.
+        Whether the part holds probabilities, default=False. `blocks` then yields their logarithms.
     """
 
     part: LogitPart
@@ -180,16 +180,16 @@ class Stretch:
 
     @property
     def n_rows(self) -> int:
-        """Number of samples, counted or not."""
+        """Number of samples, used or not."""
         return self.part.n_rows
 
     @property
     def counts(self) -> bool:
-        """Whether any sample counts."""
+        """Whether any sample is used."""
         return bool(np.any(occurrences(self.n_rows, self.repeats, self.keep) > 0))
 
     def blocks(self, max_rows: int) -> Iterator[Block]:
-        """Iterate over the samples that count, in blocks of at most so many rows."""
+        """Yield the samples in use, in blocks of at most `max_rows` rows."""
         start, occurs = 0, occurrences(self.n_rows, self.repeats, self.keep)
         for source in self.part.blocks():
             logits = as_logits(source, self.n_classes)
@@ -198,7 +198,7 @@ class Stretch:
                 start = stop
                 break
             counted = start + np.flatnonzero(occurs[start:stop] > 0)
-            # Count only the samples that are kept: blocks of a thinned part would be small otherwise.
+            # Count only samples in use: blocks of a thinned part would be small otherwise.
             for first in range(0, len(counted), max_rows):
                 samples = counted[first : first + max_rows]
                 labels = None if self.labels is None else self.labels[samples]
@@ -214,14 +214,14 @@ class Stretch:
             start = stop
         if start != self.n_rows:
             raise EnergyAlignError(
-                f"{self.n_rows:,} samples of evidence were announced, but reading gave another number. "
-                "The source must yield the same blocks every time it is read."
+                f"expected {self.n_rows:,} samples of evidence, but reading gave another number: the source must yield "
+                "the same blocks every time it is read."
             )
 
 
 def occurrences(n_samples: int, repeats: Floats | None, keep: Bools | None) -> Floats:
-    """How often each sample counts."""
+    """Return how often each sample counts: its repeats, or 0 if it is not kept."""
     if repeats is None:
-        # A view of one number: where nothing is known of the samples, nothing is stored per sample.
+        # A view of one number, so that nothing is stored per sample.
         return np.broadcast_to(1.0, (n_samples,)) if keep is None else keep.astype(np.float64)
     return repeats if keep is None else repeats * keep

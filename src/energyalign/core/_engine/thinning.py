@@ -1,4 +1,4 @@
-"""An even part of the evidence, where all of it would say the same more slowly."""
+"""Even subsets of the evidence, for estimates that do not need all of it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from energyalign.core.evidence import Evidence
 
 
 def thin(evidence: Evidence, max_samples: int, *, min_per_class: int = 1) -> Evidence:
-    """Return the evidence, or an even part of each class of it: about `max_samples` in all.
+    """Return the evidence, thinned evenly within each class to about `max_samples` in total.
 
-    At least `min_per_class` samples of a class are kept, or all of them if it has fewer.
+    Keep at least `min_per_class` samples of each class (default 1), or all if it has fewer.
     """
     kept = _choose_samples(evidence, max_samples, min_per_class)
     return evidence if kept is None else evidence.subset(kept[0])
 
 
 def thin_and_repeat(evidence: Evidence, max_samples: int, *, min_per_class: int) -> Evidence:
-    """Do the same, with each kept sample repeated for those that are left out."""
+    """Thin the evidence as `thin`, and raise the repeats of each kept sample to make up for those left out."""
     kept = _choose_samples(evidence, max_samples, min_per_class)
     if kept is None:
         return evidence
@@ -30,9 +30,9 @@ def thin_and_repeat(evidence: Evidence, max_samples: int, *, min_per_class: int)
 
 
 def rank_in_class(labels: Ints, n_classes: int) -> tuple[Ints, Ints]:
-    """Count the earlier samples with the same label, per sample; and the samples, per class."""
+    """Return the number of earlier samples with the same label, per sample, and the number of samples per class."""
     sizes = np.bincount(labels, minlength=n_classes)
-    # Small numbers, and one array at a time: there may be millions of samples.
+    # Small types, since there may be millions of samples.
     small = np.uint16 if n_classes <= 1 << 16 else np.int64
     order = np.argsort(labels.astype(small), kind="stable").astype(np.int32 if len(labels) < 1 << 31 else np.int64)
     rank = np.empty_like(order)
@@ -45,7 +45,7 @@ def rank_in_class(labels: Ints, n_classes: int) -> tuple[Ints, Ints]:
 def _choose_samples(
     evidence: Evidence, max_samples: int, min_per_class: int
 ) -> tuple[Bools, npt.NDArray[np.int32]] | None:
-    """Choose the samples to keep, and say one of how many each of them is; None if all are kept."""
+    """Return a mask of samples to keep, and how many samples each stands for; None if all are kept."""
     if evidence.accumulated is not None or evidence.n_samples <= max_samples:
         return None
     counted = np.flatnonzero(evidence.occurrences > 0)
@@ -54,7 +54,7 @@ def _choose_samples(
         return None
     keep, spacing = np.zeros(evidence.n_samples, dtype=bool), np.ones(evidence.n_samples, dtype=np.int32)
     if evidence.labels is None:
-        # One of each group of neighbours, drawn: where the classes come in turn, one at even distances would see few.
+        # Draw one of each group of neighbours: if the classes alternate, a fixed stride would miss some.
         groups = np.arange(0, len(counted), keep_every)
         drawn = groups + np.random.default_rng(0).integers(np.minimum(keep_every, len(counted) - groups))
         keep[counted[drawn]] = True

@@ -1,4 +1,4 @@
-"""Work in threads of this process."""
+"""Threads of this process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from energyalign.core._engine.parts import Stretch
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Numbers in an average part: with fewer, Python takes the time, and runs only one thread at a time.
+# Minimum average size of a part: below it Python takes most of the time, in one thread at a time.
 MIN_NUMBERS = 1 << 17
 
 
 class _LinearAlgebra:
-    """Limits the threads of linear algebra to one as long as anybody in this process uses threads of their own."""
+    """Limits BLAS to one thread while anything in this process uses its own threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -32,11 +32,11 @@ class _LinearAlgebra:
 
     @cached_property
     def _libraries(self) -> ThreadpoolController:
-        """Found once: the search takes milliseconds, and NumPy's library is loaded from the beginning."""
+        """Searched once, which takes milliseconds: NumPy has loaded its library already."""
         return ThreadpoolController().select(user_api="blas")
 
     def limit(self) -> int:
-        """Limit linear algebra to one thread; return how many it had."""
+        """Limit BLAS to one thread; return how many it had."""
         with self._lock:
             if self._users == 0:
                 self._jobs = max((library["num_threads"] for library in self._libraries.info()), default=1)
@@ -46,7 +46,7 @@ class _LinearAlgebra:
             return self._jobs
 
     def release(self) -> None:
-        """Give the threads back after the last user."""
+        """Restore the limit after the last user."""
         with self._lock:
             self._users -= 1
             _own.limits = _limits_of_this_thread() - 1
@@ -54,7 +54,7 @@ class _LinearAlgebra:
                 self._limits.restore_original_limits()
 
     def _forget_other_threads(self) -> None:
-        """In the child of a fork, which has none but the one that forked."""
+        """Reset the count in the child of a fork, which has only the thread that forked."""
         if self._users > 0:
             self._users = _limits_of_this_thread()
             if self._users == 0:
@@ -73,7 +73,7 @@ _LINEAR_ALGEBRA = _LinearAlgebra()
 
 @contextlib.contextmanager
 def linear_algebra_in_one_thread() -> Iterator[None]:
-    """Make results independent of the number of cores: rounding depends on the number of threads."""
+    """Limit BLAS to one thread, so that rounding does not depend on the number of cores."""
     _LINEAR_ALGEBRA.limit()
     try:
         yield
@@ -86,9 +86,9 @@ def _begin_thread() -> None:
 
 
 class Threads:
-    """Works on as many pieces at once as linear algebra would have threads: OMP_NUM_THREADS and its like hold.
+    """A pool of as many threads as BLAS would use, so that OMP_NUM_THREADS and the like apply.
 
-    Linear algebra itself has one meanwhile, and so has whatever asks for threads within one of them.
+    Meanwhile BLAS is limited to one thread. Within one of these threads, a pool has a single thread.
     """
 
     def __init__(self) -> None:
@@ -102,25 +102,25 @@ class Threads:
     def __exit__(self, *_: object) -> None:
         try:
             if self._pool is not None:
-                self._pool.terminate()  # its threads are daemons: one in the middle of a long part holds nobody up
+                self._pool.terminate()  # does not wait for threads, which are daemons
         finally:
             _LINEAR_ALGEBRA.release()
 
     def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
-        """Work on some at once, or in turn if they are small: threads would not pay."""
+        """Call `work` on several stretches at once, or in turn if they are too small for threads."""
         numbers = sum(stretch.n_rows * stretch.n_classes for stretch in stretches)
         if numbers < MIN_NUMBERS * len(stretches):
             return map(work, stretches)
         return self.map_all(work, stretches)
 
     def map_all(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Work on some at once, or here if there is only one."""
+        """Call `work` on several items at once, or in this thread if there is only one."""
         if self.jobs == 1 or len(items) == 1:
             return map(work, items)
         pool = self._pool = self._pool or ThreadPool(self.jobs, initializer=_begin_thread)
         return in_order(
             items,
-            self.jobs + 1,  # the next is ready when one is done; more would only hold their results in memory
+            self.jobs + 1,  # one is queued; more would only keep results in memory
             submit=lambda item: pool.apply_async(work, (item,)),
             collect=lambda result: result.get(),
             cancel=lambda _result: None,
@@ -128,9 +128,9 @@ class Threads:
 
 
 class ThreadsOfEachPass:
-    """Starts threads for each pass over evidence in memory and stops them after it."""
+    """An engine that starts threads for each pass over the evidence and stops them afterwards."""
 
     def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
-        """Work on some at once."""
+        """Call `work` on several stretches at once."""
         with Threads() as threads:
             yield from threads.map(work, stretches)

@@ -1,4 +1,4 @@
-"""Files as input, opened without waiting: a pipe, a device or a socket in the place of one is refused."""
+"""Open input files without blocking; refuse pipes, devices and sockets."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     Raises
     ------
     ValueError
-        If it is something else: to open a pipe can take for ever, and so can reading a device.
+        If it is not a regular file: opening a pipe or reading a device may block forever.
     OSError
         If it cannot be opened.
     """
-    stream = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 - it is what is returned
+    stream = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 - returned
     if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
         stream.close()
-        raise ValueError("it is not a regular file: save what it would give, and name that file")
+        raise ValueError("it is not a regular file: save its contents to a file first")
     return stream
 
 
 def refuse_long_header(path: str | os.PathLike[str]) -> None:
-    """Raise `ValueError` if the header of a safetensors file claims to be longer than the file, or than any honest one.
+    """Raise `ValueError` if a safetensors file states a header that is longer than the file or 16 MiB.
 
-    Also if it is no regular file.
+    Also if it is not a regular file.
     """
     with open_regular(path) as stream:
         length = int.from_bytes(stream.read(8), "little")
         size = os.fstat(stream.fileno()).st_size
     if length > _MAX_TENSORS_HEADER:
-        raise ValueError(f"it states a header of {length:,} bytes, and more than {_MAX_TENSORS_HEADER:,} are not read")
+        raise ValueError(f"its header must have at most {_MAX_TENSORS_HEADER:,} bytes, got {length:,}")
     if 8 + length > size:
-        raise ValueError(f"it states a header of {length:,} bytes, but has only {size:,} in all")
+        raise ValueError(f"it states a header of {length:,} bytes, but has only {size:,} bytes in total")
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no such pipes
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # not on Windows

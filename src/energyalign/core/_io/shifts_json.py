@@ -1,4 +1,4 @@
-"""Shifts as JSON: a versioned schema with a checksum, one class a line, numbers that come back exactly."""
+"""Shifts as JSON: a versioned schema with a checksum, one class per line, exact numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VERSION = 1
 _CHECKSUM = "sha256"
 _SEAL = re.compile(rf'"{_CHECKSUM}": ?"[0-9a-f]*"')
 
-# key in the file -> attribute of Shifts; the first two must be there for every class
+# key in the file -> attribute of Shifts; the first two are required for every class
 _PER_CLASS = {
     "shift": "values",
     "target": "target_prior",
@@ -37,19 +37,19 @@ _PER_CLASS = {
 
 
 def dump(shifts: Shifts) -> str:
-    """The text of the file."""
+    """Return the JSON text of shifts."""
     return seal(_text({"schema": SCHEMA, "version": VERSION, _CHECKSUM: ""} | _document(shifts)) + "\n")
 
 
 def dump_labels(labels: Sequence[Shifts]) -> str:
-    """The text of a file with the shifts of each of several labels, under one checksum."""
+    """Return the JSON text of the shifts of independent labels, with one checksum."""
     texts = ",\n".join(_text(_document(own)) for own in labels)
     head = f'"schema": "{MULTILABEL_SCHEMA}",\n"version": {VERSION},\n"{_CHECKSUM}": ""'
     return seal(f'{{\n{head},\n"labels": [\n{texts}\n]\n}}\n')
 
 
 def seal(text: str) -> str:
-    """Fill in the checksum: of the text without white space, whose layout may change, and with an empty checksum."""
+    """Fill in the checksum of the text, computed without white space and with an empty checksum."""
     return _SEAL.sub(f'"{_CHECKSUM}": "{_checksum(text)}"', text, count=1)
 
 
@@ -93,19 +93,19 @@ def _rows(shifts: Shifts) -> list[dict[str, Any]]:
         row["cluster"] = cluster
         for key, attribute in _PER_CLASS.items():
             values = getattr(shifts, attribute)
-            # JSON has no infinity: an energy of -inf (a masked class) and an unknown error are null.
+            # JSON has no infinity: the energy of a masked class (-inf) and an unknown error are null.
             row[key] = float(values[k]) if values is not None and np.isfinite(values[k]) else None
         rows.append(row)
     return rows
 
 
 def parse(text: str) -> Shifts:
-    """The shifts of a file's text, or an error that says what is wrong with it."""
+    """Parse the text of a file of shifts."""
     return from_document(parse_document(text))
 
 
 def parse_document(text: str) -> Any:
-    """The JSON of a file's text, as it was written; one of another schema or version is the caller's to refuse."""
+    """Parse JSON and verify its checksum; the caller checks schema and version."""
     try:
         document = parse_json(text)
     except ValueError as error:
@@ -114,21 +114,21 @@ def parse_document(text: str) -> Any:
     if ours and document.get("version") == VERSION and document.get(_CHECKSUM) != _checksum(text):
         problem = "does not match its checksum" if _CHECKSUM in document else "has no checksum"
         raise EnergyAlignError(
-            f'it {problem} ("{_CHECKSUM}"), so it was changed after energyalign wrote it: take the original, or fit '
+            f'it {problem} ("{_CHECKSUM}"), so it was changed after energyalign wrote it: use the original, or fit '
             "again. To change shifts, load, change and save them in Python."
         )
     return document
 
 
 def from_document(data: Any) -> Shifts:
-    """The shifts in the JSON of a file, or of one label in a file of several."""
+    """Convert parsed JSON to shifts: of a file, or of one label in a file of independent labels."""
     if isinstance(data, dict) and data.get("schema") == MULTILABEL_SCHEMA:
-        raise EnergyAlignError("shifts of independent labels, not of classes: use MultilabelShifts.load.")
+        raise EnergyAlignError("it has shifts of independent labels, not of classes: use MultilabelShifts.load.")
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        raise EnergyAlignError(f'not a file of shifts: it should say "schema": "{SCHEMA}".')
+        raise EnergyAlignError(f'not a file of shifts: "schema" must be "{SCHEMA}".')
     version = data.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise EnergyAlignError('"version" must be a positive whole number.')
+        raise EnergyAlignError('"version" must be a positive integer.')
     if version > VERSION:
         raise EnergyAlignError(
             f"written by a newer energyalign (schema version {version}; this one reads up to {VERSION}): upgrade."
@@ -138,7 +138,7 @@ def from_document(data: Any) -> Shifts:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         if isinstance(error, EnergyAlignError):
             raise
-        raise EnergyAlignError(f"a file of shifts with a missing or wrong entry ({error!r}).") from error
+        raise EnergyAlignError(f"it has a missing or wrong entry ({error!r}).") from error
 
 
 def _build(data: dict[str, Any]) -> Shifts:
@@ -150,8 +150,8 @@ def _build(data: dict[str, Any]) -> Shifts:
     named = any(name is not None for name in names)
     return Shifts(
         clusters=Clusters(
-            tuple(_whole(row["cluster"]) for row in rows),
-            _whole(data["anchor_cluster"]),
+            tuple(_integer(row["cluster"]) for row in rows),
+            _integer(data["anchor_cluster"]),
             str(data["sharing"]),
         ),
         estimator=str(data["estimator"]),
@@ -182,9 +182,9 @@ def _selection(data: dict[str, Any] | None) -> Selection | None:
     if data is None:
         return None
     candidates = tuple(_candidate(row) for row in data["candidates"])
-    chosen = _whole(data["chosen"])
+    chosen = _integer(data["chosen"])
     if not 0 <= chosen < len(candidates):
-        raise EnergyAlignError(f"the chosen candidate {chosen} is not one of the {len(candidates)} recorded.")
+        raise EnergyAlignError(f"the chosen candidate must be in 0..{len(candidates) - 1}, got {chosen}.")
     gain, error = (None if data[key] is None else _number(data[key]) for key in ("gain", "gain_error"))
     return Selection(candidates, chosen, str(data["reason"]), gain, error)
 
@@ -199,7 +199,7 @@ def _candidate(row: dict[str, Any]) -> Candidate:
 
 def _texts(values: object) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise EnergyAlignError(f"expected a list of sentences, got {values!r}.")
+        raise EnergyAlignError(f"expected a list of strings, got {values!r}.")
     return tuple(values)
 
 
@@ -209,7 +209,7 @@ def _number(value: object) -> float:
     return float(value)
 
 
-def _whole(value: object) -> int:
+def _integer(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise EnergyAlignError(f"expected a whole number, got {value!r}.")
+        raise EnergyAlignError(f"expected an integer, got {value!r}.")
     return value

@@ -1,4 +1,4 @@
-"""Text files read up to a size limit, and JSON read strictly: no NaN, no infinity, no key given twice."""
+"""Read text files up to a size limit, and JSON without NaN, infinity or duplicate keys."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import Any
 
 from energyalign.core._io.regular import open_regular
 
-MAX_BYTES = 256 * 2**20  # shifts of a million classes have 200 MB
-# An empty list is three characters of text and a hundred bytes of memory; of honest files most is numbers and names.
+MAX_BYTES = 256 * 2**20  # shifts of a million classes take 200 MB
+# An empty list takes three characters of text and a hundred bytes of memory. Honest files are mostly numbers and names.
 _MAX_BRACKETS = 500_000
 _TEXT_PER_BRACKET = 30
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a file in UTF-8, with or without the mark that some editors put before it.
+    """Read a UTF-8 file, with or without a byte order mark.
 
     Raises
     ------
     ValueError
-        If it is no regular file, too large, which is seen before it is read, or no text.
+        If it is not a regular file, is too large (checked before reading), or is not UTF-8.
     OSError
         If it cannot be read.
     """
     with open_regular(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size > MAX_BYTES:
-            raise ValueError(f"it has {size:,} bytes, and more than {MAX_BYTES:,} are not read")
+            raise ValueError(f"it must have at most {MAX_BYTES:,} bytes, got {size:,}")
         return stream.read().decode("utf-8-sig")
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
-    """The lines of such a file one by one, without their ends; the limit is that of a line."""
+    """Yield the lines of a UTF-8 file without line ends; the size limit is per line."""
     with io.TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="\n") as stream:
         while line := stream.readline(MAX_BYTES + 1):
             if len(line) > MAX_BYTES:
@@ -44,22 +44,24 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def read_json_file(path: str | os.PathLike[str]) -> Any:
-    """The value in a JSON file; a `ValueError` says what is wrong with it, an `OSError` why it cannot be read."""
+    """Read a JSON file. Raise `ValueError` if it is invalid, `OSError` if it cannot be read."""
     return parse_json(read_text(path))
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text; a `ValueError` says what is wrong with it."""
+    """Parse JSON. Raise `ValueError` if it is invalid."""
     if text.count("[") + text.count("{") > _MAX_BRACKETS + len(text) // _TEXT_PER_BRACKET:
-        raise ValueError("it has more lists and objects than are read")
+        raise ValueError("it has too many lists and objects")
     try:
-        return json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant, parse_float=_finite)
+        return json.loads(
+            text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant, parse_float=_parse_finite
+        )
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
 
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # By default the last of them would win, and a class would silently lose its number.
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # By default the last one would win, and a class would silently lose its number.
     seen: dict[str, Any] = {}
     for key, value in pairs:
         if key in seen:
@@ -68,12 +70,12 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return seen
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     value = float(text)
-    if not math.isfinite(value):  # 1e999 is valid JSON, and no number that a computer has
-        raise ValueError(f"{text[:40]} is not a number of a size that can be read")
+    if not math.isfinite(value):  # 1e999 is valid JSON
+        raise ValueError(f"{text[:40]} is not a number that float64 can hold")
     return value
 
 
-def _no_constant(text: str) -> float:
+def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is not a JSON number")

@@ -1,4 +1,4 @@
-"""Text for terminals: whatever a file, a class or a folder is called, it neither moves the cursor nor sets a title."""
+"""Safe terminal output: names of files, classes and folders cannot emit control sequences."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _NOT_ASCII_TEXT = re.compile(r"[^\t\n -~]")
-_JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"  # of Persian, Indic scripts and emojis
-_UNSAFE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, directions, half characters, lines that are none
+_JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"  # used in Persian, Indic scripts and emojis
+_UNSAFE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, directions, surrogates, line separators
 
 
 def clean(text: str) -> str:
-    """The text with a replacement character for all that is no text; lines and tabs stay."""
-    return _NOT_ASCII_TEXT.sub(_replaced, text)
+    """Replace control characters in the text, but not newlines and tabs."""
+    return _NOT_ASCII_TEXT.sub(_replace_unsafe, text)
 
 
-def _replaced(match: re.Match[str]) -> str:
+def _replace_unsafe(match: re.Match[str]) -> str:
     letter = match[0]
     is_unsafe = unicodedata.category(letter) in _UNSAFE and letter not in _JOINERS
     return "\N{REPLACEMENT CHARACTER}" if is_unsafe else letter
 
 
 class CleanStream:
-    """A text stream whose `write` cleans; `unclean` is the stream itself, and bytes go to its `buffer` as they are."""
+    """A text stream that cleans what is written; `unclean` is the original stream. Its `buffer` is not cleaned."""
 
     def __init__(self, stream: TextIO) -> None:
         self.unclean = stream
 
     def write(self, text: str) -> int:
-        """As of any stream."""
+        """Write clean text."""
         self.unclean.write(clean(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """As of any stream."""
+        """Write clean lines."""
         for line in lines:
             self.write(line)
 
@@ -50,9 +50,9 @@ class CleanStream:
 
 @contextlib.contextmanager
 def clean_streams() -> Iterator[None]:
-    """Whoever prints meanwhile, warnings, tracebacks and other libraries among them, prints clean text."""
+    """Clean all output to the standard streams, including warnings, tracebacks and other libraries."""
     before = sys.stdout, sys.stderr
-    # Without a standard stream, as a daemon is, Python has None.
+    # A stream may be None, as in a daemon.
     sys.stdout, sys.stderr = (cast("TextIO", stream and CleanStream(stream)) for stream in before)
     try:
         yield
@@ -62,16 +62,16 @@ def clean_streams() -> Iterator[None]:
 
 @contextlib.contextmanager
 def showing(display: Any) -> Iterator[Any]:
-    """Show a live display of rich, such as a bar.
+    """Show a live display of rich, such as a progress bar.
 
-    Meanwhile rich prints for all others, and would obey the colours and links in what they print: it gets clean text.
+    Meanwhile rich redirects the standard streams and would interpret escape sequences in them, so clean them first.
     """
     with display, clean_streams():
         yield display
 
 
 def clean_console(stream: IO[str], **options: Any) -> Console:
-    """A console of rich: colours and cursors are its own, and the text in between is clean."""
+    """Return a rich console that cleans text, but keeps its own colours and cursor movements."""
     from rich.console import Console
     from rich.segment import Segment
 

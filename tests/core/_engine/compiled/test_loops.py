@@ -18,10 +18,11 @@ from energyalign import Clusters, Evidence
 from energyalign.core._engine import compiled
 from energyalign.core._engine.compiled import loops, require_installed
 from energyalign.core._engine.exponential_sums import SumOfExponentials, read_only
+from energyalign.core._engine.parts import Block
 from energyalign.core.arrays import Floats
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators.marginal import Marginal
-from energyalign.core.free_energy import Counted, FreeEnergy
+from energyalign.core.free_energy import FreeEnergy
 
 
 def exponentials(values: NDArray[Any]) -> Floats:
@@ -53,7 +54,8 @@ def test_sums_are_those_of_arrays(dtype: Any, shape: tuple[int, int]) -> None:
     weights, repeats = rng.random(shape[0]) + 0.5, rng.integers(1, 4, shape[0]).astype(float)
     energies = [FreeEnergy(shape[1]) for _ in range(2)]
     for energy, by_loops in zip(energies, (True, False), strict=True):
-        energy.add(Counted(logits, weights, repeats, first_row=0), SumOfExponentials(compiled=by_loops))
+        block = Block(logits, None, weights, repeats, np.arange(len(logits)))
+        energy.add(block, SumOfExponentials(compiled=by_loops))
     rtol, atol = (
         (1e-4, 1e-3) if dtype == np.float32 else (1e-11, 1e-6)
     )  # of an error of 0, the root of rounding is left
@@ -72,7 +74,8 @@ def test_sums_of_logits_far_from_0(offset: float, by_loops: bool) -> None:
     for energy, values in ((near, logits), (far, logits + offset)):
         values[:, 3] = -np.inf
         for _ in range(3):
-            energy.add(Counted(values, np.ones(50), np.ones(50), first_row=0), SumOfExponentials(compiled=by_loops))
+            block = Block(values, None, np.ones(50), np.ones(50), np.arange(50))
+            energy.add(block, SumOfExponentials(compiled=by_loops))
     np.testing.assert_allclose(far.values, near.values + offset, rtol=1e-9)
     np.testing.assert_allclose(far.effective_samples, near.effective_samples, rtol=1e-9)
     np.testing.assert_allclose(far.standard_errors, near.standard_errors, rtol=1e-9)
@@ -181,7 +184,7 @@ def test_numba_that_cannot_be_loaded_is_told(tmp_path: Any) -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert told.stdout.strip() == "False"
-    assert "Numba is installed and cannot be loaded (MemoryError: no memory for LLVM)" in told.stderr
+    assert "Numba is installed but cannot be loaded (MemoryError: no memory for LLVM)" in told.stderr
 
 
 _CACHE_OF_NUMBA = """

@@ -1,7 +1,7 @@
-"""The two inner loops of the method as machine code, for logits so many that loading a compiler pays.
+"""The two inner loops of the method, compiled by Numba for large inputs.
 
-They need Numba (``pip install 'energyalign[fast]'``). Without it, with its own switch ``NUMBA_DISABLE_JIT=1``, and for
-less work than that, NumPy does the same.
+Numba is optional (``pip install 'energyalign[fast]'``). Without it, with ``NUMBA_DISABLE_JIT=1``, and for small inputs,
+NumPy is used.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from importlib.util import find_spec
 
 from energyalign.core.errors import EnergyAlignError
 
-# What NumPy needs longer for than Numba takes to load: one pass over so many numbers, or many passes over fewer.
+# From these sizes on, loading Numba takes less time than it saves: for one pass, and for many passes.
 ONE_PASS = 1 << 27
 MANY_PASSES = 1 << 23
 
 
 def worthwhile(numbers: int, min_numbers: int) -> bool:
-    """Whether so many numbers should go through compiled loops.
+    """Return whether to use compiled loops for this many numbers.
 
-    It depends on the work and on what is installed, never on what was done before: the same input, the same bits.
+    It depends only on the size and on what is installed, so that the same input gives the same bits.
     """
     return numbers >= min_numbers and _installed()
 
@@ -32,25 +32,25 @@ def _installed() -> bool:
         return False
     try:
         import numba
-    except Exception as error:  # no memory is left, or it does not go with this version of NumPy or Python
+    except Exception as error:  # out of memory, or incompatible with NumPy or Python
         warnings.warn(
-            f"Numba is installed and cannot be loaded ({type(error).__name__}: {error}): NumPy works in its place, "
-            "more slowly and with other last digits.",
+            f"Numba is installed but cannot be loaded ({type(error).__name__}: {error}): falling back to NumPy, "
+            "which is slower and rounds differently.",
             RuntimeWarning,
             stacklevel=2,
         )
         return False
-    if os.environ.get("PYTHONSAFEPATH"):  # our commands set it
-        # The current folder may be anybody's, and a .numba_config.yaml there could name a cache of pickles to load.
+    if os.environ.get("PYTHONSAFEPATH"):  # set by our commands
+        # Do not trust a .numba_config.yaml in the current folder: it could name a cache of pickles to load.
         numba.core.config._config_fname = os.devnull
         numba.core.config.reload_config()
     return not numba.config.DISABLE_JIT
 
 
 def require_installed() -> None:
-    """Refuse to go on where Numba cannot be loaded although the work was planned for it."""
+    """Raise if Numba cannot be loaded in this process, although the main process could load it."""
     if not _installed():
         raise EnergyAlignError(
-            "Numba can be loaded where this was started, but not here: install energyalign with the same extras on "
+            "Numba is available in the main process, but not in this one: install energyalign with the same extras on "
             "all machines, for example pip install 'energyalign[fast]'."
         )

@@ -1,4 +1,4 @@
-"""The inner loops. One file, because Numba renews what it keeps on disk only if the file of the loop has changed."""
+"""The inner loops. All in one file: Numba's cache checks only the file of the loop for changes."""
 
 from __future__ import annotations
 
@@ -15,57 +15,57 @@ from energyalign.core._engine.forks import hold_while_forking
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-# Products are added in one rounding. More freedom would undo the tricks of rounding that `exponential` uses.
-_FREEDOMS = {"contract", "nsz"}
+# Allow fused multiply-add. More would break the rounding tricks of `exponential`.
+_FASTMATH = {"contract", "nsz"}
 
 hold_while_forking(global_compiler_lock)
 
 
 def compiled(function: Function) -> Function:
-    """`function` as machine code that lets other threads run, kept on disk for the next process if possible."""
-    return _compile(function, _FREEDOMS)
+    """Compile a function that releases the GIL, and cache it on disk if possible."""
+    return _compile(function, _FASTMATH)
 
 
-def compiled_in_lanes(function: Function) -> Function:
-    """The same for a function that only sums: in whatever order the processor does at once."""
-    return _compile(function, _FREEDOMS | {"reassoc"})
+def compiled_sum(function: Function) -> Function:
+    """Compile a function that only sums, in any order, so that it can be vectorised."""
+    return _compile(function, _FASTMATH | {"reassoc"})
 
 
-def _compile(function: Function, freedoms: set[str]) -> Function:
-    options = {"nogil": True, "fastmath": freedoms, "error_model": "numpy"}
+def _compile(function: Function, fastmath: set[str]) -> Function:
+    options = {"nogil": True, "fastmath": fastmath, "error_model": "numpy"}
     try:
-        made: Function = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder that can be written to
-        made = numba.njit(**options)(function)
-    return made
+        result: Function = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # no writable cache folder
+        result = numba.njit(**options)(function)
+    return result
 
 
 _LOG2_E = 1.4426950408889634
 
-# 1.5 * 2^23 and 1.5 * 2^52: adding them rounds a number to a whole one, which is then in its lowest bits.
+# 1.5 * 2^23 and 1.5 * 2^52: adding them rounds a number to an integer, stored in its lowest bits.
 _ROUND_32 = np.float32(12582912.0)
 _ROUND_64 = 6755399441055744.0
 
-# log 2 in two parts: the first has so few bits that products with whole numbers are exact.
+# log 2 in two parts: the first has few bits, so that its products with integers are exact.
 _HIGH_32, _LOW_32 = np.float32(0.693359375), np.float32(-2.1219444e-4)
 _HIGH_64, _LOW_64 = 0.6931471803691238, 1.9082149292705877e-10
 
-# Beyond them the result has no normal number.
+# Outside this range the result is not a normal number.
 _MIN_32, _MAX_32 = np.float32(-87.0), np.float32(88.0)
 _MIN_64, _MAX_64 = -708.0, 709.0
 
-# (e^r - 1 - r) / r² for |r| <= log(2) / 2: a least-maximum fit for float32, the Taylor series for float64.
+# (e^r - 1 - r) / r² for |r| <= log(2) / 2: a minimax fit for float32, the Taylor series for float64.
 _F0, _F1, _F2 = np.float32(1.98756915e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
 _F3, _F4, _F5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
 
 
 def exponential(x: float) -> float:
-    """e^x to one unit in the last place; 0 and infinity where that has no normal number, and NaN for NaN."""
+    """Compute e^x to one unit in the last place; 0 or infinity if it is not a normal number, NaN for NaN."""
     raise NotImplementedError("only for compiled functions")
 
 
 def clamped_exponential(x: float) -> float:
-    """The same, but for the smallest and the largest result where that has no normal number."""
+    """Compute e^x like `exponential`, but clamp it to the smallest and largest normal result."""
     raise NotImplementedError("only for compiled functions")
 
 
@@ -120,18 +120,18 @@ def _double(x: Any) -> Any:
     return value
 
 
-# So many classes at a time stay in the fastest cache, with what is summed for them.
+# Classes processed at a time: they and their sums stay in the L1 cache.
 _TILE = 1024
-# Sums of so few rows lose nothing that matters in float32; they are added up in float64.
+# Rows summed in float32, which loses no relevant precision; these sums are added in float64.
 _SHORT_SUM = 32
 
 
 @compiled
 def add_plain_sums(logits: Any, sums: Any) -> None:
-    """Add to the first and the last row of `sums` those of e and e², e being exp(logit).
+    """Add the sums of e and e², where e = exp(logit), to the first and last row of `sums`.
 
-    Faster than with weights. A logit below the smallest exponential adds that, which is nothing beside a
-    sum that can be trusted; one above the largest makes the sum of squares infinite.
+    Faster than with weights. A logit below the range adds the smallest exponential, which is negligible in any sum that
+    the caller accepts; one above it makes the sum of squares infinite.
     """
     n_rows, n_classes = logits.shape
     first, second = np.empty(_TILE, logits.dtype), np.empty(_TILE, logits.dtype)
@@ -154,9 +154,9 @@ def add_plain_sums(logits: Any, sums: Any) -> None:
 
 @compiled
 def add_exponential_sums(logits: Any, reference: Any, weights: Any, squares: Any, sums: Any) -> None:
-    """Add to the three rows of `sums` those of w e, v e and v e², e being exp(logit - reference).
+    """Add the sums of w e, v e and v e², where e = exp(logit - reference), to the rows of `sums`.
 
-    `weights` w and `squares` v are per sample, and as `reference` of the type of the logits.
+    `weights` w and `squares` v are per sample. They and `reference` have the dtype of the logits.
     """
     n_rows, n_classes = logits.shape
     first, cross, second = (np.empty(_TILE, logits.dtype), np.empty(_TILE, logits.dtype), np.empty(_TILE, logits.dtype))
@@ -183,11 +183,11 @@ def add_exponential_sums(logits: Any, reference: Any, weights: Any, squares: Any
                 sums[2, left + j] += second[j]
 
 
-# Between them no posterior that matters was lost to the smallest number there is, nor the sum to the largest.
+# For sums in this range, no relevant posterior has underflowed, and the sum has not overflowed.
 _SMALL, _LARGE = 1e-30, 1e250
 
 
-@compiled_in_lanes
+@compiled_sum
 def _total(values: Any) -> float:
     total = 0.0
     for value in values:
@@ -197,15 +197,15 @@ def _total(values: Any) -> float:
 
 @compiled
 def fill_posteriors(logits: Any, biases: Any, temperature: float, posteriors: Any, log_partitions: Any) -> None:
-    """Softmax of (logits + biases) / temperature, in float64, and the logarithms of its denominators.
+    """Compute the softmax of (logits + biases) / temperature in float64, and the logarithms of its denominators.
 
-    A denominator is NaN where a row has NaN, +inf, or -inf alone.
+    A log-denominator is not finite if the row has NaN, +inf, or only -inf.
     """
     n_rows, n_classes = logits.shape
     inverse = 1.0 / temperature
     for i in range(n_rows):
         row, out = logits[i], posteriors[i]
-        # Most logits are so near 0 that the largest of them need not be looked for first.
+        # Most logits are so near 0 that no peak need be subtracted.
         peak = 0.0
         for j in range(n_classes):
             out[j] = exponential((np.float64(row[j]) + biases[j]) * inverse)
