@@ -262,7 +262,7 @@ class TestBadInput:
             def forward(self, x: torch.Tensor) -> Any:
                 return super().forward(x), x
 
-        with pytest.raises(EnergyAlignError, match="must return a tensor of logits, .* got a tuple of 2"):
+        with pytest.raises(EnergyAlignError, match=r"must return a tensor of logits, .* got a tuple of 2"):
             align(Pair(6, 4), batches)
 
     def test_logits_of_another_shape(self, batches: Batches) -> None:

@@ -387,7 +387,7 @@ class TestBadInput:
         assert all(modes_of(network))
 
     def test_a_model_told_to_return_tuples(self) -> None:
-        with pytest.raises(EnergyAlignError, match="must return a tensor of logits, .* got a tuple of 1"):
+        with pytest.raises(EnergyAlignError, match=r"must return a tensor of logits, .* got a tuple of 1"):
             align(built(lambda: bert(return_dict=False)), [tokens()], counts=COUNTS, estimator="prior")
 
     def test_a_model_that_labels_every_token(self) -> None:
