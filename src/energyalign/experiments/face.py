@@ -119,7 +119,7 @@ def run(
     """Train what is missing and measure; the parameters are those of `energyalign.experiments.longtail`."""
     from lightning_fabric import Fabric
 
-    from energyalign.experiments.engine.running import Work
+    from energyalign.experiments.engine.experiment import Work
     from energyalign.report.tables.own import describe_row
 
     lists = {"method": methods, "corrector": correctors, "seed": seeds}
