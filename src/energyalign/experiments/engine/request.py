@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.sources import Source, open_source
 from energyalign.experiments.engine.config import EvidencePlan, Preset, RunConfig, has_features
-from energyalign.experiments.train.curves import DEFAULT_CURVES
 from energyalign.experiments.train.recipe import Adam, Recipe
+from energyalign.experiments.train.reporter import DEFAULT_CURVES
 from energyalign.experiments.train.run_directory import RunDirectory, refuse_run_directory
 
 if TYPE_CHECKING:
