@@ -111,7 +111,7 @@ def _complete(arguments: argparse.Namespace, runs: list[PlannedRun], out: Path) 
     """Run what is missing; the errors of what failed, by name."""
     from energyalign.cli.sweep_overview import Overview
     from energyalign.experiments.sweep.complete import Completion
-    from energyalign.experiments.train.run_directory import locked
+    from energyalign.experiments.train.locking import locked
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(locked(out))

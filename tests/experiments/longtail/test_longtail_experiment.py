@@ -112,7 +112,7 @@ def test_going_on_in_another_environment_is_said_and_rows_name_both(tmp_path: Pa
         _, again = run("raw", "ea")
     finally:
         torch.set_num_threads(threads)
-    assert f"goes on in another environment: threads is {threads} there and {threads + 1} here." in said
+    assert f"is resumed in another environment: threads is {threads} there and {threads + 1} here." in said
     assert "environment" not in again
     assert second["raw"] == first["raw"]  # measured before
     assert [one["threads"] for one in second["ea"].environments] == [threads, threads + 1]

@@ -114,7 +114,7 @@ def test_one_that_says_another_position_is_refused(saved: Path) -> None:
 
 
 def test_one_of_a_run_with_other_settings_is_refused(saved: Path) -> None:
-    with pytest.raises(EnergyAlignError, match="is of a run with other settings than this one"):
+    with pytest.raises(EnergyAlignError, match="belongs to a run with other settings"):
         Checkpoint(saved, "the hash of others")
 
 
@@ -152,7 +152,7 @@ def test_a_file_of_somebody_else(saved: Path) -> None:
 
 
 def test_another_network_is_refused(saved: Path) -> None:
-    with pytest.raises(EnergyAlignError, match="is of another network"):
+    with pytest.raises(EnergyAlignError, match="belongs to another network"):
         Checkpoint(saved, OWN).restore(nn.Linear(4, 3))
 
 

@@ -190,8 +190,8 @@ class Experiment(ABC, Generic[Config]):
         changes = run.note_environment(environment(self.fabric.device))
         if changes:
             self.reporter.note(
-                f"{run.path} goes on in another environment: {'; '.join(changes)}. What is computed from here on can "
-                "differ in its last digits from a run in one environment; rows name both."
+                f"{run.path} is resumed in another environment: {'; '.join(changes)}. What is computed from here on "
+                "can differ in its last digits from a run in one environment; rows name both."
             )
 
     def _check_weights(self, run: RunDirectory) -> None:
@@ -239,8 +239,8 @@ class Experiment(ABC, Generic[Config]):
             store_row(run, row)
         if lost:
             raise CannotGoOn(
-                f"{run.path / 'rows.jsonl'} was removed or changed while its run went on. The rows that it lacked were "
-                "written again: the same command goes on."
+                f"{run.path / 'rows.jsonl'} was removed or changed during its run. The lost rows were written again: "
+                "the same command resumes it."
             )
         files: dict[Path, None] = {}  # an ordered set
         for row in rows:
@@ -249,7 +249,7 @@ class Experiment(ABC, Generic[Config]):
         missing = [path for path in files if not path.exists()]
         if missing:
             raise CannotGoOn(
-                f"{some_of(missing)}: removed while the run went on. The same command makes what is missing again."
+                f"{some_of(missing)}: removed during the run. The same command makes what is missing again."
             )
 
 

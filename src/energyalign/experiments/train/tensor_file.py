@@ -1,4 +1,4 @@
-"""Arrays in a safetensors file, whole or not at all, with a checksum."""
+"""Arrays in a safetensors file, written atomically, with a checksum."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _REMEDY = "Remove it and run the command that made it again."
 
 
 def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write named arrays."""
+    """Write named arrays to a file."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     with atomic_write(path, "wb") as stream:
         stream.write(save(contiguous, {_CHECKSUM: _digest(contiguous)}))
 
 
 def load_arrays(path: Path) -> Arrays:
-    """Read what `save_arrays` wrote, and refuse it if it was changed since."""
+    """Read what `save_arrays` wrote; raise if it is damaged."""
     try:
         refuse_long_header(path)
         with safe_open(path, "np") as stream:
             expected = (stream.metadata() or {}).get(_CHECKSUM)
             arrays: Arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - no mapping
-    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:  # all of them on damaged headers
+    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:  # damaged headers raise any
         raise EnergyAlignError(f"cannot read {path}: {error}. {_REMEDY}") from error
     if expected is None:
         raise EnergyAlignError(f"{path} has no checksum, so energyalign did not write it. {_REMEDY}")
@@ -50,7 +50,7 @@ def _digest(arrays: Arrays) -> str:
 
 
 class Entry(NamedTuple):
-    """One array: its bytes and what gives them a meaning."""
+    """One array, for `digest`."""
 
     name: str
     dtype: str
@@ -59,7 +59,7 @@ class Entry(NamedTuple):
 
 
 def digest(about: str, entries: Iterable[Entry]) -> str:
-    """SHA-256 of names, types, shapes and bytes, whatever their order, so that no change goes unseen."""
+    """Return the SHA-256 of a description and of names, types, shapes and bytes, independent of their order."""
     total = hashlib.sha256(about.encode())
     for entry in sorted(entries):
         total.update(f"{entry.name} {entry.dtype} {entry.shape}\n".encode())
