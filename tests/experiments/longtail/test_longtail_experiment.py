@@ -137,7 +137,7 @@ def test_several_kinds_of_evidence_are_several_rows_of_what_looks_at_it(finished
     assert [row.corrector for row in rows] == ["raw", "ea-marginal", "ea-marginal"]
     assert rows[1].shifts != rows[2].shifts
     lines = longtail_table(rows).lines
-    assert [line.method for line in lines] == ["raw", "ea-marginal, one x 20", "ea-marginal, training x 5"]
+    assert [line.method for line in lines] == ["raw", "ea-marginal, training x 5", "ea-marginal, two x 20"]
     assert [line.cells[4].mean for line in lines] == [1, 1, 1]  # seeds
 
 

@@ -135,7 +135,7 @@ def test_what_was_just_saved_stays_though_there_are_newer_ones_that_cannot_be_us
 
 def test_a_place_without_room_is_named(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").write_text("a file")
-    with pytest.raises(EnergyAlignError, match=r"cannot make the folder .*checkpoints: File exists"):
+    with pytest.raises(EnergyAlignError, match=r"cannot create the folder .*checkpoints: File exists"):
         save_checkpoint(tmp_path / "checkpoints", Position(), *trained(), config=OWN)
 
 

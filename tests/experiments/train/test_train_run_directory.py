@@ -147,7 +147,9 @@ def test_what_killed_processes_left_is_removed_but_not_what_others_are_writing(t
 @pytest.mark.parametrize("line", ["7", "null", '["a"]', '"raw"'])
 def test_a_row_that_is_no_object_is_named(tmp_path: Path, line: str) -> None:
     with open_run(tmp_path / "run", CONFIG) as run:
-        (run.path / "rows.jsonl").write_text(f'{{"accuracy": 0.5}}\n{line}\n')
+        run.write_rows([{"accuracy": 0.5}])
+        with (run.path / "rows.jsonl").open("a") as stream:
+            stream.write(f"{line}\n")
         with pytest.raises(
             EnergyAlignError, match=r"rows\.jsonl, line 2, does not hold a JSON object\. Remove the file"
         ):
