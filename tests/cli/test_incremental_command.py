@@ -379,7 +379,7 @@ BAD = [
     (["mnist"], "there is no preset for 'mnist'"),
     (["folder:nowhere"], "nowhere"),
     (["cifar100", "--data-root", "nowhere"], "cifar100 needs"),
-    (["digits", "--from", "nowhere"], "nowhere is no run directory"),
+    (["digits", "--from", "nowhere"], "nowhere is not a run directory"),
     (["folder:images", "--steps", "2"], "has no image of d:"),
 ]
 
