@@ -65,7 +65,7 @@ def test_every_bad_file_is_printed(run, photos):
     code, out, err = run("data", "check", f"folder:{photos}")
     assert code == 2
     assert f"BAD      {photos}/test/cat/0.jpg\nBAD      {photos}/test/dog/2.jpg" in out
-    assert "2 of 6 files are no images that can be decoded" in err
+    assert "2 of 6 files cannot be decoded" in err
 
 
 def test_missing_images_are_told_from_missing_lists(run, tmp_path):

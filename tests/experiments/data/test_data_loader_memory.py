@@ -196,7 +196,7 @@ def test_bad_images():
         MemoryImages("x", torch.zeros(2, 1, 2, 2), labels, ("a", "b"), preparation)
     with pytest.raises(EnergyAlignError, match=r"x: label 2 of image 1 is out of range"):
         MemoryImages("x", torch.zeros(2, 1, 2, 2, dtype=torch.uint8), labels, ("a", "b"), preparation)
-    with pytest.raises(EnergyAlignError, match="3 images need as many labels"):
+    with pytest.raises(EnergyAlignError, match=r"labels must have the shape \(3,\), one for each image"):
         MemoryImages("x", torch.zeros(3, 1, 2, 2, dtype=torch.uint8), labels, ("a", "b"), preparation)
     with pytest.raises(EnergyAlignError, match="no loader for list"):
         Loader([1], batch_size=1, seed=0)

@@ -57,7 +57,7 @@ def test_damaged_files_are_named_with_their_number(images, tmp_path):
     (tmp_path / "007.jpg").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "100.jpg").write_bytes(b"")
     (tmp_path / "149.jpg").write_text("<html>404</html>")
-    with pytest.raises(BadFilesError, match=r"3 of 150 files are no images that can be decoded: .*007.jpg") as info:
+    with pytest.raises(BadFilesError, match=r"3 of 150 files cannot be decoded: .*007.jpg") as info:
         verify_images(images)
     assert [name[-7:] for name in info.value.files] == ["007.jpg", "100.jpg", "149.jpg"]
     assert "The first of them: cannot read the image" in str(info.value)
