@@ -80,13 +80,13 @@ def test_missing_images_are_told_from_missing_lists(run, tmp_path):
 def test_a_download_that_is_not_offered(run, tmp_path):
     code, _, err = run("data", "check", "imagenet-lt", "--data-root", tmp_path, "--download")
     assert code == 2
-    assert "imagenet-lt is not downloaded by energyalign" in err
+    assert "energyalign cannot download imagenet-lt" in err
 
 
 def test_an_unknown_name(run):
     code, _, err = run("data", "check", "mnist")
     assert code == 2
-    assert "unknown data set 'mnist': choose digits" in err
+    assert "unknown data set 'mnist': choose one of digits" in err
 
 
 @pytest.mark.parametrize("command", [["data"], ["data", "check"]])

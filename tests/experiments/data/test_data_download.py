@@ -86,7 +86,7 @@ def test_fashion_mnist_is_fetched_file_by_file(tmp_path, monkeypatch):
 )
 def test_other_sets_say_how_to_get_them(name):
     source = open_source(name)
-    with pytest.raises(EnergyAlignError, match=f"{name} is not downloaded by energyalign. ") as info:
+    with pytest.raises(EnergyAlignError, match=f"energyalign cannot download {name}. ") as info:
         source.download()
     assert source.how_to_get in str(info.value)
 

@@ -107,11 +107,11 @@ def test_grey_images_of_a_colour_set(tree, write_image):
 @pytest.mark.parametrize(
     ("trees", "split", "message"),
     [
-        ([], "train", "which is not there. Make "),
-        ([("train", {"a": 1, "b": 1})], "test", r"needs \S+/test, which is not there"),
+        ([], "train", "which is missing. Make "),
+        ([("train", {"a": 1, "b": 1})], "test", r"needs \S+/test, which is missing"),
         ([("train", {"a": 1, "b": 1}), ("test", {"a": 1, "c": 1})], "test", "training folder does not have: c. Take"),
         ([("train", {"a": 1}), ("test", {"a": 1})], "train", "has 1 class folder, but a classifier needs at least 2"),
-        ([(".", {"a": 5, "b": 1})], "train", "these classes have a single image, .*: b"),
+        ([(".", {"a": 5, "b": 1})], "train", "at least 2 images of every class, .* got 1 of b"),
     ],
 )
 def test_folders_that_will_not_do(tree, tmp_path, trees, split, message):
@@ -173,5 +173,5 @@ def test_a_file_in_place_of_a_folder(tmp_path):
 
 def test_unknown_names():
     for name in ("mnist", "folder:", "folder:PATH", "tar:x"):
-        with pytest.raises(EnergyAlignError, match=r"unknown data set .*: choose digits, .*folder:PATH"):
+        with pytest.raises(EnergyAlignError, match=r"unknown data set .*: choose one of digits, .*folder:PATH"):
             open_source(name)

@@ -110,7 +110,7 @@ def test_a_missing_train_folder(tmp_path, wnids):
     (tmp_path / "train").rename(tmp_path / "elsewhere")
     for split in ("train", "test"):  # whose class numbers come from it
         with pytest.raises(
-            EnergyAlignError, match=rf"imagenet needs {tmp_path}/train, which is not there\. Get ILSVRC2012_img_train"
+            EnergyAlignError, match=rf"imagenet needs {tmp_path}/train, which is missing\. Get ILSVRC2012_img_train"
         ):
             load(tmp_path, split)
 
@@ -118,7 +118,7 @@ def test_a_missing_train_folder(tmp_path, wnids):
 def test_a_missing_val_folder(tmp_path, wnids):
     (tmp_path / "val").rename(tmp_path / "elsewhere")
     assert len(load(tmp_path, "train")) == 12
-    with pytest.raises(EnergyAlignError, match=rf"needs {tmp_path}/val, which is not there\. .*ILSVRC2012_img_val"):
+    with pytest.raises(EnergyAlignError, match=rf"needs {tmp_path}/val, which is missing\. .*ILSVRC2012_img_val"):
         load(tmp_path, "test")
 
 
@@ -126,7 +126,7 @@ def test_a_flat_val_without_a_list(tmp_path, flat):
     (tmp_path / "val.txt").unlink()
     with pytest.raises(
         EnergyAlignError,
-        match=rf"imagenet needs {tmp_path}/val\.txt, which is not there\. .*sort the images in it into folders "
+        match=rf"imagenet needs {tmp_path}/val\.txt, which is missing\. .*sort the images in it into folders "
         rf"{tmp_path}/val/WNID too; or leave them there and write {tmp_path}/val\.txt, with one image a line",
     ):
         load(tmp_path, "test")

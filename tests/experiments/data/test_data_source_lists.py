@@ -122,7 +122,7 @@ def test_a_missing_image(imagenet):
 def test_a_corrupt_jpeg(imagenet):
     path = imagenet / "train/n01443537/n01443537_1.JPEG"
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(BadFilesError, match="imagenet-lt train: 1 of 7 files are no images") as info:
+    with pytest.raises(BadFilesError, match="imagenet-lt train: 1 of 7 files cannot be decoded") as info:
         verify_images(open_source("imagenet-lt", imagenet).load("train"))
     assert info.value.files == (str(path),)
 

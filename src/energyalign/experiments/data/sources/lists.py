@@ -48,7 +48,7 @@ class ListFiles(Source):
     def _read(self, split: str) -> FileImages:
         train_list, this_list = self.files("train")[0], self.files(split)[0]
         if not train_list.exists():
-            raise EnergyAlignError(f"{self.name} needs {train_list}, which is not there. {self.how_to_get}")
+            raise EnergyAlignError(f"{self.name} needs {train_list}, which is missing. {self.how_to_get}")
         train = read_list(train_list)
         n_classes = check_no_gap(train[1], str(train_list))
         if n_classes < 2:
