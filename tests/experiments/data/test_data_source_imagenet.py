@@ -134,7 +134,7 @@ def test_a_flat_val_without_a_list(tmp_path, flat):
 
 def test_a_class_that_train_lacks(tmp_path, wnids):
     (tmp_path / "train" / wnids[2]).rename(tmp_path / "elsewhere")
-    with pytest.raises(EnergyAlignError, match=rf"training folder does not have: {wnids[2]}\. Take their folders out"):
+    with pytest.raises(EnergyAlignError, match=rf"training folder lacks: {wnids[2]}\. Remove their folders"):
         load(tmp_path, "test")
 
 
@@ -175,7 +175,7 @@ def test_images_that_were_not_sorted_into_folders(tmp_path, wnids):
 def test_folders_that_are_no_classes_of_imagenet(tmp_path, wnids):
     (tmp_path / "train" / "n0144076").mkdir()
     for split in ("train", "test"):
-        with pytest.raises(EnergyAlignError, match=r"not named by a WordNet id .*: n0144076\. Move .*folder:PATH"):
+        with pytest.raises(EnergyAlignError, match=r"must be named by WordNet ids .*, got n0144076\. Move .*folder:PATH"):
             load(tmp_path, split)
 
 
