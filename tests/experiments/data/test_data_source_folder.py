@@ -167,7 +167,7 @@ def test_an_empty_class(tree):
 
 def test_a_file_in_place_of_a_folder(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(EnergyAlignError, match="has 0 class folders"):
+    with pytest.raises(EnergyAlignError, match="at least 2 class folders, got 0"):
         open_source(f"folder:{tmp_path}/file").load("train")
 
 

@@ -175,7 +175,7 @@ def test_images_that_were_not_sorted_into_folders(tmp_path, wnids):
 def test_folders_that_are_no_classes_of_imagenet(tmp_path, wnids):
     (tmp_path / "train" / "n0144076").mkdir()
     for split in ("train", "test"):
-        with pytest.raises(EnergyAlignError, match=r"must be named by WordNet ids .*, got n0144076\. Move .*folder:PATH"):
+        with pytest.raises(EnergyAlignError, match=r"must be named by WordNet ids .*, got n0144076\. Move"):
             load(tmp_path, split)
 
 
@@ -184,7 +184,7 @@ def test_too_few_classes(tmp_path, wnids, n_left):
     for wnid in wnids[n_left:]:
         (tmp_path / "train" / wnid).rename(tmp_path / wnid)
     for split in ("train", "test"):
-        with pytest.raises(EnergyAlignError, match=rf"/train has {n_left} class folders?, .* at least 2\. Get ILSVRC"):
+        with pytest.raises(EnergyAlignError, match=rf"/train must have at least 2 class folders, got {n_left}\. Get ILSVRC"):
             load(tmp_path, split)
 
 
