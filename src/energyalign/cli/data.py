@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     sources.check_source(arguments.name)  # an unknown name is told without what takes seconds to load
     try:
-        from energyalign.experiments.data.verify import check_source
+        from energyalign.experiments.data.verify import verify_source
     except ImportError as error:
         raise EnergyAlignError(
             f"data sets need {error.name}, which is not installed: pip install 'energyalign[experiments]'."
@@ -50,4 +50,4 @@ def run(arguments: argparse.Namespace) -> None:
         source.download()
         source = sources.open_source(arguments.name, arguments.data_root)  # it looks around when it is opened
     with Progress() as progress:
-        check_source(source, print, progress=progress.show("decoding images"))
+        verify_source(source, print, progress=progress.show("decoding images"))

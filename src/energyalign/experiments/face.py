@@ -126,15 +126,13 @@ def run(
     request = _make_request(kind, dataset, lists, out, options)
     work = Work.of(request)
     fabric = Fabric(accelerator=request.accelerator, devices=1, precision=work.precision)
-    rows = work.do(fabric=fabric, reporter_of=partial(Narrator, log=request.log) if progress else _make_silent)
+    narrate = partial(Narrator, log=request.log)
+    rows = work.do(fabric=fabric, reporter_of=narrate if progress else lambda _title, _curves: Reporter())
     for row in rows:
         for concern in row.concerns if progress else ():
             print(f"warning: {describe_row(row)}: {concern}", file=sys.stderr)
     return Results(ResultRows(rows), tuple(work.runs))
 
-
-def _make_silent(_title: str, _curves: Path | None) -> Reporter:
-    return Reporter()
 
 
 def _make_request(

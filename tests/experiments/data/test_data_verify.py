@@ -10,7 +10,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.file_images import BadFilesError, DiskFiles, FileImages, map_in_threads
 from energyalign.experiments.data.preparation import LargePreparation, Normalisation
 from energyalign.experiments.data.sources import open_source
-from energyalign.experiments.data.verify import check_no_gap, check_source, verify_images
+from energyalign.experiments.data.verify import check_no_gap, verify_images, verify_source
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_check_lists_the_bad_files_of_a_set_that_is_kept_in_memory(tmp_path, w
         path.write_bytes(path.read_bytes()[:-120])
     said = []
     with pytest.raises(BadFilesError, match="2 of 4 files"):
-        check_source(open_source(f"folder:{tmp_path}"), said.append)
+        verify_source(open_source(f"folder:{tmp_path}"), said.append)
     assert [line for line in said if line.startswith("BAD")] == [
         f"BAD      {tmp_path}/train/{name}" for name in ("a/1.png", "b/0.png")
     ]

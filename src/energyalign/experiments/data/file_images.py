@@ -56,15 +56,12 @@ class DiskFiles:
     names: tuple[str, ...]
 
     def name(self, index: int) -> str:
-        """Return the path."""
         return str(self.root / self.names[index])
 
     def exists(self, index: int) -> bool:
-        """Return whether the path is a file."""
         return (self.root / self.names[index]).is_file()
 
     def open(self, index: int) -> BinaryIO:
-        """Open the file for reading."""
         return open_regular(self.root / self.names[index])
 
     def mark(self, index: int) -> str:
@@ -94,7 +91,6 @@ class FileImages(ImageSet):
         self._check_labels(len(self.positions))
 
     def subset(self, indices: Ints | Sequence[int]) -> Self:
-        """Return these images, in this order."""
         chosen = np.ascontiguousarray(indices, dtype=np.int64)
         return replace(self, positions=self.positions[chosen], labels=self.labels[chosen])
 
@@ -139,7 +135,6 @@ class FileImages(ImageSet):
             raise EnergyAlignError(f"cannot read the image {name} ({reason_of(error)}). {remedy}.") from error
 
     def read(self, index: int) -> torch.Tensor:
-        """Return one image as uint8 of shape (3, height, width)."""
         return torch.from_numpy(np.array(self.picture(index))).permute(2, 0, 1)
 
 

@@ -87,12 +87,10 @@ class MemoryImages(ImageSet):
         self._check_labels(len(self.images))
 
     def subset(self, indices: Ints | Sequence[int]) -> Self:
-        """Return these images, in this order."""
         chosen = np.ascontiguousarray(indices, dtype=np.int64)
         return replace(self, images=self.images[torch.from_numpy(chosen)], labels=self.labels[chosen])
 
     def read(self, index: int) -> torch.Tensor:
-        """Return one image as uint8 of shape (channels, height, width)."""
         return self.images[index]
 
     def digest(self) -> str:

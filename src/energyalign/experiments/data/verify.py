@@ -13,7 +13,7 @@ from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.sources import Source
 
 
-def check_source(source: Source, say: Callable[[str], None], *, progress: Progress | None = None) -> None:
+def verify_source(source: Source, say: Callable[[str], None], *, progress: Progress | None = None) -> None:
     """Look for every file, load every split and decode every image; `say` gets a line about each file and split.
 
     Raises an error that says what is wrong and how to get what is missing.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 import re
 import types
@@ -78,11 +77,6 @@ class Settings:
             held_out=read("held_out", float) if in_steps else 0.0,
         )
         read("recipe.optimizer.kind", str)
-
-    @property
-    def but_seed(self) -> str:
-        """All settings but the seed, as JSON."""
-        return json.dumps({**self.values, "seed": None}, sort_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,7 +99,6 @@ class _RayTask:
         self._result = result
 
     def outcome(self) -> Outcome | None:
-        """Return how the task ended, or None if it has not."""
         import ray
         from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
@@ -117,7 +116,6 @@ class _RayTask:
             return Outcome(None, _first_sentence(error))
 
     def stop(self) -> None:
-        """Ask the run to save and end."""
         import ray
 
         ray.cancel(self._result, force=False)

@@ -93,7 +93,6 @@ class TiedProcess:
             raise EnergyAlignError(f"cannot start a run that writes to {log}: {error}.") from error
 
     def outcome(self) -> Outcome | None:
-        """Return how the process ended, or None if it has not."""
         code = self._process.poll()
         if code is None:
             return None
@@ -107,7 +106,6 @@ class TiedProcess:
         return Outcome(code)
 
     def stop(self) -> None:
-        """Ask the process to save and end."""
         self._process.terminate()
 
 
@@ -119,7 +117,6 @@ class _Slotted(TiedProcess):
         self._slot, self._free = slot, free
 
     def outcome(self) -> Outcome | None:
-        """Return how the process ended, or None if it has not."""
         outcome = super().outcome()
         if outcome is not None:
             self._free.append(self._slot)

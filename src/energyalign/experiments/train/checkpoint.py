@@ -17,7 +17,7 @@ from energyalign.core._io.atomic import atomic_write
 from energyalign.core._io.regular import refuse_long_header
 from energyalign.core._io.strict_json import parse_json
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.train.tensor_file import Entry, digest
+from energyalign.experiments.train.tensor_file import digest
 
 FORMAT = 2
 KEPT = 2  # the newest, and the one before it as a fallback
@@ -195,7 +195,7 @@ def _on_cpu(tensors: Mapping[str, torch.Tensor]) -> Tensors:
 
 def _digest(about: str, tensors: Tensors) -> str:
     """Hash the tensors and their description."""
-    return digest(about, (Entry(n, str(v.dtype), tuple(v.shape), _bytes(v)) for n, v in tensors.items()))
+    return digest(about, ((name, str(x.dtype), tuple(x.shape), _bytes(x)) for name, x in tensors.items()))
 
 
 def _bytes(tensor: torch.Tensor) -> bytes | memoryview:

@@ -68,7 +68,6 @@ class Constant:
     """Constant learning rate."""
 
     def factor(self, epoch: int, n_epochs: int) -> float:  # noqa: ARG002
-        """Return 1."""
         return 1.0
 
 
@@ -97,7 +96,6 @@ class Adam:
     weight_decay: float = 5e-4
 
     def make(self, parameters: Iterable[Any]) -> torch.optim.Optimizer:
-        """Make the optimiser of these parameters, or groups of them."""
         from torch.optim import Adam as Optimizer
 
         return Optimizer(parameters, self.lr, weight_decay=self.weight_decay)

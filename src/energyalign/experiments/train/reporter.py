@@ -195,7 +195,6 @@ class TensorBoard:
         self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Add a point to each of these curves."""
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
@@ -203,7 +202,6 @@ class TensorBoard:
         self._write(Event(wall_time=time.time(), step=step, summary=Summary(value=points)))
 
     def close(self) -> None:
-        """Close the file."""
         self._stream.close()
 
     def _write(self, event: Any) -> None:
@@ -225,11 +223,9 @@ class WeightsAndBiases:
         )
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Add a point to each of these curves."""
         self._run.log(dict(values), step=step)
 
     def close(self) -> None:
-        """Finish the run."""
         self._run.finish()
 
 
@@ -246,12 +242,10 @@ class MLflow:
         self._run = self._client.create_run(experiment, run_name=title).info.run_id
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Add a point to each of these curves."""
         for name, value in values.items():
             self._client.log_metric(self._run, name, value, step=step)
 
     def close(self) -> None:
-        """Mark the run as finished."""
         self._client.set_terminated(self._run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,22 +46,13 @@ def load_arrays(path: Path) -> Arrays:
 
 
 def _digest(arrays: Arrays) -> str:
-    return digest("", (Entry(name, array.dtype.str, array.shape, array.data) for name, array in arrays.items()))
+    return digest("", ((name, array.dtype.str, array.shape, array.data) for name, array in arrays.items()))
 
 
-class Entry(NamedTuple):
-    """One array, for `digest`."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    data: bytes | memoryview
-
-
-def digest(about: str, entries: Iterable[Entry]) -> str:
-    """Return the SHA-256 of a description and of names, types, shapes and bytes, independent of their order."""
+def digest(about: str, arrays: Iterable[tuple[str, str, tuple[int, ...], bytes | memoryview]]) -> str:
+    """Return the SHA-256 of a description and of arrays: name, type, shape and bytes of each, in any order."""
     total = hashlib.sha256(about.encode())
-    for entry in sorted(entries):
-        total.update(f"{entry.name} {entry.dtype} {entry.shape}\n".encode())
-        total.update(entry.data)
+    for name, dtype, shape, data in sorted(arrays):
+        total.update(f"{name} {dtype} {shape}\n".encode())
+        total.update(data)
     return total.hexdigest()

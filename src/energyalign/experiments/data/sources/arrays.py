@@ -61,7 +61,6 @@ class OwnArrays(Source):
         self._names = class_names(name, parts["train"][1], given)
 
     def files(self, split: str) -> Sequence[Path]:  # noqa: ARG002
-        """Return no files: the arrays are in memory."""
         return []
 
     def _load(self, split: str) -> ImageSet:

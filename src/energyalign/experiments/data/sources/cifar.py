@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -144,11 +145,5 @@ class Cifar(Source):
         return into_memory(images, (32, 32), PREPARATION)
 
 
-def cifar10(data_root: Path) -> Cifar:
-    """Return the source of CIFAR-10 below this folder."""
-    return Cifar(CIFAR10, data_root)
-
-
-def cifar100(data_root: Path) -> Cifar:
-    """Return the source of CIFAR-100 below this folder."""
-    return Cifar(CIFAR100, data_root)
+cifar10 = partial(Cifar, CIFAR10)
+cifar100 = partial(Cifar, CIFAR100)

@@ -31,7 +31,6 @@ class Digits(Source):
         """Ignore the data root."""
 
     def files(self, split: str) -> Sequence[Path]:  # noqa: ARG002
-        """Return no files: scikit-learn has them."""
         return []
 
     def _load(self, split: str) -> ImageSet:

@@ -56,7 +56,6 @@ class FashionMnist(Source):
         self._places = [data_root, self._target, data_root / "FashionMNIST" / "raw", DEBIAN_FOLDER]
 
     def files(self, split: str) -> Sequence[Path]:
-        """Return the files of images and of labels."""
         names = [f"{_PREFIX[split]}-{kind}-ubyte" for kind in ("images-idx3", "labels-idx1")]
         return [self._find(name) for name in names]
 

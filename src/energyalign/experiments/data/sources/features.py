@@ -50,11 +50,9 @@ class FeatureFile(Source):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Names of the splits, with ``val`` if the file has it."""
         return ("train", "val", "test") if self._path.exists() and "x_val" in self._arrays else ("train", "test")
 
     def files(self, split: str) -> Sequence[Path]:  # noqa: ARG002
-        """Return the file, which has all splits."""
         return [self._path]
 
     @cached_property

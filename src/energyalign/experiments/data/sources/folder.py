@@ -38,7 +38,6 @@ class Folder(Source):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Names of the splits, with ``val`` if there are folders ``val`` and ``test``."""
         return ("train", "val", "test") if self._is_split and len(self._evaluation) > 1 else ("train", "test")
 
     def files(self, split: str) -> Sequence[Path]:

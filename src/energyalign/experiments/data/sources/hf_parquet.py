@@ -64,11 +64,9 @@ class ParquetFolder(Source):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Names of the splits, with ``val`` if there is a test split too."""
         return ("train", "val", "test") if self._shards["val"] else ("train", "test")
 
     def files(self, split: str) -> Sequence[Path]:
-        """Return the shards of a split, sorted by name."""
         return self._shards[split] or [self._path / f"{split}-00000-of-00001.parquet"]
 
     def _find(self, prefixes: tuple[str, ...]) -> list[Path]:
@@ -158,7 +156,6 @@ class ParquetBytes:
         return bool(self.column[index].is_valid)
 
     def open(self, index: int) -> BinaryIO:
-        """Open the bytes for reading."""
         return io.BytesIO(self.column[index].as_buffer())
 
     def mark(self, index: int) -> str:

@@ -35,7 +35,6 @@ class ListFiles(Source):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Names of the splits."""
         return tuple(self._lists)
 
     def files(self, split: str) -> Sequence[Path]:
