@@ -95,9 +95,9 @@ def test_other_ways_to_cut(small):
     natural = cut_long_tail(train, profile="natural")
     assert natural.indices.tolist() == list(range(30))
     assert (natural.counts, natural.imbalance) == ((10, 10, 10), 1.0)
-    with pytest.raises(EnergyAlignError, match="class 0 has 10 images, but 11"):
+    with pytest.raises(EnergyAlignError, match="class 0 has 10 images, but needs 11"):
         cut_long_tail(train, n_max=11, imbalance=2)
-    with pytest.raises(EnergyAlignError, match="small train has no images of these classes: b"):
+    with pytest.raises(EnergyAlignError, match="small train has no images of some classes: b"):
         cut_long_tail(train.subset(np.flatnonzero(train.labels != 1)), profile="natural")
 
 

@@ -192,7 +192,7 @@ def test_bad_requests_are_refused_before_the_first_batch(small, options, argumen
 def test_bad_images():
     preparation = SmallPreparation(Normalisation((0.5,), (0.5,)))
     labels = np.array([0, 2])
-    with pytest.raises(EnergyAlignError, match=r"x: images must be uint8 .* not torch.float32"):
+    with pytest.raises(EnergyAlignError, match=r"x: images must be uint8 .* got torch.float32"):
         MemoryImages("x", torch.zeros(2, 1, 2, 2), labels, ("a", "b"), preparation)
     with pytest.raises(EnergyAlignError, match=r"x: label 2 of image 1 is out of range"):
         MemoryImages("x", torch.zeros(2, 1, 2, 2, dtype=torch.uint8), labels, ("a", "b"), preparation)

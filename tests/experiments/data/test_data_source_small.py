@@ -81,7 +81,7 @@ def test_fashion_mnist_where_it_may_be(tmp_path, fashion, place, ending):
 def test_fashion_mnist_missing(tmp_path, fashion):
     with pytest.raises(EnergyAlignError, match=r"needs .*train-images-idx3-ubyte\.gz, .*Zalando Research"):
         FashionMnist(tmp_path).load("train")
-    with pytest.raises(EnergyAlignError, match="no split 'val': choose train, test"):
+    with pytest.raises(EnergyAlignError, match="no split 'val': choose one of train, test"):
         FashionMnist(tmp_path).load("val")
 
 
