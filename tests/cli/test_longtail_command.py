@@ -64,7 +64,7 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
         (["digits", "--corrector", "prior"], "unknown corrector 'prior': it is called logit-adjustment."),
         (["digits", "--corrector", "bic"], "bic sets new classes against old ones, and here all come at once"),
         (["digits", "--backbone", "alexnet"], "unknown backbone 'alexnet'"),
-        (["digits", "--epochs", "0"], "epochs and batch size must be at least 1"),
+        (["digits", "--epochs", "0"], "epochs and batch size must be >= 1"),
         (["cifar100", "--data-root", "nowhere"], "cifar100 needs"),
         (["digits", "--evidence-policy", "lots"], "unknown evidence policy 'lots'"),
         (["digits", "--evidence-size", "0"], "the evidence size must be >= 1 image of each class, got 0"),
