@@ -65,7 +65,7 @@ def test_every_bad_file_is_printed(run, photos):
     code, out, err = run("data", "check", f"folder:{photos}")
     assert code == 2
     assert f"BAD      {photos}/test/cat/0.jpg\nBAD      {photos}/test/dog/2.jpg" in out
-    assert "2 of 6 files are no images that can be decoded" in err
+    assert "2 of 6 files cannot be decoded" in err
 
 
 def test_missing_images_are_told_from_missing_lists(run, tmp_path):
@@ -80,13 +80,13 @@ def test_missing_images_are_told_from_missing_lists(run, tmp_path):
 def test_a_download_that_is_not_offered(run, tmp_path):
     code, _, err = run("data", "check", "imagenet-lt", "--data-root", tmp_path, "--download")
     assert code == 2
-    assert "imagenet-lt is not downloaded by energyalign" in err
+    assert "energyalign cannot download imagenet-lt" in err
 
 
 def test_an_unknown_name(run):
     code, _, err = run("data", "check", "mnist")
     assert code == 2
-    assert "unknown data set 'mnist': choose digits" in err
+    assert "unknown data set 'mnist': choose one of digits" in err
 
 
 @pytest.mark.parametrize("command", [["data"], ["data", "check"]])

@@ -371,7 +371,7 @@ BAD = [
     (["digits", "--accelerator", "tpu"], "cannot train with --accelerator tpu"),
     (["digits", "--accelerator", "cpu", "--precision", "16-mixed"], "16-mixed needs a GPU"),
     (["digits", "--backbone", "alexnet"], "unknown backbone 'alexnet'"),
-    (["digits", "--epochs", "0"], "epochs and batch size must be at least 1"),
+    (["digits", "--epochs", "0"], "epochs and batch size must be >= 1"),
     (["digits", "--seed", "0", "-1"], "the seed must be >= 0, got -1"),
     (["digits", "--evidence-size", "0"], "the evidence size must be >= 1 image of each class, got 0"),
     (["digits", "--scale", "nan"], "the scale must be a positive number, got nan"),
@@ -379,7 +379,7 @@ BAD = [
     (["mnist"], "there is no preset for 'mnist'"),
     (["folder:nowhere"], "nowhere"),
     (["cifar100", "--data-root", "nowhere"], "cifar100 needs"),
-    (["digits", "--from", "nowhere"], "nowhere is no run directory"),
+    (["digits", "--from", "nowhere"], "nowhere is not a run directory"),
     (["folder:images", "--steps", "2"], "has no image of d:"),
 ]
 

@@ -64,7 +64,7 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
         (["digits", "--corrector", "prior"], "unknown corrector 'prior': it is called logit-adjustment."),
         (["digits", "--corrector", "bic"], "bic sets new classes against old ones, and here all come at once"),
         (["digits", "--backbone", "alexnet"], "unknown backbone 'alexnet'"),
-        (["digits", "--epochs", "0"], "epochs and batch size must be at least 1"),
+        (["digits", "--epochs", "0"], "epochs and batch size must be >= 1"),
         (["cifar100", "--data-root", "nowhere"], "cifar100 needs"),
         (["digits", "--evidence-policy", "lots"], "unknown evidence policy 'lots'"),
         (["digits", "--evidence-size", "0"], "the evidence size must be >= 1 image of each class, got 0"),
@@ -76,7 +76,7 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
         (["digits", "--accelerator", "abacus"], "--accelerator abacus"),
         (["digits", "--profile", "counts.json"], "cannot read the counts of counts.json"),
         (["digits", "--method", "magic"], "unknown method 'magic'"),
-        (["digits", "--from", "nowhere"], "nowhere is no run directory"),
+        (["digits", "--from", "nowhere"], "nowhere is not a run directory"),
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], message: str, tmp_path: Path, run: Any, monkeypatch: Any) -> None:
@@ -228,7 +228,7 @@ def test_methods_share_one_training_and_can_be_added_to_it_later(tmp_path: Path)
         assert message in err
     for parent in (run.parent, run.parents[1]):
         _, _, err = longtail(tmp_path, "digits", "--corrector", "raw", "--from", str(parent))
-        assert f"{parent} is no run directory" in err
+        assert f"{parent} is not a run directory" in err
         assert err.endswith(f"give the folder of a seed, such as {run}.\n")
 
 

@@ -87,7 +87,7 @@ BAD = [
     (["longtail", "digits", "--freeze"], "without weights it is random: give --weights too"),
     (["longtail", "digits", "--weights", "nowhere.pth"], "--weights nowhere.pth is no file"),
     (["longtail", "digits", "--weights", "default"], "small-cnn is none: give --backbone torchvision:NAME"),
-    (["longtail", "digits", "--method", "bbn", *OWN], "bbn has a backbone of its own kind: leave out --weights"),
+    (["longtail", "digits", "--method", "bbn", *OWN], "bbn builds its own backbone: leave out --weights"),
     (["longtail", "digits", "--method", "bbn", *VIT], "bbn has two last blocks"),
     (["longtail", "digits", "--corrector", "oltr", *VIT], "timm:test_vit gives features alone"),
     (["longtail", "digits", "--corrector", "oltr", "--freeze", *OWN], "--freeze keeps it: leave out oltr"),

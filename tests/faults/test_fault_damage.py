@@ -131,7 +131,7 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(
     capsys.readouterr()
     assert main(longtail[0]) == 0
     told = capsys.readouterr().err
-    assert "Going on from the one before it." in told, how
+    assert "Resuming from the one before it." in told, how
     assert str(newest.relative_to(Path.cwd())) in told
     assert files_of(Path.cwd()) == files_of(longtail[1])
 
@@ -178,5 +178,5 @@ def test_a_checkpoint_of_another_config_is_not_taken(
     shutil.copy(foreign, newest)
     capsys.readouterr()
     assert main(longtail[0]) == 0
-    assert f"{newest.name} is of a run with other settings" in capsys.readouterr().err
+    assert f"{newest.name} belongs to a run with other settings" in capsys.readouterr().err
     assert files_of(Path.cwd()) == files_of(longtail[1])

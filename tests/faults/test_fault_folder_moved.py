@@ -45,7 +45,7 @@ def test_moved(whole: Whole, tmp_path: Path, moment: dict[str, Any]) -> None:
 @pytest.mark.parametrize("moment", [TRAINING, EVIDENCE], ids=["training", "evidence"])
 def test_removed(whole: Whole, tmp_path: Path, moment: dict[str, Any]) -> None:
     told = stopped(whole, tmp_path / "cut", moment | {"remove": "run"})
-    assert "was removed while its run went on" in told
+    assert "was removed during its run" in told
     made_again = list((tmp_path / "cut").rglob("checkpoints/*.safetensors"))
     assert len(made_again) == (moment is TRAINING)
     assert_ends_as(whole, tmp_path / "cut")
@@ -54,7 +54,7 @@ def test_removed(whole: Whole, tmp_path: Path, moment: dict[str, Any]) -> None:
 def test_without_config(whole: Whole, tmp_path: Path) -> None:
     (config,) = (name for name in whole.files if name.endswith("config.json"))
     told = stopped(whole, tmp_path / "cut", TRAINING | {"move": [config, "config-away.json"]})
-    assert "config.json was removed while its run went on. It was written again" in told
+    assert "config.json was removed during its run. It was written again" in told
     (tmp_path / "cut" / "config-away.json").unlink()
     assert_ends_as(whole, tmp_path / "cut")
 
@@ -64,7 +64,7 @@ def test_without_lock(whole: Whole, tmp_path: Path) -> None:
     (config,) = (name for name in whole.files if name.endswith("config.json"))
     lock = str(Path(config).with_name(".lock"))
     told = stopped(whole, tmp_path / "cut", TRAINING | {"move": [lock, "lock-away"]})
-    assert ".lock was removed while its run went on, so that another process could come in. All is saved" in told
+    assert ".lock was removed during its run, so that another process could come in. All is saved" in told
     (tmp_path / "cut" / "lock-away").unlink()
     assert len(list((tmp_path / "cut").rglob("checkpoints/*.safetensors"))) == 2
     assert_ends_as(whole, tmp_path / "cut")
@@ -75,7 +75,7 @@ MEASURED = {"in": "energyalign.experiments.engine.experiment:store_row", "at": 2
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("rows.jsonl", "rows.jsonl was removed or changed while its run went on"), ("test_logits.safetensors", "removed")],
+    [("rows.jsonl", "rows.jsonl was removed or changed during its run"), ("test_logits.safetensors", "removed")],
 )
 def test_without_results(whole: Whole, tmp_path: Path, name: str, said: str) -> None:
     (lost,) = (file for file in whole.files if file.endswith(name))

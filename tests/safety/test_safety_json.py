@@ -75,11 +75,11 @@ def test_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: 
 def test_settings_without_what_tables_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"kind": "LongTailConfig", "name": "a", "head": "linear", "seed": 0}')
     RunDirectory(tmp_path).write_rows([{"corrector": "../../../etc/passwd"}])
-    with pytest.raises(EnergyAlignError, match=r"config\.json is of another version.*: config\.backbone must be text"):
+    with pytest.raises(EnergyAlignError, match=r"config\.json was changed, .*: config\.backbone must be text"):
         measured_runs([tmp_path])
 
 
 def test_rows_without_what_tables_read(tmp_path: Path) -> None:
     RunDirectory(tmp_path).write_rows([{"corrector": "../../../etc/passwd"}])
-    with pytest.raises(EnergyAlignError, match=r"rows\.jsonl, line 1, is no result of this version.*: cell is missing"):
+    with pytest.raises(EnergyAlignError, match=r"rows\.jsonl, line 1, was changed, .*: cell is missing"):
         _rows_of(tmp_path)

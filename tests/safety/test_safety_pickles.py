@@ -144,7 +144,7 @@ def test_cifar_of_pickles_under_the_binary_names(tmp_path: Path, sprung: Path) -
     (tmp_path / "cifar-100-binary").mkdir()
     for file in ("train.bin", "test.bin"):
         bare(tmp_path / "cifar-100-binary" / file, sprung)
-    with pytest.raises(EnergyAlignError, match=r"train\.bin has \d+ bytes instead of"):
+    with pytest.raises(EnergyAlignError, match=r"train\.bin must have [\d,]+ bytes, got"):
         open_source("cifar100", tmp_path).load("train")
 
 

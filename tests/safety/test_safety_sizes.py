@@ -200,7 +200,7 @@ def test_one_image_for_many_rows_of_parquet(tmp_path: Path) -> None:
 def test_idx_files_that_unpack_to_much_more(tmp_path: Path) -> None:
     path = tmp_path / "train-images-idx3-ubyte.gz"
     path.write_bytes(gzip.compress(struct.pack(">HBB3I", 0, 8, 3, 60_000, 28, 28) + bytes(60_000 * 784)))
-    with pytest.raises(EnergyAlignError, match=r"ubyte\.gz is not a whole idx file .*unpacks to 47,040,000 bytes"):
+    with pytest.raises(EnergyAlignError, match=r"ubyte\.gz is not a complete idx file .*unpacks to 47,040,000 bytes"):
         read_idx(path, 3)
 
 
@@ -227,6 +227,6 @@ def test_pictures_that_claim_to_be_large(tmp_path: Path, form: str) -> None:
             (tmp_path / name / f"{number}.{form.lower()}").write_bytes(picture(form, (9000, 9000)))
     train = open_source(f"folder:{tmp_path}").load("train")
     with pytest.raises(
-        EnergyAlignError, match=r"it claims to have 9,000 x 9,000 pixels in .* at most 4,194,304 pixels"
+        EnergyAlignError, match=r"it states 9,000 x 9,000 pixels in .* at most 4,194,304 pixels"
     ):
         train.read(0)

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     sources.check_source(arguments.name)  # fail on an unknown name before the slow imports
     try:
-        from energyalign.experiments.data.verify import check_source
+        from energyalign.experiments.data.verify import verify_source
     except ImportError as error:
         raise EnergyAlignError(
             f"data sets need {error.name}, which is not installed: pip install 'energyalign[experiments]'."
@@ -51,4 +51,4 @@ def run(arguments: argparse.Namespace) -> None:
         source.download()
         source = sources.open_source(arguments.name, arguments.data_root)  # a source looks for its files when opened
     with Progress() as progress:
-        check_source(source, print, progress=progress.show("decoding images"))
+        verify_source(source, print, progress=progress.show("decoding images"))

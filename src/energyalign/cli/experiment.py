@@ -89,7 +89,7 @@ def run_request(request: RunRequest, arguments: argparse.Namespace) -> None:
     from energyalign.cli.distributed import ending_together, is_first, launch, make_fabric, narrator, process_counts
     from energyalign.cli.process import command_line, resumable
     from energyalign.cli.terminal import print_for_people
-    from energyalign.experiments.engine.running import Work
+    from energyalign.experiments.engine.experiment import Work
     from energyalign.report.tables.own import describe_row, tables_of
 
     with resumable(arguments), ending_together():

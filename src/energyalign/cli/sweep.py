@@ -106,7 +106,7 @@ def _complete(arguments: argparse.Namespace, runs: list[PlannedRun], out: Path) 
     """Run what is missing; return the errors of failed runs, by name."""
     from energyalign.cli.sweep_overview import Overview
     from energyalign.experiments.sweep.complete import Completion
-    from energyalign.experiments.train.run_directory import locked
+    from energyalign.experiments.train.locking import locked
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(locked(out))

@@ -1,4 +1,4 @@
-"""The laboratory: both applications of the paper as exact, resumable experiments.
+"""Both applications of the paper as exact, resumable experiments.
 
 From Python::
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 __all__ = ["Results", "arrays", "incremental", "longtail", "register_backbone"]
 _WHERE = {"Results": "face", "arrays": "data.sources.arrays", "register_backbone": "nets.registry"}
 
-# The rooms first: to import one sets an attribute of this package, once, and the functions below have the same names.
+# Import these subpackages first: importing one sets an attribute of its name, which the functions below replace.
 for _room in ("longtail", "incremental"):
     importlib.import_module(f"{__name__}.{_room}")
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when it is used: tables and figures do without torch."""
+    """Import a public name on first use: tables and figures need no torch."""
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
@@ -41,24 +41,24 @@ def longtail(
     dataset: str | Source, *, methods: Iterable[str] = (), correctors: Iterable[str] = (), seeds: Iterable[int] = (0,),
     out: str | Path | None = None, progress: bool = True, **options: Any,
 ) -> Results:  # fmt: skip
-    """Train on a long-tailed set and measure correctors behind it, as ``energyalign longtail`` does.
+    """Train on a long-tailed set and measure correctors behind it, like ``energyalign longtail``.
 
-    What is in the run directories already is not trained or measured again.
+    Runs and rows that are stored in the run directories already are not computed again.
 
     Parameters
     ----------
     dataset : str or Source
         A name of ``energyalign list datasets``, a preset, ``folder:PATH``, ``features:PATH``, ...; or `arrays`.
     methods : iterable of str, default ()
-        Rows of ``energyalign list methods``; plain cross-entropy if there are none.
+        Names of ``energyalign list methods``; plain cross-entropy if empty.
     correctors : iterable of str, default ()
-        Put behind every training; by default those of the methods, or the standard ones.
+        Correctors behind every training; if empty those of the methods, or the standard ones.
     seeds : iterable of int, default (0,)
-        One run for each.
+        One run for each seed.
     out : path, default None
-        Where the runs go; by default a folder in ``runs`` that is named after the settings.
+        Folder of the runs; None for one in ``runs`` that is named after the settings.
     progress : bool, default True
-        Tell of the trainings on stderr.
+        Report progress on stderr.
     **options
         Further options of the command, such as ``imbalance=100``, ``epochs=20``, ``head="linear"`` or
         ``data_root="data"``; see `energyalign.experiments.longtail.config.LongTailRequest`.
@@ -86,7 +86,7 @@ def incremental(
     dataset: str | Source, *, methods: Iterable[str] = (), correctors: Iterable[str] = (), seeds: Iterable[int] = (0,),
     out: str | Path | None = None, progress: bool = True, **options: Any,
 ) -> Results:  # fmt: skip
-    """Learn classes in steps and measure correctors after each, as ``energyalign incremental`` does.
+    """Train on classes that come in steps and measure correctors after each step, like ``energyalign incremental``.
 
     Parameters are those of `longtail`; `options` such as ``steps=5`` or ``memory="herding:200"`` are those of
     `energyalign.experiments.incremental.config.IncrementalRequest`.

@@ -1,4 +1,4 @@
-"""The laboratory from Python: what runs give back, and how they are asked for."""
+"""Experiments from Python: run them, and work with their results."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Results:
-    """What came out of runs.
+    """Results of runs.
 
     Attributes
     ----------
     rows : ResultRows
         One for each corrector, seed, step and kind of evidence.
     folders : tuple of Path
-        The run directories, for ``energyalign report`` and all other commands.
-    chosen : tuple of mapping
-        The conditions of `where`, to which the rows are the answer.
+        The run directories, for ``energyalign report`` and other commands.
+    chosen : tuple of mapping, default ()
+        The conditions of `where` that selected the rows.
     """
 
     rows: ResultRows
@@ -46,7 +46,7 @@ class Results:
 
     @property
     def runs(self) -> list[StoredRun]:
-        """The runs as they are on disk, with logits and predictions, and those rows that `where` chose."""
+        """The stored runs, with logits and predictions, and with the rows that `where` selected."""
         from energyalign.report.selection import select_runs
 
         runs = measured_runs(self.folders)
@@ -55,9 +55,9 @@ class Results:
         return runs
 
     def where(self, **values: Any) -> Results:
-        """Those with these values alone, as ``--where`` chooses them: ``results.where(seed=[0, 1], corrector="ea")``.
+        """Select the rows with these values: ``results.where(seed=[0, 1], corrector="ea")``.
 
-        Keys are those of ``energyalign table --where``, with ``__`` for a point: ``recipe__batch_size=128``.
+        Keys are those of ``energyalign table --where``, with ``__`` for a dot: ``recipe__batch_size=128``.
         """
         from energyalign.report.selection import conditions, select_rows
 
@@ -68,19 +68,19 @@ class Results:
         self, name: str, *, rows: Sequence[str] = (), width: str | float | None = None, font_size: float | None = None,
         title: str | None = None,
     ) -> Figure:  # fmt: skip
-        """A figure of ``energyalign list figures``, such as ``groups`` or ``energies``.
+        """Draw a figure of ``energyalign list figures``, such as ``groups`` or ``energies``.
 
         Parameters
         ----------
         name : str
-        rows : sequence of str
-            Correctors or methods to show, such as ``["raw", "ea*"]`` (default: all); see also `where`.
-        width : float or str or None
-            In inches, or ``column`` or ``page`` of a paper (default: as wide as its panels need).
-        font_size : float or None
-            In points (default: 9, or 8 if a width is given).
-        title : str or None
-            Instead of the one that says what is shown; empty for none.
+        rows : sequence of str, default ()
+            Correctors or methods to show, such as ``["raw", "ea*"]``; all if empty. See also `where`.
+        width : float or str or None, default None
+            Width in inches, or ``column`` or ``page`` of a paper; None for as wide as the panels need.
+        font_size : float or None, default None
+            Font size in points; None for 9, or 8 if a width is given.
+        title : str or None, default None
+            Title; None for one that describes the figure, empty for no title.
         """
         from energyalign.experiments.engine.config import look_up
         from energyalign.report.drawing import Style
@@ -91,10 +91,10 @@ class Results:
         return entry.draw(select_named(self.runs, rows), style)
 
     def compare(self, first: str, second: str) -> pandas.DataFrame:
-        """Two correctors behind every training: over the test images, and over seeds if there are several.
+        """Compare two correctors behind every training, over test images, and over seeds if there are several.
 
-        As ``energyalign compare`` does: balanced accuracies in %, their difference with standard error and 95 %
-        interval (paired bootstrap over test images, paired t over seeds), and McNemar's test.
+        Like ``energyalign compare``: balanced accuracies in %, their difference with standard error and 95 % interval
+        (paired bootstrap over test images, paired t over seeds), and McNemar's test.
         """
         import pandas
 
@@ -119,29 +119,27 @@ def run(
     """Train what is missing and measure; the parameters are those of `energyalign.experiments.longtail`."""
     from lightning_fabric import Fabric
 
-    from energyalign.experiments.engine.running import Work
+    from energyalign.experiments.engine.experiment import Work
     from energyalign.report.tables.own import describe_row
 
     lists = {"method": methods, "corrector": correctors, "seed": seeds}
-    request = _request(kind, dataset, lists, out, options)
+    request = _make_request(kind, dataset, lists, out, options)
     work = Work.of(request)
     fabric = Fabric(accelerator=request.accelerator, devices=1, precision=work.precision)
-    rows = work.do(fabric=fabric, reporter_of=partial(Narrator, log=request.log) if progress else _silent)
+    narrate = partial(Narrator, log=request.log)
+    rows = work.do(fabric=fabric, reporter_of=narrate if progress else lambda _title, _curves: Reporter())
     for row in rows:
         for concern in row.concerns if progress else ():
             print(f"warning: {describe_row(row)}: {concern}", file=sys.stderr)
     return Results(ResultRows(rows), tuple(work.runs))
 
 
-def _silent(_title: str, _curves: Path | None) -> Reporter:
-    return Reporter()
 
-
-def _request(
+def _make_request(
     kind: type[RunRequest], dataset: str | Source, lists: Mapping[str, Iterable[Any]], out: str | Path | None,
     options: Mapping[str, Any],
 ) -> RunRequest:  # fmt: skip
-    named = (*lists, "dataset", "out", "own_source", "devices", "nodes")  # several processes: the command line
+    named = (*lists, "dataset", "out", "own_source", "devices", "nodes")  # these need the command line
     known = [item.name for item in fields(kind) if item.name not in named]
     unknown = sorted(options.keys() - known)
     if unknown:
@@ -150,15 +148,15 @@ def _request(
         if isinstance(value, str):
             raise EnergyAlignError(f"{name}s must be a list, got {value!r}: write [{value!r}].")
     name, source = (dataset, None) if isinstance(dataset, str) else (dataset.name, dataset)
-    given: dict[str, Any] = {option: _settled(value) for option, value in options.items()}
+    given: dict[str, Any] = {option: _normalise(value) for option, value in options.items()}
     given |= {option: tuple(value) for option, value in lists.items()}
     if isinstance(given.get("source"), str):
         given["source"] = (given["source"],)
     return kind(dataset=name, own_source=source, out=None if out is None else str(out), **given)
 
 
-def _settled(value: Any) -> Any:
-    """Lists as tuples, paths as text: a request can be compared and stored."""
+def _normalise(value: Any) -> Any:
+    """Convert lists to tuples and paths to text, so that requests can be compared and stored."""
     if isinstance(value, Path):
         return str(value)
     return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -38,7 +38,7 @@ def test_the_archive_is_fetched_and_unpacked(tmp_path, archive):
     layout = dataclasses.replace(CIFAR100, published=published(archive), images_per_file={"train": 100, "test": 100})
     root = tmp_path / "a" / "b"
     source = Cifar(layout, root)
-    with pytest.raises(EnergyAlignError, match="not there"):
+    with pytest.raises(EnergyAlignError, match="which is missing"):
         source.load("train")  # nothing is fetched without being asked for
     assert not root.exists()
     source.download()
@@ -49,7 +49,7 @@ def test_the_archive_is_fetched_and_unpacked(tmp_path, archive):
 
 def test_another_content_is_refused_and_leaves_nothing(tmp_path, archive):
     wrong = dataclasses.replace(published(archive), md5="0" * 32)
-    with pytest.raises(EnergyAlignError, match=f"instead of {'0' * 32}"):
+    with pytest.raises(EnergyAlignError, match=f"must have the MD5 sum {'0' * 32}"):
         wrong.fetch(tmp_path / "root")
     assert list((tmp_path / "root").iterdir()) == []
 
@@ -86,7 +86,7 @@ def test_fashion_mnist_is_fetched_file_by_file(tmp_path, monkeypatch):
 )
 def test_other_sets_say_how_to_get_them(name):
     source = open_source(name)
-    with pytest.raises(EnergyAlignError, match=f"{name} is not downloaded by energyalign. ") as info:
+    with pytest.raises(EnergyAlignError, match=f"energyalign cannot download {name}. ") as info:
         source.download()
     assert source.how_to_get in str(info.value)
 

@@ -90,7 +90,7 @@ def test_a_folder_of_parquet_files(tmp_path, arrays, has_test):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"y_train": LABELS[:9]}, "as many labels"),
+        ({"y_train": LABELS[:9]}, "one for each sample"),
         ({"x_train": np.zeros((10, 4), dtype=np.float32)}, "all zero"),
         ({"x_train": np.arange(40).reshape(10, 4)}, "floating point"),
         ({"x_test": np.ones((3, 5), dtype=np.float32)}, "as many features"),
@@ -108,7 +108,7 @@ def test_what_is_wrong_is_named(tmp_path, arrays, change, problem):
 
 def test_a_feature_that_is_not_finite_is_refused(tmp_path, arrays):
     arrays["x_test"][2, 1] = np.nan
-    with pytest.raises(EnergyAlignError, match="row 2 has a feature that is NaN"):
+    with pytest.raises(EnergyAlignError, match="features must be finite, got NaN or infinity in row 2"):
         load(save(tmp_path / "x.npz", arrays), "test")
 
 

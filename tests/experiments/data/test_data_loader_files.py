@@ -122,7 +122,7 @@ def test_a_negative_number_of_workers(images, small):
         lambda: Loader(small(), batch_size=4, seed=0, workers=-1),
         lambda: evaluation_batches(small(), batch_size=4, workers=-1),
     ):
-        with pytest.raises(EnergyAlignError, match=r"the number of workers is -1; it must be 0, .* or more"):
+        with pytest.raises(EnergyAlignError, match=r"workers must be >= 0 .*, got -1"):
             make()
 
 

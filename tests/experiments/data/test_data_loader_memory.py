@@ -175,12 +175,12 @@ def test_steps_of_the_published_recipes():
 @pytest.mark.parametrize(
     ("options", "arguments", "message"),
     [
-        ({"batch_size": 0}, {}, "batch size is 0"),
-        ({"batch_size": 5}, {"start": 6}, "an epoch of 5 batches cannot start at batch 6"),
-        ({"batch_size": 5}, {"rank": 2, "world_size": 2}, "rank 2 is not one of 0..1"),
+        ({"batch_size": 0}, {}, "batch size must be >= 1, got 0"),
+        ({"batch_size": 5}, {"start": 6}, "the first batch must be in 0..5, got 6"),
+        ({"batch_size": 5}, {"rank": 2, "world_size": 2}, "the rank must be in 0..1, got 2"),
         ({"batch_size": 5}, {"world_size": 4}, "the smallest batch has 3 images, too few for 4 processes"),
-        ({"batch_size": 5, "seed": -1}, {}, "the seed is -1"),
-        ({"batch_size": 5, "order": lambda epoch: np.arange(5 + epoch)}, {}, "order of epoch 2 has 7 images"),
+        ({"batch_size": 5, "seed": -1}, {}, "the seed must be >= 0, got -1"),
+        ({"batch_size": 5, "order": lambda epoch: np.arange(5 + epoch)}, {}, "epoch 0, got 7 in epoch 2"),
         ({"batch_size": 5, "order": lambda _: np.arange(0)}, {}, "no images to make batches of"),
     ],
 )
@@ -192,11 +192,11 @@ def test_bad_requests_are_refused_before_the_first_batch(small, options, argumen
 def test_bad_images():
     preparation = SmallPreparation(Normalisation((0.5,), (0.5,)))
     labels = np.array([0, 2])
-    with pytest.raises(EnergyAlignError, match=r"x: images must be uint8 .* not torch.float32"):
+    with pytest.raises(EnergyAlignError, match=r"x: images must be uint8 .* got torch.float32"):
         MemoryImages("x", torch.zeros(2, 1, 2, 2), labels, ("a", "b"), preparation)
     with pytest.raises(EnergyAlignError, match=r"x: label 2 of image 1 is out of range"):
         MemoryImages("x", torch.zeros(2, 1, 2, 2, dtype=torch.uint8), labels, ("a", "b"), preparation)
-    with pytest.raises(EnergyAlignError, match="3 images need as many labels"):
+    with pytest.raises(EnergyAlignError, match=r"labels must have the shape \(3,\), one for each image"):
         MemoryImages("x", torch.zeros(3, 1, 2, 2, dtype=torch.uint8), labels, ("a", "b"), preparation)
-    with pytest.raises(EnergyAlignError, match="no loader for list"):
+    with pytest.raises(EnergyAlignError, match="must be MemoryImages or FileImages, got list"):
         Loader([1], batch_size=1, seed=0)

@@ -45,5 +45,5 @@ def test_it_starts_anywhere_and_shares_among_ranks() -> None:
 
 
 def test_epochs_of_different_lengths_are_refused() -> None:
-    with pytest.raises(EnergyAlignError, match="3 batches cannot be paired with 5"):
+    with pytest.raises(EnergyAlignError, match="equally many batches, got 3 and 5"):
         PairedLoader(loader(0), loader(1, batch_size=5))

@@ -107,11 +107,11 @@ def test_grey_images_of_a_colour_set(tree, write_image):
 @pytest.mark.parametrize(
     ("trees", "split", "message"),
     [
-        ([], "train", "which is not there. Make "),
-        ([("train", {"a": 1, "b": 1})], "test", r"needs \S+/test, which is not there"),
-        ([("train", {"a": 1, "b": 1}), ("test", {"a": 1, "c": 1})], "test", "training folder does not have: c. Take"),
-        ([("train", {"a": 1}), ("test", {"a": 1})], "train", "has 1 class folder, but a classifier needs at least 2"),
-        ([(".", {"a": 5, "b": 1})], "train", "these classes have a single image, .*: b"),
+        ([], "train", "which is missing. Make "),
+        ([("train", {"a": 1, "b": 1})], "test", r"needs \S+/test, which is missing"),
+        ([("train", {"a": 1, "b": 1}), ("test", {"a": 1, "c": 1})], "test", "training folder lacks: c. Remove"),
+        ([("train", {"a": 1}), ("test", {"a": 1})], "train", "must have at least 2 class folders, got 1"),
+        ([(".", {"a": 5, "b": 1})], "train", "at least 2 images of every class, .* got 1 of b"),
     ],
 )
 def test_folders_that_will_not_do(tree, tmp_path, trees, split, message):
@@ -130,7 +130,7 @@ def test_splits_of_other_names_are_no_classes(tree, names):
         return
     with pytest.raises(
         EnergyAlignError,
-        match=rf"\({', '.join(sorted(names))}\) are named as splits, .* Name the folder of the training",
+        match=rf"\({', '.join(sorted(names))}\) are splits, not classes, .* Name the folder of the training",
     ):
         open_source(f"folder:{root}").load("train")
 
@@ -161,17 +161,17 @@ def test_links_are_followed_once(tree, tmp_path):
 def test_an_empty_class(tree):
     root = tree("train", {"a": 1, "b": 1})
     (root / "train" / "c").mkdir()
-    with pytest.raises(EnergyAlignError, match=r"these class folders in \S+ have no images \(\.jpg, .*\): c"):
+    with pytest.raises(EnergyAlignError, match=r"class folders in \S+ have no images \(\.jpg, .*\): c"):
         open_source(f"folder:{root}").load("train")
 
 
 def test_a_file_in_place_of_a_folder(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(EnergyAlignError, match="has 0 class folders"):
+    with pytest.raises(EnergyAlignError, match="at least 2 class folders, got 0"):
         open_source(f"folder:{tmp_path}/file").load("train")
 
 
 def test_unknown_names():
     for name in ("mnist", "folder:", "folder:PATH", "tar:x"):
-        with pytest.raises(EnergyAlignError, match=r"unknown data set .*: choose digits, .*folder:PATH"):
+        with pytest.raises(EnergyAlignError, match=r"unknown data set .*: choose one of digits, .*folder:PATH"):
             open_source(name)

@@ -149,11 +149,11 @@ def test_rows_without_bytes(write):
 
 def test_missing_and_damaged_files(tmp_path, write):
     source = open_source(f"parquet:{tmp_path}")
-    with pytest.raises(EnergyAlignError, match=r"train-00000-of-00001\.parquet, which is not there. Put the Parquet"):
+    with pytest.raises(EnergyAlignError, match=r"train-00000-of-00001\.parquet, which is missing. Put the Parquet"):
         source.load("train")
     source = write("train-0.parquet", [0, 1])
     (tmp_path / "train-0.parquet").write_bytes(b"PAR1")
     with pytest.raises(EnergyAlignError, match=r"train-0\.parquet is damaged or not a Parquet file"):
         source.load("train")
-    with pytest.raises(EnergyAlignError, match=r"test-00000-of-00001\.parquet, which is not there"):
+    with pytest.raises(EnergyAlignError, match=r"test-00000-of-00001\.parquet, which is missing"):
         source.load("test")

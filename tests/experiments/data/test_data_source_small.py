@@ -81,17 +81,17 @@ def test_fashion_mnist_where_it_may_be(tmp_path, fashion, place, ending):
 def test_fashion_mnist_missing(tmp_path, fashion):
     with pytest.raises(EnergyAlignError, match=r"needs .*train-images-idx3-ubyte\.gz, .*Zalando Research"):
         FashionMnist(tmp_path).load("train")
-    with pytest.raises(EnergyAlignError, match="no split 'val': choose train, test"):
+    with pytest.raises(EnergyAlignError, match="no split 'val': choose one of train, test"):
         FashionMnist(tmp_path).load("val")
 
 
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda content: content[:5000], "is not a whole idx file"),
-        (lambda _: b"<html>", "is not a whole idx file"),
+        (lambda content: content[:5000], "is not a complete idx file"),
+        (lambda _: b"<html>", "is not a complete idx file"),
         (lambda _: gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12), "would take .* bytes at once"),
-        (lambda _: gzip.compress(b"\0\0\x08\x01" + b"\0" * 12), "does not begin like one"),
+        (lambda _: gzip.compress(b"\0\0\x08\x01" + b"\0" * 12), "its magic number is wrong"),
         (lambda _: gzip.compress(b"\0\0\x08\x03" + struct.pack(">III", 1, 1, 1) + b"xx"), "but it has more"),
         (lambda _: gzip.compress(b"\0\0\x08\x03" + struct.pack(">III", 1, 28, 28) + b"x" * 784), "20 labels. Get both"),
     ],
@@ -151,7 +151,7 @@ def test_cifar_missing_or_cut_off(tmp_path):
     write_binary(TINY[10], tmp_path)
     batch = tmp_path / "cifar-10-batches-bin" / "data_batch_3.bin"
     batch.write_bytes(batch.read_bytes()[:-1])
-    with pytest.raises(EnergyAlignError, match=r"data_batch_3\.bin has 61,459 bytes instead of 61,460"):
+    with pytest.raises(EnergyAlignError, match=r"data_batch_3\.bin must have 61,460 bytes, got 61,459"):
         Cifar(TINY[10], tmp_path).load("train")
     batch.unlink()
     with pytest.raises(EnergyAlignError, match=r"cifar10 needs \S+data_batch_3\.bin, .*cifar-10-binary\.tar\.gz"):
@@ -198,14 +198,14 @@ def test_cifar_in_png_folders(png_folders, below):
 
 def test_cifar_in_png_folders_of_other_classes(png_folders):
     (png_folders / "train" / "truck").rename(png_folders / "train" / "lorry")
-    with pytest.raises(EnergyAlignError, match="not the 10 classes of cifar10: missing or unknown are lorry, truck"):
+    with pytest.raises(EnergyAlignError, match="10 classes of cifar10; missing or unknown: lorry, truck"):
         open_source("cifar10", png_folders).load("train")
 
 
 def test_imagenet_in_the_same_data_root_is_not_taken_for_cifar(png_folders, tmp_path, write_image):
     write_image(tmp_path / "all" / "train" / "n01440764" / "0.png")
     with pytest.raises(
-        EnergyAlignError, match=r"cifar10 needs \S+data_batch_1\.bin.* which is not there\. Get cifar-10-bin"
+        EnergyAlignError, match=r"cifar10 needs \S+data_batch_1\.bin.* which is missing\. Get cifar-10-bin"
     ):
         open_source("cifar10", tmp_path / "all").load("train")
     (tmp_path / "all" / "cifar10").symlink_to(png_folders)

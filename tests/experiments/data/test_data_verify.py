@@ -10,7 +10,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.file_images import BadFilesError, DiskFiles, FileImages, map_in_threads
 from energyalign.experiments.data.preparation import LargePreparation, Normalisation
 from energyalign.experiments.data.sources import open_source
-from energyalign.experiments.data.verify import check_no_gap, check_source, verify_images
+from energyalign.experiments.data.verify import check_no_gap, verify_images, verify_source
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_damaged_files_are_named_with_their_number(images, tmp_path):
     (tmp_path / "007.jpg").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "100.jpg").write_bytes(b"")
     (tmp_path / "149.jpg").write_text("<html>404</html>")
-    with pytest.raises(BadFilesError, match=r"3 of 150 files are no images that can be decoded: .*007.jpg") as info:
+    with pytest.raises(BadFilesError, match=r"3 of 150 files cannot be decoded: .*007.jpg") as info:
         verify_images(images)
     assert [name[-7:] for name in info.value.files] == ["007.jpg", "100.jpg", "149.jpg"]
     assert "The first of them: cannot read the image" in str(info.value)
@@ -79,7 +79,7 @@ def test_a_check_lists_the_bad_files_of_a_set_that_is_kept_in_memory(tmp_path, w
         path.write_bytes(path.read_bytes()[:-120])
     said = []
     with pytest.raises(BadFilesError, match="2 of 4 files"):
-        check_source(open_source(f"folder:{tmp_path}"), said.append)
+        verify_source(open_source(f"folder:{tmp_path}"), said.append)
     assert [line for line in said if line.startswith("BAD")] == [
         f"BAD      {tmp_path}/train/{name}" for name in ("a/1.png", "b/0.png")
     ]

@@ -90,6 +90,6 @@ def test_a_file_that_one_of_them_cannot_read_stops_both(tmp_path: Path) -> None:
     first, second = (json.loads((tmp_path / f"told{rank}.json").read_text()) for rank in range(2))
     assert first == [["AnotherRankFailed", "rank 1 failed: see its own message."]] * 3
     assert second[0][0] == "BadFilesError"
-    assert "1 of 2 files are no images" in second[0][1]
+    assert "1 of 2 files cannot be decoded" in second[0][1]
     assert second[1][1].startswith("cannot read the image")
     assert second[2][1].startswith("cannot read the image")

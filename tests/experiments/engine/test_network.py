@@ -8,8 +8,8 @@ from tiny_setting import tiny_setting
 
 from energyalign import EnergyAlignError
 from energyalign.experiments.data.loader import evaluation_batches
-from energyalign.experiments.engine.network import network_for, refuse_negative_features
 from energyalign.experiments.engine.outputs import for_inference
+from energyalign.experiments.engine.trained import network_for, refuse_negative_features
 from energyalign.experiments.longtail.learners import CrossEntropy
 from energyalign.experiments.nets.network import make_network
 

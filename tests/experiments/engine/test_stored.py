@@ -68,7 +68,7 @@ def test_what_is_no_run(folder: Path) -> None:
     (folder / "empty").mkdir()
     with pytest.raises(EnergyAlignError, match="there is no run in it"):
         find_runs([folder / "empty"])
-    with pytest.raises(EnergyAlignError, match=r"seed-0 has no rows yet: run the command that began it"):
+    with pytest.raises(EnergyAlignError, match=r"seed-0 has no rows yet: finish the run with the command"):
         measured_runs([folder / "ce" / "seed-0"])
     (folder / "ce" / "seed-0" / "config.json").write_text("{}")  # of something else
     assert [run.path.name for run in find_runs([folder])] == ["seed-1"]

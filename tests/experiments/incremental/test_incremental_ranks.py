@@ -53,7 +53,7 @@ def test_stopped_resumed_and_measured(tmp_path: Path) -> None:
     assert bytes_of_steps(tmp_path / "whole") == whole
 
     # But it may not go on, neither in the middle of a step nor with the next one.
-    refusal = "began with 2 processes and cannot go on with 1"
+    refusal = "began with 2 processes and cannot resume with 1"
     with pytest.raises(EnergyAlignError, match=refusal):
         run_digits(tmp_path / "stopped", config, *correctors, per_class=30)
     shutil.rmtree(tmp_path / "stopped" / "step-02")

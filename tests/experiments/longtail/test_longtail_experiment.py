@@ -112,7 +112,7 @@ def test_going_on_in_another_environment_is_said_and_rows_name_both(tmp_path: Pa
         _, again = run("raw", "ea")
     finally:
         torch.set_num_threads(threads)
-    assert f"goes on in another environment: threads is {threads} there and {threads + 1} here." in said
+    assert f"is resumed in another environment: threads is {threads} there and {threads + 1} here." in said
     assert "environment" not in again
     assert second["raw"] == first["raw"]  # measured before
     assert [one["threads"] for one in second["ea"].environments] == [threads, threads + 1]
@@ -137,7 +137,7 @@ def test_several_kinds_of_evidence_are_several_rows_of_what_looks_at_it(finished
     assert [row.corrector for row in rows] == ["raw", "ea-marginal", "ea-marginal"]
     assert rows[1].shifts != rows[2].shifts
     lines = longtail_table(rows).lines
-    assert [line.method for line in lines] == ["raw", "ea-marginal, one x 20", "ea-marginal, training x 5"]
+    assert [line.method for line in lines] == ["raw", "ea-marginal, training x 5", "ea-marginal, two x 20"]
     assert [line.cells[4].mean for line in lines] == [1, 1, 1]  # seeds
 
 

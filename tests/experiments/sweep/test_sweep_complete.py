@@ -94,7 +94,7 @@ def test_but_not_for_ever(tmp_path: Path) -> None:
     run = planned(tmp_path, "a", "always-be-killed")
     _state, errors = complete(tmp_path, [run, planned(tmp_path, "b")], retries=2)
     assert tries(run) == 3
-    assert "begun 3 times; last: its process was ended by SIGKILL" in errors["a"]
+    assert "started 3 times; last: its process was ended by SIGKILL" in errors["a"]
     assert states(tmp_path)["b"] == "done"
 
 

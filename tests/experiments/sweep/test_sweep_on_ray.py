@@ -77,7 +77,7 @@ def test_one_of_two_nodes_is_killed_in_mid_run(nodes: tuple[Any, list[Any]], tmp
     assert len(lost) == 1, told
     assert "It restarts" in told
     logs = [path.read_text() for path in (out / "logs").glob("digits*")]
-    assert sum("Going on from epoch" in log for log in logs) == 1
+    assert sum("Resuming from epoch" in log for log in logs) == 1
     assert results(out) == results(tmp_path / "sequential")
 
 

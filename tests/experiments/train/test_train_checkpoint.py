@@ -114,7 +114,7 @@ def test_one_that_says_another_position_is_refused(saved: Path) -> None:
 
 
 def test_one_of_a_run_with_other_settings_is_refused(saved: Path) -> None:
-    with pytest.raises(EnergyAlignError, match="is of a run with other settings than this one"):
+    with pytest.raises(EnergyAlignError, match="belongs to a run with other settings"):
         Checkpoint(saved, "the hash of others")
 
 
@@ -135,7 +135,7 @@ def test_what_was_just_saved_stays_though_there_are_newer_ones_that_cannot_be_us
 
 def test_a_place_without_room_is_named(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").write_text("a file")
-    with pytest.raises(EnergyAlignError, match=r"cannot make the folder .*checkpoints: File exists"):
+    with pytest.raises(EnergyAlignError, match=r"cannot create the folder .*checkpoints: File exists"):
         save_checkpoint(tmp_path / "checkpoints", Position(), *trained(), config=OWN)
 
 
@@ -152,7 +152,7 @@ def test_a_file_of_somebody_else(saved: Path) -> None:
 
 
 def test_another_network_is_refused(saved: Path) -> None:
-    with pytest.raises(EnergyAlignError, match="is of another network"):
+    with pytest.raises(EnergyAlignError, match="belongs to another network"):
         Checkpoint(saved, OWN).restore(nn.Linear(4, 3))
 
 

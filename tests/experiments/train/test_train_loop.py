@@ -144,8 +144,8 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(whole: Path, tm
     train_toy(whole, reporter=Narrator("toy", stream=stream))
     assert bytes_of(whole) == before
     assert "cannot be read" in stream.getvalue()
-    assert "Going on from the one before it." in stream.getvalue()
-    assert "Going on from epoch 4, batch 0." in stream.getvalue()
+    assert "Resuming from the one before it." in stream.getvalue()
+    assert "Resuming from epoch 4, batch 0." in stream.getvalue()
 
 
 def test_a_loss_that_is_not_finite_stops_with_its_batch(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_training_that_begins_again_says_so(whole: Path) -> None:
         path.unlink()
     stream = io.StringIO()
     train_toy(whole, reporter=Narrator("toy", stream=stream))
-    assert stream.getvalue().startswith(f"There is no checkpoint in {whole / 'checkpoints'}: training begins at its st")
+    assert stream.getvalue().startswith(f"There is no checkpoint in {whole / 'checkpoints'}: training from the st")
     assert bytes_of(whole) == before
 
 
@@ -241,7 +241,7 @@ def test_interrupted_at_the_end_of_an_epoch_there_is_no_speed_to_tell(tmp_path: 
     stream = io.StringIO()
     train_toy(tmp_path / "run", reporter=Narrator("toy", scalars=tmp_path / "scalars", stream=stream))
     lines = stream.getvalue().splitlines()
-    assert lines[0] == "Going on from epoch 1, batch 4."
+    assert lines[0] == "Resuming from epoch 1, batch 4."
     assert re.fullmatch(r"toy: epoch 1/4  loss \d\.\d+  lr 0\.05", lines[1])
     assert "images/s" in lines[2]
 

@@ -106,7 +106,7 @@ def test_another_number_of_processes_is_refused(trained: Path, tmp_path: Path) -
     (tmp_path / "config.json").write_text((trained / "whole" / "config.json").read_text())
     (tmp_path / "checkpoints" / unfinished.name).write_bytes(unfinished.read_bytes())
     before = bytes_of(tmp_path)
-    with pytest.raises(EnergyAlignError, match=r"began with 2 processes and cannot go on with 1: .* Start 2 again"):
+    with pytest.raises(EnergyAlignError, match=r"began with 2 processes and cannot resume with 1: .* Start 2 again"):
         train_toy(tmp_path)
     assert bytes_of(tmp_path) == before
     (tmp_path / "checkpoints" / finished.name).write_bytes(finished.read_bytes())

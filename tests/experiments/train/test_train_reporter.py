@@ -9,15 +9,14 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from toy_training import RECIPE, bytes_of, train_toy
 
-from energyalign.experiments.train.curves import CURVES, TensorBoard
-from energyalign.experiments.train.reporter import Narrator
+from energyalign.experiments.train.reporter import CURVES, Narrator, TensorBoard
 
 
 def test_files_of_several_processes_are_one_curve_whatever_the_clock_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for step, now in ((1, 2_000.0), (2, 1_000.0)):
-        monkeypatch.setattr("energyalign.experiments.train.curves.time.time", lambda now=now: now)
+        monkeypatch.setattr("energyalign.experiments.train.reporter.time.time", lambda now=now: now)
         curves = TensorBoard(tmp_path, "toy")
         curves.add(step, {"loss": 0.5 / step, "lr": 0.1})
         curves.close()

@@ -19,7 +19,8 @@ from warm_process import WarmProcess
 
 from energyalign import EnergyAlignError
 from energyalign.core.errors import CannotGoOn
-from energyalign.experiments.train.run_directory import RunDirectory, locked, open_run
+from energyalign.experiments.train.locking import locked
+from energyalign.experiments.train.run_directory import RunDirectory, open_run
 
 CONFIG: dict[str, Any] = {"seed": 0, "recipe": {"epochs": 3, "lr": 0.1}}
 
@@ -146,7 +147,9 @@ def test_what_killed_processes_left_is_removed_but_not_what_others_are_writing(t
 @pytest.mark.parametrize("line", ["7", "null", '["a"]', '"raw"'])
 def test_a_row_that_is_no_object_is_named(tmp_path: Path, line: str) -> None:
     with open_run(tmp_path / "run", CONFIG) as run:
-        (run.path / "rows.jsonl").write_text(f'{{"accuracy": 0.5}}\n{line}\n')
+        run.write_rows([{"accuracy": 0.5}])
+        with (run.path / "rows.jsonl").open("a") as stream:
+            stream.write(f"{line}\n")
         with pytest.raises(
             EnergyAlignError, match=r"rows\.jsonl, line 2, does not hold a JSON object\. Remove the file"
         ):
@@ -202,7 +205,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from torch.utils.data import DataLoader
-from energyalign.experiments.train.run_directory import locked
+from energyalign.experiments.train.locking import locked
 
 class Slow:
     def __len__(self):
@@ -294,7 +297,7 @@ class TestFolderThatIsNotAsItWas:
             monkeypatch.setattr(os, "readlink", _unknown)
         path, away = tmp_path / "run", tmp_path / "other"
         told = self.run_with(path, lambda: path.rename(away), lambda run: keep(run, "new"))
-        assert told.startswith(f"{path} was moved to {away} while its run went on. All is saved there: move it back")
+        assert told.startswith(f"{path} was moved to {away} during its run. All is saved there: move it back")
         assert (away / "kept.txt").read_text() == "new"
         assert os.listdir(tmp_path) == ["other"]
         away.rename(path)
@@ -327,8 +330,8 @@ class TestFolderThatIsNotAsItWas:
         path = tmp_path / "run"
         told = self.run_with(path, lambda: shutil.rmtree(path), lambda run: keep(run, "new"))
         assert told == (
-            f"{path} was removed while its run went on. It was made again with what was in memory: the same command "
-            "goes on."
+            f"{path} was removed during its run. It was made again with what was in memory: the same command resumes "
+            "it."
         )
         with open_run(path, CONFIG) as run:
             assert run.was_there
@@ -337,9 +340,7 @@ class TestFolderThatIsNotAsItWas:
     def test_removed_with_nothing_in_memory(self, tmp_path: Path) -> None:
         path = tmp_path / "run"
         told = self.run_with(path, lambda: shutil.rmtree(path), lambda run: run.write_rows([{"a": 1}]))
-        assert told.endswith(
-            "was removed while its run went on: nothing of it is left. The same command starts it again."
-        )
+        assert told.endswith("was removed during its run: nothing of it is left. The same command starts it again.")
         assert not path.exists()
 
     def test_a_stage_removed_with_its_run(self, tmp_path: Path) -> None:
@@ -370,7 +371,7 @@ class TestFolderThatIsNotAsItWas:
     def test_without_its_config(self, tmp_path: Path) -> None:
         path = tmp_path / "run"
         told = self.run_with(path, (path / "config.json").unlink, lambda run: keep(run, run.config_sha256))
-        assert told.startswith(f"{path / 'config.json'} was removed while its run went on. It was written again")
+        assert told.startswith(f"{path / 'config.json'} was removed during its run. It was written again")
         with open_run(path, CONFIG) as run:
             assert (path / "kept.txt").read_text() == run.config_sha256
 
@@ -379,7 +380,7 @@ class TestFolderThatIsNotAsItWas:
         told = self.run_with(
             path, lambda: (path / "config.json").write_text('{"seed": 1}'), lambda run: keep(run, run.config_sha256)
         )
-        assert "config.json was changed while its run went on: " in told
+        assert "config.json was changed during its run: " in told
         assert "seed is 1 there and 0 here. Put it back" in told
         (path / "config.json").write_text(json.dumps(CONFIG))
         with open_run(path, CONFIG) as run:

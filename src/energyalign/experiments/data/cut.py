@@ -1,4 +1,4 @@
-"""Cutting a training set to a long tail as LDAM and BBN do: how many images each class keeps, and which."""
+"""Cut a training set to a long tail as LDAM and BBN do: how many images each class keeps, and which."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ PARETO_SHAPE = 6.0
 
 
 def exponential(n_max: int, n_classes: int, imbalance: float) -> Ints:
-    """n_k = int(n_max * (1 / imbalance)^(k / (C - 1))), from n_max for class 0 down to n_max / imbalance.
+    """Return n_k = int(n_max * (1 / imbalance)^(k / (C - 1))), from n_max for class 0 down to n_max / imbalance.
 
-    The profile of Cui et al. 2019, LDAM (Cao et al. 2019) and BBN (Zhou et al. 2020), evaluated in the same order
-    of operations, so that the truncation to whole numbers agrees too.
+    The profile of Cui et al. 2019, LDAM (Cao et al. 2019) and BBN (Zhou et al. 2020), computed in the same order of
+    operations, so that rounding agrees too.
     """
     return np.array([int(n_max * (1 / imbalance) ** (k / (n_classes - 1.0))) for k in range(n_classes)])
 
 
 def step(n_max: int, n_classes: int, imbalance: float) -> Ints:
-    """n_max for the first half of the classes, int(n_max / imbalance) for the others (LDAM)."""
+    """Return n_max for the first half of the classes, int(n_max / imbalance) for the others (LDAM)."""
     return np.array([n_max if k < n_classes // 2 else int(n_max * (1 / imbalance)) for k in range(n_classes)])
 
 
 def pareto(n_max: int, n_classes: int, imbalance: float) -> Ints:
-    """Evenly spaced quantiles of a Pareto (Lomax) distribution of shape 6, scaled to the two ends.
+    """Return evenly spaced quantiles of a Pareto (Lomax) distribution of shape 6, scaled to the two ends.
 
     With g_k = ((k + 1/2) / C)^(-1/6) - 1 and n_min = n_max / imbalance,
     n_k = round(n_min + (n_max - n_min) * (g_k - g_{C-1}) / (g_0 - g_{C-1})).
 
-    ImageNet-LT (Liu et al. 2019) was drawn at random from a Pareto distribution of shape 6; this is the shape
-    without the chance. For 1,000 classes from 1,280 down to 5 images its median is 66, that of ImageNet-LT 73.
+    ImageNet-LT (Liu et al. 2019) was drawn at random from a Pareto distribution of shape 6; these counts are its
+    quantiles instead. For 1,000 classes from 1,280 down to 5 images their median is 66, that of ImageNet-LT 73.
     """
     tail = ((np.arange(n_classes) + 0.5) / n_classes) ** (-1 / PARETO_SHAPE) - 1
     n_min = n_max / imbalance
@@ -53,17 +53,15 @@ PROFILES: dict[str, Callable[[int, int, float], Ints]] = {"exponential": exponen
 
 
 def profile_counts(profile: str, n_max: int, n_classes: int, imbalance: float) -> Ints:
-    """Training images per class: `n_max` of class 0, the largest, down to about `n_max / imbalance`."""
+    """Return the training counts of a profile: `n_max` for class 0, the largest, down to about `n_max / imbalance`."""
     if profile not in PROFILES:
-        raise EnergyAlignError(f"unknown profile {profile!r}: choose {', '.join(PROFILES)}.")
+        raise EnergyAlignError(f"unknown profile {profile!r}: choose one of {', '.join(PROFILES)}.")
     if n_max < 1:
-        raise EnergyAlignError(f"the largest class is to have {n_max} images (n_max); give it at least 1.")
+        raise EnergyAlignError(f"n_max, the size of the largest class, must be >= 1, got {n_max}.")
     if n_classes < 2:
-        raise EnergyAlignError(f"a long tail needs at least 2 classes, not {n_classes}.")
+        raise EnergyAlignError(f"a long tail needs at least 2 classes, got {n_classes}.")
     if not imbalance >= 1:
-        raise EnergyAlignError(
-            f"the imbalance is {imbalance}: it is the largest class over the smallest, so 1 (balanced) or more."
-        )
+        raise EnergyAlignError(f"the imbalance, largest over smallest class, must be >= 1, got {imbalance}.")
     counts = PROFILES[profile](n_max, n_classes, imbalance)
     if counts.min() < 1:
         raise EnergyAlignError(
@@ -74,7 +72,7 @@ def profile_counts(profile: str, n_max: int, n_classes: int, imbalance: float) -
 
 
 def _is_count(value: object) -> bool:
-    """Whether it is a whole number of 1 or more, and one that an array can hold; it may come from a file."""
+    """Return whether a value, possibly from a file, is a whole number >= 1 that fits into an int64."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool) or not math.isfinite(value):
         return False
     number: Any = value
@@ -82,7 +80,7 @@ def _is_count(value: object) -> bool:
 
 
 def given_counts(counts: Mapping[str, int] | Mapping[int, int], class_names: Sequence[str]) -> Ints:
-    """Counts from a dict, by class name or by class number; every class must be in it."""
+    """Return the counts of a dict by class name or number, which must have every class."""
     numbers: dict[object, int] = {name: k for k, name in enumerate(class_names)}
     numbers.update({k: k for k in range(len(class_names))})
     unknown = [key for key in counts if key not in numbers]
@@ -92,34 +90,34 @@ def given_counts(counts: Mapping[str, int] | Mapping[int, int], class_names: Seq
     for key, count in counts.items():
         if not _is_count(count):
             raise EnergyAlignError(
-                f"the count of class {key!r} is {reprlib.repr(count)}; it must be a whole number of 1 or more."
+                f"the count of class {key!r} must be a whole number >= 1, got {reprlib.repr(count)}."
             )
         result[numbers[key]] = count
     left_out = [name for name, count in zip(class_names, result, strict=True) if count == 0]
     if left_out:
-        raise EnergyAlignError(f"the counts leave out these classes: {some_of(left_out)}. Give every class a count.")
+        raise EnergyAlignError(f"every class needs a count; missing: {some_of(left_out)}.")
     return result
 
 
 def long_tail_indices(labels: Ints, counts: Ints, seed: int = 0) -> Ints:
-    """Which images are kept: class by class, the first `counts[k]` of a shuffled list of all images of class k.
+    """Choose the images to keep: for each class k the first `counts[k]` of its images, shuffled.
 
-    With the stream of ``numpy.random.seed(seed)`` this is the selection of LDAM and BBN, whose seed is 0, provided
-    that the images come in the order of the official files. One stream serves all classes and every list is
-    shuffled whole, so a smaller count keeps a part of what a larger count keeps: the subsets of one seed are nested.
+    With the stream of ``numpy.random.seed(seed)`` this is the selection of LDAM and BBN, whose seed is 0, if the images
+    are in the order of the official files. One stream serves all classes, and every class is shuffled as a whole, so
+    the subsets of one seed are nested: a smaller count keeps a part of what a larger one keeps.
 
-    They come class 0 first, and within a class in shuffled order.
+    The result has class 0 first, and each class in shuffled order.
     """
     if not 0 <= seed < 2**32:
-        raise EnergyAlignError(f"the seed of the cut is {seed}; it must be one of 0..{2**32 - 1}.")
+        raise EnergyAlignError(f"the seed of the cut must be in 0..{2**32 - 1}, got {seed}.")
     stream = np.random.RandomState(seed)  # the generator behind numpy.random.seed, without the global state
     chosen = []
     for k, count in enumerate(counts):
         members = np.flatnonzero(labels == k)
         if len(members) < count:
             raise EnergyAlignError(
-                f"class {k} has {count_of(len(members), 'image')}, but {count} are asked for: "
-                "choose a smaller largest class (n_max), or other counts."
+                f"class {k} has {count_of(len(members), 'image')}, but needs {count}: choose a smaller n_max, or other "
+                "counts."
             )
         stream.shuffle(members)
         chosen.append(members[:count])
@@ -131,25 +129,27 @@ def cut_long_tail(
     profile: str | Mapping[str, int] | Mapping[int, int] = "exponential", imbalance: float = 100.0,
     n_max: int | None = None, seed: int = 0, test: ImageSet | None = None,
 ) -> Manifest:  # fmt: skip
-    """The manifest of a long-tailed part of a training set; `Manifest.select` then gives the images.
+    """Return the manifest of a long-tailed part of a training set; `Manifest.select` returns its images.
 
     Parameters
     ----------
-    dataset : str, optional
-        What the manifest calls it; the name of `train` unless given.
-    profile : str or dict
+    train : ImageSet
+    dataset : str, default None
+        Name of the data set in the manifest; None for the name of `train`.
+    profile : str or dict, default "exponential"
         A name of `PROFILES`; ``"natural"`` to keep every image; or counts, by class name or class number.
-    imbalance : float
-        Largest class over smallest; for the named profiles.
-    n_max : int, optional
-        Images of the largest class. Unless given, as many as every class has: 5,000 for CIFAR-10, 500 for CIFAR-100.
-    test : ImageSet, optional
-        Also for the record: what the run will be measured on.
+    imbalance : float, default 100
+        Largest class over smallest, for the named profiles.
+    n_max : int, default None
+        Images of the largest class; None for those of the smallest class in `train` (500 for CIFAR-100).
+    seed : int, default 0
+    test : ImageSet, default None
+        The test images, whose hash is recorded too.
     """
     available = np.bincount(train.labels, minlength=train.n_classes)
     if available.min() == 0:
         empty = [name for name, count in zip(train.class_names, available, strict=True) if count == 0]
-        raise EnergyAlignError(f"{train.name} has no images of these classes: {some_of(empty)}. Leave them out.")
+        raise EnergyAlignError(f"{train.name} has no images of some classes: {some_of(empty)}. Leave them out.")
     if profile == "natural":
         name, counts, indices = "natural", available, np.arange(len(train))
     elif isinstance(profile, str):

@@ -1,4 +1,4 @@
-"""Fetching a published file when, and only when, the user asks for it."""
+"""Download published files. Only `energyalign data check --download` does."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ _TIMEOUT = 60  # seconds without a byte
 
 @dataclass(frozen=True)
 class Published:
-    """A file that its authors publish, with the MD5 sum that they state.
+    """A file with the address and the MD5 sum that its authors publish.
 
-    MD5 is what the publishers give; it shows a damaged download. That the address is the authors' own is what
-    speaks for the content.
+    The MD5 sum detects damaged downloads; it does not prove who made the file.
     """
 
     url: str
@@ -30,11 +29,11 @@ class Published:
 
     @property
     def file_name(self) -> str:
-        """The last part of the address."""
+        """Last part of the address."""
         return self.url.rpartition("/")[2]
 
     def fetch(self, folder: Path) -> Path:
-        """Download it into a folder, which is made if need be; nothing is left behind if it fails."""
+        """Download the file into a folder, which is created if needed; a failure leaves no partial file."""
         target = folder / self.file_name
         digest = hashlib.md5(usedforsecurity=False)
         try:
@@ -45,8 +44,8 @@ class Published:
                     stream.write(chunk)
                 if digest.hexdigest() != self.md5:
                     raise EnergyAlignError(
-                        f"{self.url} came with MD5 {digest.hexdigest()} instead of {self.md5}: the download is "
-                        "incomplete, or something on the way replaced it. Try again, or fetch it by hand."
+                        f"{self.url} must have the MD5 sum {self.md5}, got {digest.hexdigest()}: the download is "
+                        "incomplete, or was replaced on the way. Try again, or fetch it by hand."
                     )
         except (OSError, urllib.error.URLError) as error:
             raise EnergyAlignError(
@@ -57,7 +56,7 @@ class Published:
 
 
 def unpack(archive: Path, members: Sequence[str], folder: Path) -> None:
-    """Copy these members, and no others, out of a tar archive to the same paths below a folder."""
+    """Extract these members of a tar archive, and no others, to the same paths below a folder."""
     try:
         with tarfile.open(archive) as tar:
             for member in members:

@@ -1,4 +1,4 @@
-"""Features of an encoder, of images, texts or anything else, with labels; and balanced evidence from them."""
+"""Labelled features of an encoder, and balanced evidence from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Change: TypeAlias = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
 @dataclass(frozen=True, eq=False)
 class FeatureSet(MemoryImages):
-    """Samples as vectors, in memory: `images` is float32, of shape (n_samples, n_features)."""
+    """Feature vectors in memory: `images` is float32 of shape (n_samples, n_features)."""
 
     unit: ClassVar[str] = "sample"
 
@@ -31,21 +31,21 @@ class FeatureSet(MemoryImages):
     def __post_init__(self) -> None:
         if self.images.dtype != torch.float32 or self.images.dim() != 2:
             raise EnergyAlignError(
-                f"{self.name}: features must be float32 of shape (n_samples, n_features), not {self.images.dtype} of "
+                f"{self.name}: features must be float32 of shape (n_samples, n_features), got {self.images.dtype} of "
                 f"shape {tuple(self.images.shape)}."
             )
         self._check_labels(len(self.images))
         wrong = (~self.images.isfinite()).any(dim=1).nonzero()
         if len(wrong):
-            raise EnergyAlignError(f"{self.name}: row {int(wrong[0])} has a feature that is NaN or infinite.")
+            raise EnergyAlignError(f"{self.name}: features must be finite, got NaN or infinity in row {int(wrong[0])}.")
 
 
 def evidence_batches(
     train: FeatureSet, per_class: int, policy: str, seed: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """As many samples of every class, changed as the policy says, in batches with their labels.
+    """Yield batches of `per_class` samples of every class, changed by the policy, with their labels.
 
-    The ranks of a process group share the batches. A class with fewer samples gives each of them several times.
+    A class with fewer samples repeats them. The ranks of a process group share the batches.
     """
     indices = draw_evenly(train.labels, per_class, np.random.default_rng(seed))
     change = _CHANGES[policy](train)
@@ -61,7 +61,7 @@ def _none(_train: FeatureSet) -> Change:
 
 
 def _noise(train: FeatureSet) -> Change:
-    """Normal noise, in each feature as large as the spread within classes, over all of them."""
+    """Add normal noise, with the pooled standard deviation within classes of each feature."""
     labels = torch.from_numpy(train.labels)
     counts = torch.bincount(labels, minlength=train.n_classes)
     sums = torch.zeros(train.n_classes, train.images.shape[1]).index_add_(0, labels, train.images)
@@ -75,7 +75,7 @@ def _noise(train: FeatureSet) -> Change:
 
 
 def _mixup(_train: FeatureSet) -> Change:
-    """Mixed with another sample of the evidence, which has a share of up to one half."""
+    """Mix each sample with another one of the batch, whose share is up to one half."""
 
     def change(vectors: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         share = 0.5 * torch.rand(len(vectors), 1, generator=generator)

@@ -1,4 +1,4 @@
-"""Images that stay encoded (JPEG, PNG, ...) until a worker needs them, or until all are decoded into memory."""
+"""Encoded images (JPEG, PNG, ...), decoded when they are read, or all at once into memory."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from energyalign.experiments.data.preparation import LargePreparation, SmallPrep
 
 MAX_FILES_NAMED = 50
 MAX_SIDE_IN_MEMORY = 64
-_CHUNK = 64  # a future for each of half a million files would cost more memory than the files' names
+_CHUNK = 64  # files per future: half a million futures would take more memory than the file names
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Told how many images of how many have been decoded."""
+"""Called with the number of images decoded so far and the number of all."""
 
 _Result = TypeVar("_Result")
 
 
 class Encoded(Protocol):
-    """Where encoded images lie."""
+    """A container of encoded images."""
 
     def name(self, index: int) -> str:
-        """What to call the image in a message."""
+        """Return the name of an image for messages."""
 
     def exists(self, index: int) -> bool:
-        """Whether it is there at all."""
+        """Return whether an image exists."""
 
     def open(self, index: int) -> BinaryIO:
-        """A stream of its bytes."""
+        """Open the bytes of an image for reading."""
 
     def mark(self, index: int) -> str:
-        """What tells it from another image without reading it, wherever the set lies."""
+        """Return what identifies an image without reading it, independent of where the set is stored."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,31 +56,28 @@ class DiskFiles:
     names: tuple[str, ...]
 
     def name(self, index: int) -> str:
-        """The path as the user could open it."""
         return str(self.root / self.names[index])
 
     def exists(self, index: int) -> bool:
-        """Whether it is a file."""
         return (self.root / self.names[index]).is_file()
 
     def open(self, index: int) -> BinaryIO:
-        """The file, for reading."""
         return open_regular(self.root / self.names[index])
 
     def mark(self, index: int) -> str:
-        """Size and path below the folder."""
+        """Return the size and the path below the folder."""
         try:
             size = str((self.root / self.names[index]).stat().st_size)
         except OSError:
-            size = "missing"  # which is for `verify_images` to report, with all others that are
+            size = "missing"  # `verify_images` reports all missing files at once
         return f"{size} {self.names[index]}"
 
 
 @dataclass(frozen=True, eq=False)
 class FileImages(ImageSet):
-    """Images of any size, decoded when they are read, always as RGB; what is transparent in them is white.
+    """Images of any size, decoded as RGB when they are read, with transparency on white.
 
-    `positions` says which of the encoded images these are.
+    `positions` are the indices of these images in `encoded`.
     """
 
     name: str
@@ -94,39 +91,38 @@ class FileImages(ImageSet):
         self._check_labels(len(self.positions))
 
     def subset(self, indices: Ints | Sequence[int]) -> Self:
-        """These images, in this order."""
         chosen = np.ascontiguousarray(indices, dtype=np.int64)
         return replace(self, positions=self.positions[chosen], labels=self.labels[chosen])
 
     def file_name(self, index: int) -> str:
-        """The file of an image."""
+        """Return the name of the file of an image."""
         return self.encoded.name(int(self.positions[index]))
 
     def exists(self, index: int) -> bool:
-        """Whether the file of an image is there."""
+        """Return whether the file of an image exists."""
         return self.encoded.exists(int(self.positions[index]))
 
     def digest(self) -> str:
-        """SHA-256 of the names and sizes of the files, in their order.
+        """Return the SHA-256 of the names and sizes of the files, in their order.
 
-        Not of their contents: to read half a million photographs would take longer than an epoch of training.
+        Hashing the contents of half a million photographs would take longer than an epoch of training.
         """
         total = hashlib.sha256()
         for mark in map_in_threads(lambda index: self.encoded.mark(int(self.positions[index])), len(self)):
-            # Names on disk are bytes and need not be text; the only one that none of them has ends each.
+            # File names are bytes, not always valid text. A NUL byte, which no name contains, separates them.
             total.update(mark.encode(errors="surrogateescape") + b"\0")
         return total.hexdigest()
 
     def size(self, index: int) -> tuple[int, int]:
-        """Width and height by the header of the file; (0, 0) if it has none that can be read."""
+        """Return width and height from the header of the file; (0, 0) if it cannot be read."""
         try:
             with self.encoded.open(int(self.positions[index])) as stream, open_picture(stream) as image:
                 return image.size
-        except Exception:  # as below; what is wrong with it is for `picture` to say
+        except Exception:  # of many types, see `picture`, which reports the error
             return 0, 0
 
     def picture(self, index: int) -> Image.Image:
-        """One image, decoded whole."""
+        """Decode one image."""
         try:
             with self.encoded.open(int(self.positions[index])) as stream, open_picture(stream) as image:
                 return as_rgb(image)
@@ -134,23 +130,22 @@ class FileImages(ImageSet):
             name, remedy = self.file_name(index), "convert it to 8 bits per channel, or take it out of the set"
             raise EnergyAlignError(f"the image {name} {error}: {remedy}.") from error
         except Exception as error:
-            # Pillow raises about ten types on damaged files; whichever it is, this image cannot be used.
+            # Pillow raises about ten types on damaged files.
             name, remedy = self.file_name(index), "Get the file again, or take it out of the set"
             raise EnergyAlignError(f"cannot read the image {name} ({reason_of(error)}). {remedy}.") from error
 
     def read(self, index: int) -> torch.Tensor:
-        """One image as uint8 of shape (3, height, width)."""
         return torch.from_numpy(np.array(self.picture(index))).permute(2, 0, 1)
 
 
 class BadFilesError(EnergyAlignError):
-    """Files of a set that are missing or cannot be decoded; the message names up to 50, or says where to see all."""
+    """Files of a set are missing or cannot be decoded. The message names up to 50, or how to list all."""
 
     def __init__(self, images: FileImages, problem: str, files: Iterable[str], remedy: str) -> None:
         self.files = tuple(files)
         named = ", ".join(self.files)
         if len(self.files) > MAX_FILES_NAMED:
-            # A set is named after its source and its split.
+            # The name of a set is that of its source and that of its split.
             command = f"energyalign data check {images.name.rpartition(' ')[0] or images.name}"
             named = f"{some_of(self.files)} (`{command}`, with the --data-root of this run, lists all)"
         super().__init__(
@@ -161,7 +156,7 @@ class BadFilesError(EnergyAlignError):
 def decode_all(
     images: FileImages, use: Callable[[int, Image.Image], None], *, progress: Progress | None = None
 ) -> None:
-    """Hand every decoded image to `use`, from several threads; then raise if any could not be decoded."""
+    """Call `use` with every decoded image, from several threads; then raise if some could not be decoded."""
 
     def problem_with(index: int) -> str | None:
         try:
@@ -179,11 +174,11 @@ def decode_all(
         if progress is not None:
             progress(index + 1, len(images))
     if bad:
-        raise BadFilesError(images, "are no images that can be decoded", bad, f"The first of them: {reason}")
+        raise BadFilesError(images, "cannot be decoded", bad, f"The first of them: {reason}")
 
 
 def into_memory(images: FileImages, size: tuple[int, int], preparation: SmallPreparation) -> MemoryImages:
-    """All images decoded; they must all have this width and height."""
+    """Decode all images into memory; they must all have this width and height."""
     width, height = size
     pixels = np.empty((len(images), height, width, 3), dtype=np.uint8)
 
@@ -201,10 +196,10 @@ def into_memory(images: FileImages, size: tuple[int, int], preparation: SmallPre
 
 
 def into_memory_if_small(images: FileImages, train: FileImages) -> ImageSet:
-    """The images in memory if the training images all have one size of at most 64 x 64; otherwise as they are.
+    """Decode images into memory if the training images all have one size of at most 64 x 64; else return them as is.
 
-    Crops out of the padded image for the small, random resized crops for the large: that is a choice between two
-    recipes. So it is made for all splits alike, by the sizes alone and never by how much memory there is.
+    The choice is also one between two augmentations: padded crops for small images, random resized crops for large
+    ones. So it depends on the sizes of the training images alone, never on the memory that is available.
     """
     size = train.size(0)
     if not 0 < max(size) <= MAX_SIDE_IN_MEMORY:
@@ -216,7 +211,7 @@ def into_memory_if_small(images: FileImages, train: FileImages) -> ImageSet:
 
 
 def map_in_threads(function: Callable[[int], _Result], n: int) -> Generator[_Result, None, None]:
-    """function(0), ..., function(n - 1), in this order; files and Pillow's decoders let other threads run meanwhile."""
+    """Yield function(0), ..., function(n - 1), in this order, computed in threads."""
 
     def run(first: int) -> list[_Result]:
         return [function(index) for index in range(first, min(first + _CHUNK, n))]
@@ -226,5 +221,5 @@ def map_in_threads(function: Callable[[int], _Result], n: int) -> Generator[_Res
         for results in pool.map(run, range(0, n, _CHUNK)):
             yield from results
     finally:
-        # Whoever stops early, by an error or by having seen enough, does not wait for the rest.
+        # If the caller stops early, or on an error, do not wait for the rest.
         pool.shutdown(cancel_futures=True)

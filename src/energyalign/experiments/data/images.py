@@ -1,4 +1,4 @@
-"""Images with labels: what a source gives for one split, and what a long-tail cut takes a part of."""
+"""Sets of labelled images."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from energyalign.experiments.data.preparation import AsGiven, Preparation, Small
 
 
 class ImageSet(ABC):
-    """What training and evaluation need to know of a set of images, wherever they are kept."""
+    """A set of labelled images, in memory or in files."""
 
     unit: ClassVar[str] = "image"
-    """What messages call a sample."""
+    """Name of a sample in messages."""
     name: str
-    """What messages call the set: the data set and its split."""
+    """Name of the set in messages: the data set and its split."""
     labels: Ints
     class_names: tuple[str, ...]
     preparation: Preparation
@@ -31,7 +31,7 @@ class ImageSet(ABC):
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are; each may have images here or not."""
+        """Number of classes, including those without images."""
         return len(self.class_names)
 
     def __len__(self) -> int:
@@ -39,21 +39,22 @@ class ImageSet(ABC):
 
     @abstractmethod
     def subset(self, indices: Ints | Sequence[int]) -> Self:
-        """These images, in this order."""
+        """Return these images, in this order."""
 
     @abstractmethod
     def read(self, index: int) -> torch.Tensor:
-        """One image as uint8 of shape (channels, height, width)."""
+        """Return one image as uint8 of shape (channels, height, width)."""
 
     @abstractmethod
     def digest(self) -> str:
-        """SHA-256 that changes with the images; labels do not matter."""
+        """Return a SHA-256 of the images without their labels."""
 
     def _check_labels(self, n_images: int) -> None:
-        """One label for every image, and each of them a class."""
+        """Raise unless every image has a label that is a class."""
         if self.labels.shape != (n_images,):
             raise EnergyAlignError(
-                f"{self.name}: {n_images} images need as many labels, not an array of shape {self.labels.shape}."
+                f"{self.name}: labels must have the shape ({n_images},), one for each {self.unit}, got "
+                f"{self.labels.shape}."
             )
         refuse_half_characters(self.class_names)
         wrong = np.flatnonzero((self.labels < 0) | (self.labels >= self.n_classes))
@@ -80,26 +81,24 @@ class MemoryImages(ImageSet):
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.dim() != 4:
             raise EnergyAlignError(
-                f"{self.name}: images must be uint8 of shape (n_images, channels, height, width), not "
+                f"{self.name}: images must be uint8 of shape (n_images, channels, height, width), got "
                 f"{self.images.dtype} of shape {tuple(self.images.shape)}."
             )
         self._check_labels(len(self.images))
 
     def subset(self, indices: Ints | Sequence[int]) -> Self:
-        """These images, in this order."""
         chosen = np.ascontiguousarray(indices, dtype=np.int64)
         return replace(self, images=self.images[torch.from_numpy(chosen)], labels=self.labels[chosen])
 
     def read(self, index: int) -> torch.Tensor:
-        """One image as uint8 of shape (channels, height, width)."""
         return self.images[index]
 
     def digest(self) -> str:
-        """SHA-256 of the pixels, in their order."""
+        """Return the SHA-256 of the pixels, in their order."""
         total = hashlib.sha256(f"{tuple(self.images.shape)}\n".encode())
         total.update(self.images.cpu().contiguous().numpy().data)
         return total.hexdigest()
 
     def to(self, device: torch.device | str) -> Self:
-        """The same with the images on a device; small sets fit on a GPU, which then augments them too."""
+        """Return the set with its images on a device: small sets fit on a GPU, which then augments them too."""
         return replace(self, images=self.images.to(device))

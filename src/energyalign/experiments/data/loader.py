@@ -1,8 +1,8 @@
-"""Batches for training and evaluation that can be taken up in the middle of an epoch.
+"""Batches for training and evaluation that can start in the middle of an epoch.
 
-Nothing about a batch depends on what was loaded before it: order and augmentation are functions of the seed, the
-epoch and the place in it. So a run that is resumed at batch 57 sees what the uninterrupted run would have seen, with
-any number of worker processes, and several training processes together see what one would have seen.
+A batch does not depend on what was loaded before it: order and augmentation are functions of the seed, the epoch and
+the position in it. So a run that is resumed at batch 57 sees what the uninterrupted run would have seen, with any
+number of worker processes, and several training processes together see what one would have seen.
 """
 
 from __future__ import annotations
@@ -44,10 +44,20 @@ class Batch(NamedTuple):
 class Loader:
     """Batches of a set of images, epoch by epoch, on a device.
 
-    Images in memory are moved to the device whole; those in files go through `workers`, processes that decode and
-    transform (0 does it in this one), whose number changes no batch. The batch size is that over all training
-    processes; the seed is that of the order and of the augmentation. An `order` other than a permutation drawn for each
-    epoch is a sampler, see `order.py`.
+    Parameters
+    ----------
+    images : ImageSet
+        Images in memory are moved to the device all at once; files are decoded by workers.
+    batch_size : int
+        Size of a batch over all training processes.
+    seed : int
+        Seed of order and augmentation.
+    augment : bool, default True
+    order : Order, default None
+        A sampler of `order.py`; None shuffles anew in every epoch.
+    workers : int, default 0
+        Processes that decode and transform files; 0 for this one. Their number changes no batch.
+    device : device, default "cpu"
     """
 
     def __init__(
@@ -55,30 +65,28 @@ class Loader:
         workers: int = 0, device: torch.device | str = "cpu",
     ) -> None:  # fmt: skip
         if workers < 0:
-            raise EnergyAlignError(
-                f"the number of workers is {workers}; it must be 0, to load images in this process, or more."
-            )
+            raise EnergyAlignError(f"workers must be >= 0 (0 loads images in this process), got {workers}.")
         self._batches: _FromMemory | _FromFiles
         if isinstance(images, MemoryImages):
             self._batches = _FromMemory(images.to(device), seed, augment)
         elif isinstance(images, FileImages):
             self._batches = _FromFiles(images, seed, augment, workers, torch.device(device))
         else:
-            raise EnergyAlignError(f"there is no loader for {type(images).__name__}: give MemoryImages or FileImages.")
+            raise EnergyAlignError(f"images must be MemoryImages or FileImages, got {type(images).__name__}.")
         self._plan = BatchPlan(order or shuffled(len(images), seed), batch_size)
 
     @property
     def n_batches(self) -> int:
-        """Batches of an epoch."""
+        """Number of batches of an epoch."""
         return self._plan.n_batches
 
     def epoch(self, number: int, *, start: int = 0, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-        """Batches `start`, `start` + 1, ... of an epoch, and of these the part of one rank."""
+        """Yield batches `start`, `start` + 1, ... of an epoch, and of each the part of this rank."""
         return self._batches.load(number, self._plan.parts(number, start=start, rank=rank, world_size=world_size))
 
 
 class _FromMemory:
-    """Augments a whole batch at a time, on the device where the images are."""
+    """Loads batches from memory and augments them on the device of the images."""
 
     def __init__(self, images: MemoryImages, seed: int, augment: bool) -> None:
         self._images, self._seed, self._augment = images, seed, augment
@@ -90,14 +98,14 @@ class _FromMemory:
             chosen = torch.from_numpy(part.indices).to(self._labels.device)
             images = self._images.images[chosen]
             if self._augment:
-                # Drawn for the whole batch whatever the rank, so that an image is cropped alike on any number of ranks.
+                # Draw for the whole batch on every rank, so that crops do not depend on the number of ranks.
                 draws = preparation.draw(part.size, generator(self._seed, AUGMENTATION, epoch, part.number))
                 images = preparation.augment(images, draws[part.rows])
             yield Batch(preparation.normalise(images), self._labels[chosen])
 
 
 class _FromFiles:
-    """Has worker processes, to which it is sent, decode and transform the images."""
+    """Loads batches from files, which worker processes decode and transform; they get a copy of this object."""
 
     def __init__(self, images: FileImages, seed: int, augment: bool, workers: int, device: torch.device) -> None:
         self._images, self._seed, self._workers, self._device = images, seed, workers, device
@@ -114,22 +122,21 @@ class _FromFiles:
             num_workers=self._workers,
             worker_init_fn=leave_signals_to_the_parent,
             pin_memory=self._device.type == "cuda",
-            # Without one of its own, DataLoader draws from torch's global generator, which is not ours to advance.
+            # Without a generator of its own, DataLoader would advance torch's global one.
             generator=torch.Generator(),
         )
         with plain_errors():
             for images, labels in batches:
-                # Bytes travel from the workers to the device, floats are made there: a quarter of the traffic.
+                # Send bytes and convert to float on the device: a quarter of the traffic.
                 on_device = images.to(self._device, non_blocking=True)
                 yield Batch(self._images.preparation.normalise(on_device), labels.to(self._device, non_blocking=True))
 
     def __getitem__(self, request: tuple[int, int, int]) -> tuple[torch.Tensor, int]:
-        """One image, transformed as its place in the training run says; this runs in a worker."""
+        """Return one image and its label, transformed for its position in the run. Called in a worker."""
         index, epoch, position = request
         picture = self._images.picture(index)
-        # torchvision draws from torch's global generator. It is seeded directly, because torch.manual_seed also
-        # visits every accelerator and takes ten times as long, and it is put back, because without workers this
-        # process may be drawing from it too.
+        # torchvision draws from torch's global generator. Seed it directly, because torch.manual_seed also visits every
+        # accelerator and takes ten times as long; and restore it, because without workers the training uses it too.
         source = torch.random.default_generator
         before = source.get_state()
         source.manual_seed(torch_seed(self._seed, AUGMENTATION, epoch, position))
@@ -142,10 +149,10 @@ class _FromFiles:
 def evaluation_batches(
     images: ImageSet, *, batch_size: int, workers: int = 0, device: torch.device | str = "cpu", shared: bool = False
 ) -> Iterator[Batch]:
-    """All images once, in their order and without augmentation.
+    """Yield all images once, in their order and without augmentation.
 
-    If the ranks of a process group are to share them, each gets whole batches, so that an image is in the company that
-    it has in one process; a rank may get none.
+    With `shared`, the ranks of a process group share them by whole batches, so that batches are those of a single
+    process; a rank may get none.
     """
     if shared and in_a_group():
         n_batches = BatchPlan(as_stored(len(images)), batch_size).n_batches
@@ -169,33 +176,35 @@ class Pair(NamedTuple):
 
 
 class PairedLoader:
-    """The first batch of both loaders, then the second of both, and so on; both need epochs of the same length.
+    """Pairs of batches of two loaders, which must have epochs of the same length.
 
-    Give them seeds of their own, or the two would augment alike.
+    Give the loaders different seeds, or both would augment alike.
     """
 
     def __init__(self, first: Loader, second: Loader) -> None:
         if first.n_batches != second.n_batches:
-            raise EnergyAlignError(f"{first.n_batches} batches cannot be paired with {second.n_batches}.")
+            raise EnergyAlignError(
+                f"both loaders must have equally many batches, got {first.n_batches} and {second.n_batches}."
+            )
         self._first, self._second, self.n_batches = first, second, first.n_batches
 
     def epoch(self, number: int, *, start: int = 0, rank: int = 0, world_size: int = 1) -> Iterator[Pair]:
-        """Pairs `start`, `start` + 1, ... of an epoch, and of these the part of one rank."""
+        """Yield pairs `start`, `start` + 1, ... of an epoch, and of each the part of this rank."""
         first = self._first.epoch(number, start=start, rank=rank, world_size=world_size)
         second = self._second.epoch(number, start=start, rank=rank, world_size=world_size)
         return (Pair(*batch, *other) for batch, other in zip(first, second, strict=True))
 
 
 def leave_signals_to_the_parent(_worker: int) -> None:
-    """For `worker_init_fn`: only the parent ends a reader.
+    """Ignore stop signals in a worker unless the parent sends them; for `worker_init_fn`.
 
-    Ctrl-C and schedulers signal all processes of a group, and readers must live until the batch is finished. But a
-    parent that ends after an error sends SIGTERM to those that are left, and would wait for them for ever.
+    Ctrl-C and schedulers signal all processes of a group, but workers must live until the batch is finished. A parent
+    that ends after an error sends SIGTERM to its workers and waits for them, so that signal must be obeyed.
     """
     for number in STOP_SIGNALS:
         if number != signal.SIGTERM:
             signal.signal(number, signal.SIG_IGN)
-    if not hasattr(signal, "sigwaitinfo"):  # macOS and Windows: SIGTERM ends a reader, whoever sends it
+    if not hasattr(signal, "sigwaitinfo"):  # macOS and Windows: SIGTERM of any sender ends a worker
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(target=_obey, args=(os.getppid(),), daemon=True).start()
@@ -209,10 +218,10 @@ def _obey(parent: int) -> None:
 
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
-    """Reduce the error of a reader, which sends its whole traceback as the message, to its last line."""
+    """Reduce the error of a worker, whose message is a whole traceback, to its last line."""
     try:
         yield
-    except CannotGoOn:  # of this process, not of a reader
+    except CannotGoOn:  # raised in this process, not in a worker
         raise
     except EnergyAlignError as error:
         raise EnergyAlignError(str(error).strip().rpartition("EnergyAlignError: ")[2]) from error

@@ -1,4 +1,4 @@
-"""Which images a run was trained on, in a file that shows whether it was changed."""
+"""Manifests: the images of a run, in a file with a hash."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Images = TypeVar("_Images", bound="ImageSet")
 
 @dataclass(frozen=True, eq=False)
 class Manifest:
-    """The training images of a run."""
+    """The training images of a run, as a part of a data set."""
 
     dataset: str
     sizes: dict[str, int]  # images of every split before the cut
@@ -36,24 +36,24 @@ class Manifest:
     seed: int
     class_names: tuple[str, ...]
     counts: tuple[int, ...]  # images kept of every class
-    labels_sha256: str  # of all labels before the cut: the same indices into other files would be other images
-    images_sha256: str  # of the pixels of the images that are kept, or of the names and sizes of their files
-    test_sha256: str  # of the test images, in the same way, and of their labels; empty if there are none
-    indices: Ints  # of the images that are kept
+    labels_sha256: str  # of all labels before the cut: in another copy the same indices may be other images
+    images_sha256: str  # of the pixels of the kept images, or of the names and sizes of their files
+    test_sha256: str  # the same for the test images, and for their labels; empty if there are none
+    indices: Ints  # of the kept images
 
     @property
     def sha256(self) -> str:
-        """Of everything above, whatever the layout of the file and wherever the images are."""
+        """Hash of all fields, independent of the layout of the file and of where the images are stored."""
         text = json.dumps(self._identity(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def short_hash(self) -> str:
-        """The first 12 digits, to print and to compare by eye."""
+        """The first 12 digits of the hash, for people."""
         return self.sha256[:12]
 
     def select(self, train: _Images) -> _Images:
-        """The images of this manifest, if `train` is the set that it was made from."""
+        """Return the images of this manifest; raise unless `train` is the set that it was made from."""
         if labels_digest(train.labels) != self.labels_sha256:
             raise EnergyAlignError(
                 f"the manifest {self.short_hash} was made from another copy or another order of {self.dataset}: its "
@@ -68,16 +68,16 @@ class Manifest:
         return chosen
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as JSON; an existing file is replaced whole or not at all."""
+        """Write the manifest as JSON, atomically."""
         content = {"schema": SCHEMA, "version": VERSION, "sha256": self.sha256, **self._content()}
         lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
         with atomic_write(path) as stream:
             stream.write(f"{{\n{lines}\n}}\n")
 
     def keep(self, path: str | os.PathLike[str]) -> None:
-        """Save it, or refuse if another one is there: a run must go on with the data that it began with.
+        """Save the manifest, or raise if another one is there: a run must resume with the same data.
 
-        Call it once all files are known to be good: to get a damaged one again is to change the data.
+        Call it after all files were verified: replacing a damaged one later would change the data.
         """
         if not Path(path).exists():
             self.save(path)
@@ -88,13 +88,13 @@ class Manifest:
             differing = ", ".join(name for name in here if here[name] != there[name])
             raise EnergyAlignError(
                 f"the data of {self.dataset} have changed since the run in {Path(path).parent} began: its manifest is "
-                f"{before.short_hash}, that of the data now is {self.short_hash} (what differs: {differing}). Get the "
-                "data of then back, or give another --out."
+                f"{before.short_hash}, that of the data now is {self.short_hash} (what differs: {differing}). Restore "
+                "the data, or give another --out."
             )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote, and refuse it if anything in it was changed since."""
+        """Read what `save` wrote; raise if it was changed since."""
         try:
             content = read_json_file(path)
         except OSError as error:
@@ -123,7 +123,7 @@ class Manifest:
         return manifest
 
     def _identity(self) -> dict[str, Any]:
-        """What the hash is of: the same images in another folder are the same images."""
+        """Return what the hash covers: not the folder, as the same images elsewhere are the same."""
         kind, colon, _place = self.dataset.partition(":")
         return self._content() | {"dataset": kind + colon}
 
@@ -133,5 +133,5 @@ class Manifest:
 
 
 def labels_digest(labels: Ints) -> str:
-    """SHA-256 of the labels of a set, in their order."""
+    """Return the SHA-256 of labels in their order."""
     return hashlib.sha256(np.ascontiguousarray(labels, dtype="<i8").tobytes()).hexdigest()

@@ -1,6 +1,6 @@
-"""Which images come when: orders and samplers of an epoch, and the batches they are cut into.
+"""Samplers: the order of the images in an epoch, and the batches it is cut into.
 
-Every random number is a function of the seed and of what it is for, so a resumed run needs no stored generator.
+Every random number is a function of the seed and of its purpose, so a resumed run needs no stored generator.
 """
 
 from __future__ import annotations
@@ -13,60 +13,60 @@ import numpy as np
 from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import EnergyAlignError
 
-ORDER, AUGMENTATION, EVIDENCE = range(3)  # one stream each: the order of an epoch tells nothing of its augmentation
+ORDER, AUGMENTATION, EVIDENCE = range(3)  # purposes with independent random streams
 
 Order: TypeAlias = Callable[[int], Ints]
-"""From the number of an epoch to indices of images: the same for the same epoch, and as many for every epoch."""
+"""From the number of an epoch to indices of images, a function of that number; all epochs must be equally long."""
 
 
 def generator(seed: int, purpose: int, *key: int) -> np.random.Generator:
-    """The generator of `seed` for one purpose, epoch, batch, ...; the same arguments give the same numbers."""
+    """Return the generator of a seed for one purpose and one epoch, batch, ...; equal arguments give equal numbers."""
     return np.random.default_rng(_sequence(seed, purpose, *key))
 
 
 def torch_seed(seed: int, purpose: int, *key: int) -> int:
-    """A seed for a torch generator, as independent of all others as `generator` is."""
-    # 32 bits, because torch's generator for the CPU uses no more of a seed.
+    """Return a seed for a torch generator, independent of all others like `generator`."""
+    # torch's generator for the CPU uses no more than 32 bits of a seed.
     return int(_sequence(seed, purpose, *key).generate_state(1, np.uint32)[0])
 
 
 def _sequence(seed: int, purpose: int, *key: int) -> np.random.SeedSequence:
     if seed < 0:
-        raise EnergyAlignError(f"the seed is {seed}; it must be 0 or more.")
-    # As a spawn key and not as entropy: in a list of entropy, trailing zeros make no difference.
+        raise EnergyAlignError(f"the seed must be >= 0, got {seed}.")
+    # A spawn key, not a list of entropy, in which trailing zeros make no difference.
     return np.random.SeedSequence(seed, spawn_key=(purpose, *key))
 
 
 def shuffled(n_images: int, seed: int) -> Order:
-    """Every image once, in an order drawn anew for every epoch."""
+    """Sample every image once, shuffled anew in every epoch."""
     return lambda epoch: generator(seed, ORDER, epoch).permutation(n_images)
 
 
 def as_stored(n_images: int) -> Order:
-    """Every image once, from the first to the last: for evaluation."""
+    """Sample every image once, from the first to the last, for evaluation."""
     return lambda _epoch: np.arange(n_images)
 
 
 def class_balanced(labels: Ints, seed: int) -> Order:
-    """Every class as likely, and every image of a class as likely; with replacement."""
+    """Sample every class with equal probability, and its images uniformly; with replacement."""
     present = np.bincount(labels) > 0
     return weighted_classes(labels, present / present.sum(), seed)
 
 
 def reversed_classes(labels: Ints, seed: int) -> Order:
-    """A class with n images is drawn with probability proportional to 1 / n: BBN's reversed sampler."""
+    """Sample a class of n images with probability proportional to 1 / n: the reversed sampler of BBN."""
     return weighted_classes(labels, reversed_probabilities(np.bincount(labels)), seed)
 
 
 def reversed_probabilities(counts: Ints) -> Floats:
-    """Of each class; a class without images has none."""
+    """Return class probabilities proportional to 1 / count; 0 for a class without images."""
     weights = np.divide(1.0, counts, out=np.zeros(len(counts)), where=counts > 0)
     probabilities: Floats = weights / weights.sum()
     return probabilities
 
 
 def weighted_classes(labels: Ints, probabilities: Floats, seed: int) -> Order:
-    """As many draws as images: a class with these probabilities, then one of its images, each as likely."""
+    """Sample as often as there are images: a class with these probabilities, then one of its images uniformly."""
     members = [np.flatnonzero(labels == k) for k in range(len(probabilities))]
     sizes = np.array([len(of_class) for of_class in members])
     by_class, first = np.concatenate(members), np.cumsum(sizes) - sizes
@@ -81,9 +81,9 @@ def weighted_classes(labels: Ints, probabilities: Floats, seed: int) -> Order:
 
 
 def class_aware(labels: Ints, seed: int, *, per_visit: int = 4) -> Order:
-    """Classes take turns in random order, each giving a few images a visit, its own images in random order.
+    """Visit all classes in random order, again and again, and take a few images of a class at each visit.
 
-    The sampler of OLTR and Decoupling: four images of a class at a time.
+    The sampler of OLTR and Decoupling, with four images per visit. The images of a class come in random order.
     """
     members = [of_class for k in range(int(labels.max()) + 1) if len(of_class := np.flatnonzero(labels == k))]
 
@@ -92,7 +92,7 @@ def class_aware(labels: Ints, seed: int, *, per_visit: int = 4) -> Order:
         n_visits = -(-len(labels) // per_visit)
         n_rounds = -(-n_visits // len(members))
         visits = np.concatenate([rng.permutation(len(members)) for _ in range(n_rounds)])[:n_visits]
-        queues = [_endless(of_class, n_rounds * per_visit, rng) for of_class in members]
+        queues = [_repeat_shuffled(of_class, n_rounds * per_visit, rng) for of_class in members]
         turns = np.zeros(len(members), dtype=np.int64)
         drawn = []
         for k in visits:
@@ -103,14 +103,14 @@ def class_aware(labels: Ints, seed: int, *, per_visit: int = 4) -> Order:
     return order
 
 
-def _endless(images: Ints, n: int, rng: np.random.Generator) -> Ints:
-    """Image after image in random order, shuffled anew when all have been seen, until there are n."""
+def _repeat_shuffled(images: Ints, n: int, rng: np.random.Generator) -> Ints:
+    """Return n images: all of them shuffled, then shuffled again, and so on."""
     rounds = -(-n // len(images))
     return np.concatenate([rng.permutation(images) for _ in range(rounds)])[:n]
 
 
 class BatchPart(NamedTuple):
-    """What one process loads of one batch."""
+    """The part of a batch that one process loads."""
 
     number: int  # of the batch within the epoch
     size: int  # of the whole batch, over all processes
@@ -122,16 +122,16 @@ class BatchPart(NamedTuple):
 class BatchPlan:
     """Cuts the order of an epoch into batches.
 
-    Rank r of w takes rows r, r + w, r + 2w, ... of every batch, so that the processes together have exactly the
-    batch that one process would have had.
+    Rank r of w takes rows r, r + w, r + 2w, ... of every batch, so that all ranks together have the batch of a single
+    process.
 
-    The last batch has what is left over; a single image that is left over joins the batch before it. Alone it would
-    stop networks with batch normalisation, which has no variance over one value, at the end of the first epoch.
+    The last batch has the remaining images. A single remaining image joins the batch before it: batch normalisation
+    fails on a batch of one.
     """
 
     def __init__(self, order: Order, batch_size: int) -> None:
         if batch_size < 1:
-            raise EnergyAlignError(f"the batch size is {batch_size}; it must be at least 1.")
+            raise EnergyAlignError(f"the batch size must be >= 1, got {batch_size}.")
         self._order = order
         self._batch_size = batch_size
         self._length = len(order(0))
@@ -146,14 +146,14 @@ class BatchPlan:
             self.n_batches, self._last = whole + 1, rest
 
     def parts(self, epoch: int, *, start: int = 0, rank: int = 0, world_size: int = 1) -> Iterator[BatchPart]:
-        """The parts of this rank, from batch `start` on: what an epoch that began at batch 0 would have had left."""
+        """Return the parts of this rank, from batch `start` of an epoch on."""
         if not 0 <= rank < world_size:
-            raise EnergyAlignError(f"rank {rank} is not one of 0..{world_size - 1}.")
+            raise EnergyAlignError(f"the rank must be in 0..{world_size - 1}, got {rank}.")
         if not 0 <= start <= self.n_batches:
-            raise EnergyAlignError(f"an epoch of {self.n_batches} batches cannot start at batch {start}.")
+            raise EnergyAlignError(f"the first batch must be in 0..{self.n_batches}, got {start}.")
         smallest = self._last if self.n_batches == 1 else min(self._batch_size, self._last)
         if smallest < world_size:
-            # A process without images would wait for the others in every collective operation, or fail in batch norm.
+            # A process without images would hang in collective operations, or fail in batch normalisation.
             raise EnergyAlignError(
                 f"the smallest batch has {smallest} images, too few for {world_size} processes: "
                 "use fewer processes or larger batches."
@@ -161,8 +161,7 @@ class BatchPlan:
         indices = np.asarray(self._order(epoch), dtype=np.int64)
         if len(indices) != self._length:
             raise EnergyAlignError(
-                f"the order of epoch {epoch} has {len(indices)} images, but that of epoch 0 has {self._length}: "
-                "all epochs of a run must be equally long."
+                f"all epochs must have {self._length} images like epoch 0, got {len(indices)} in epoch {epoch}."
             )
         return self._parts(indices, start, rank, world_size)
 

@@ -1,4 +1,4 @@
-"""From the bytes of an image to the input of a network: augmentation, then normalisation."""
+"""Prepare images for a network: augmentation, then normalisation."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Normalisation:
-    """(pixel / 255 - mean) / std, channel by channel."""
+    """Normalisation (pixel / 255 - mean) / std, for each channel."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        """float32 images from uint8 images of shape (N, C, H, W), on the same device."""
-        # In units of pixels, so that the large tensor is touched twice and not three times.
+        """Return float32 images of uint8 images of shape (N, C, H, W), on the same device."""
+        # Scale mean and std by 255 instead of the images: one pass less over the large tensor.
         mean, std = (
             torch.tensor(values, dtype=torch.float32, device=images.device).view(-1, 1, 1) * 255
             for values in (self.mean, self.std)
@@ -32,10 +32,9 @@ class Normalisation:
 
 @dataclass(frozen=True)
 class SmallPreparation:
-    """Small images, in batches: a crop out of the zero-padded image, then a horizontal flip of every other one.
+    """Batches of small images: random crops of the zero-padded images, each flipped with probability one half.
 
-    As in the published CIFAR recipes (He et al. 2016; LDAM, BBN): padding by 4, and black is padded before
-    the normalisation.
+    As in the published CIFAR recipes (He et al. 2016; LDAM, BBN): padding by 4, with black before normalisation.
     """
 
     normalise: Normalisation
@@ -43,7 +42,7 @@ class SmallPreparation:
     flip: bool = True
 
     def draw(self, n_images: int, rng: np.random.Generator) -> Ints:
-        """Rows of (top, left, flipped) for a whole batch."""
+        """Draw (top, left, flipped) for every image of a batch."""
         draws = np.zeros((n_images, 3), dtype=np.int64)
         draws[:, :2] = rng.integers(2 * self.padding + 1, size=(n_images, 2))
         if self.flip:
@@ -51,7 +50,7 @@ class SmallPreparation:
         return draws
 
     def augment(self, images: torch.Tensor, draws: Ints) -> torch.Tensor:
-        """The images as `draws` says, still as uint8."""
+        """Crop and flip uint8 images as drawn."""
         n, channels, height, width = images.shape
         pad = self.padding
         top, left, flipped = torch.from_numpy(draws).to(images.device)[:, :, None].unbind(1)
@@ -66,12 +65,12 @@ class SmallPreparation:
 
 @dataclass(frozen=True)
 class LargePreparation:
-    """Large images, one by one in worker processes, with torchvision's transformations of PIL images.
+    """Large images, one at a time in worker processes, with torchvision's transformations of PIL images.
 
-    Training: a random crop of 8 to 100 % of the area, resized to `side`; a horizontal flip of every other image;
-    brightness, contrast and saturation changed by up to `jitter`. Evaluation: the shorter side resized to
-    `resize`, then the central square of `side`. The paper crops and flips only; jitter (0.4 on ImageNet-LT) belongs to
-    Decoupling and De-confound.
+    Training: a random crop of 8 to 100 % of the area, resized to `side`; a horizontal flip with probability one half;
+    brightness, contrast and saturation changed by up to `jitter`. Evaluation: the shorter side resized to `resize`,
+    then a central crop of `side`. The paper only crops and flips; Decoupling and De-confound also jitter (0.4 on
+    ImageNet-LT).
     """
 
     normalise: Normalisation
@@ -80,8 +79,8 @@ class LargePreparation:
     resize: int = 256
 
     def transformation(self, *, augment: bool) -> Any:
-        """A callable from a PIL image to a uint8 tensor of shape (C, side, side)."""
-        from torchvision.transforms import v2  # slow to import, and small images do without it
+        """Return a callable from a PIL image to a uint8 tensor of shape (C, side, side)."""
+        from torchvision.transforms import v2  # slow to import, and not needed for small images
 
         if not augment:
             return v2.Compose([v2.Resize(self.resize), v2.CenterCrop(self.side), v2.PILToTensor()])
@@ -92,26 +91,26 @@ class LargePreparation:
 
 
 class Unchanged(Normalisation):
-    """Samples that are normalised already."""
+    """No normalisation."""
 
     def __call__(self, samples: torch.Tensor) -> torch.Tensor:
-        """As they are."""
+        """Return the samples unchanged."""
         return samples
 
 
 @dataclass(frozen=True)
 class AsGiven:
-    """Features go to the network as they are: an encoder has prepared them."""
+    """No preparation, for features."""
 
     normalise: ClassVar[Normalisation] = Unchanged((), ())
     flip: ClassVar[bool] = False
 
     def draw(self, n_samples: int, rng: np.random.Generator) -> Ints:  # noqa: ARG002
-        """Nothing to draw."""
+        """Return empty draws."""
         return np.zeros((n_samples, 0), dtype=np.int64)
 
     def augment(self, vectors: torch.Tensor, draws: Ints) -> torch.Tensor:  # noqa: ARG002
-        """Not augmented."""
+        """Return the vectors unchanged."""
         return vectors
 
 

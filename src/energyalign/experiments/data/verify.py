@@ -1,4 +1,4 @@
-"""Looking at every label and every file of a set before a run spends hours on it."""
+"""Check every label and every file of a set, before a run spends hours on it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.sources import Source
 
 
-def check_source(source: Source, say: Callable[[str], None], *, progress: Progress | None = None) -> None:
-    """Look for every file, load every split, decode every image, and `say` a line about each.
+def verify_source(source: Source, say: Callable[[str], None], *, progress: Progress | None = None) -> None:
+    """Look for every file, load every split and decode every image; `say` gets a line about each file and split.
 
-    The error that it ends with, if any, tells what is wrong and how to get what is missing.
+    Raises an error that says what is wrong and how to get what is missing.
     """
     paths = list(dict.fromkeys(path for split in source.splits for path in source.files(split)))
     missing = [path for path in paths if not path.exists()]
@@ -26,16 +26,16 @@ def check_source(source: Source, say: Callable[[str], None], *, progress: Progre
         raise EnergyAlignError(f"{source.name}: {len(missing)} of {len(paths)} are missing. {source.how_to_get}")
     for split in source.splits:
         try:
-            images = source.load(split)  # which decodes small images
+            images = source.load(split)  # decodes small images
             verify_images(images, progress=progress)
         except BadFilesError as error:
             for file in error.files:
                 say(f"{'BAD':<8} {file}")
             raise
-        say(_summary(split, images))
+        say(_summarise(split, images))
 
 
-def _summary(split: str, images: ImageSet) -> str:
+def _summarise(split: str, images: ImageSet) -> str:
     counts = np.bincount(images.labels, minlength=images.n_classes)
     return (
         f"{split:<8} {len(images):,} {images.unit}s of {images.n_classes:,} classes, "
@@ -44,16 +44,13 @@ def _summary(split: str, images: ImageSet) -> str:
 
 
 def verify_images(images: ImageSet, *, progress: Progress | None = None) -> None:
-    """Raise `BadFilesError` unless every file of the set is there and decodes as it will have to in training.
-
-    Images in memory have been decoded already, and pass.
-    """
+    """Raise `BadFilesError` if a file of the set is missing or cannot be decoded. Images in memory pass."""
     if not isinstance(images, FileImages):
         return
-    # First whether all are there: that takes seconds where decoding takes minutes.
+    # Look for missing files first: that takes seconds, decoding minutes.
     missing = [images.file_name(i) for i, there in enumerate(map_in_threads(images.exists, len(images))) if not there]
     if missing:
-        remedy = "Check that the archive was unpacked whole, and that the data root is the folder the paths start from."
+        remedy = "Check that the archive was unpacked completely, and that paths start at the data root."
         raise BadFilesError(images, "are missing", missing, remedy)
     decode_all(images, lambda _index, _picture: None, progress=progress)
 
@@ -67,7 +64,7 @@ def check_no_gap(labels: Ints, what: str) -> int:
     used = np.unique(labels)
     n_classes = int(used[-1]) + 1
     if len(used) < n_classes:
-        # Only the first ones: a label of 10^12 among ten images is one wrong label and a very long list.
+        # List only the first ones: a single wrong label may be 10^12.
         gap = np.setdiff1d(np.arange(min(n_classes, len(used) + 8)), used)[:8]
         raise EnergyAlignError(
             f"{what} has labels up to {n_classes - 1}, but no image of {n_classes - len(used):,} of these classes "

@@ -1,4 +1,4 @@
-"""What a run is made of: names, evidence, methods, presets and learners; and the config that fixes it."""
+"""Evidence plans, methods, presets and learners, and the config that fixes a run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from energyalign.experiments.train.recipe import SETTINGS, Adam, Cosine, Recipe,
 
 AS_IN_TRAINING = "training"
 IMAGE_POLICIES = (AS_IN_TRAINING, "none", "crop-flip", "one", "two", "half")
-"""``training`` augments as the training did; the others are those of `energyalign.pytorch.augment`."""
+"""``training`` augments as the training did; the others are policies of `energyalign.pytorch.augment`."""
 FEATURE_POLICIES = ("none", "noise", "mixup")
 """See `energyalign.experiments.data.features`."""
 
-# Of a head on features. Adam's steps do not depend on the scale of features, which differs from encoder to encoder.
+# For heads on features. Adam's steps do not depend on the scale of the features, which differs between encoders.
 FEATURES_RECIPE = Recipe(60, 128, Adam(1e-3, weight_decay=0.0), Cosine())
 
 _Entry = TypeVar("_Entry")
@@ -27,34 +27,34 @@ _Preset = TypeVar("_Preset", bound="Preset")
 
 
 def look_up(registry: Mapping[str, _Entry], name: str, kind: str) -> _Entry:
-    """The entry of this name, or an error that lists those there are."""
+    """Return the entry of this name, or raise an error that lists the known names."""
     if name not in registry:
         raise EnergyAlignError(f"unknown {kind} {name!r}: choose one of {', '.join(registry)}.")
     return registry[name]
 
 
 def has_features(dataset: str) -> bool:
-    """Whether samples of the data set are features, not images."""
+    """Return whether the samples of a data set are features, not images."""
     return dataset.startswith("features:")
 
 
 def short_name(dataset: str) -> str:
-    """``folder:/data/my images`` becomes ``folder-my-images``."""
+    """Shorten the name of a data set: ``folder:/data/my images`` becomes ``folder-my-images``."""
     kind, _, path = dataset.partition(":")
     return "-".join([kind, *re.findall(r"\w+", path.rstrip("/").rpartition("/")[2])])
 
 
 @dataclass(frozen=True)
 class EvidencePlan:
-    """How many images of each class are drawn from the training data, and how they are augmented.
+    """How evidence is drawn from the training images: how many of each class, and how they are augmented.
 
     Attributes
     ----------
     per_class : int, default 50
         Images of each class.
     policy : str, default "two"
-        A name of `IMAGE_POLICIES` or `FEATURE_POLICIES`. The paper lists ten transformations but not how many an image
-        undergoes.
+        A name of `IMAGE_POLICIES` or `FEATURE_POLICIES`. The paper lists ten transformations, but does not say how many
+        are applied to an image.
     """
 
     per_class: int = 50
@@ -69,14 +69,13 @@ class EvidencePlan:
 
     @classmethod
     def default_for(cls, dataset: str) -> Self:
-        """The evidence of a data set unless another is asked for."""
+        """Return the default plan for a data set."""
         return cls(policy="mixup") if has_features(dataset) else cls()
 
     def check_for(self, dataset: str) -> None:
-        """Refuse what cannot be done to samples of the data set."""
-        suitable = FEATURE_POLICIES if has_features(dataset) else IMAGE_POLICIES
+        """Raise if the policy does not apply to the samples of a data set."""
+        kind, suitable = ("features", FEATURE_POLICIES) if has_features(dataset) else ("images", IMAGE_POLICIES)
         if self.policy not in suitable:
-            kind = "features" if has_features(dataset) else "images"
             raise EnergyAlignError(
                 f"evidence policy {self.policy!r} is not for {kind}, which {dataset} has: choose one of "
                 f"{', '.join(suitable)}."
@@ -87,19 +86,19 @@ class EvidencePlan:
 
 
 class Method(NamedTuple):
-    """A row of a table: a learner with a corrector behind it.
+    """A learner with a corrector behind it: one row of a table.
 
     Attributes
     ----------
     learner, corrector : str
-        Names of the application's learners, and of `energyalign.experiments.correctors.CORRECTORS`.
+        A name of the application's learners, and one of `energyalign.experiments.correctors.CORRECTORS`.
     description, reference : str
-    head : str or None
-        The head that belongs to the row; None for that of the cell, cosine as in the paper.
-    memory : str
-        How exemplars are chosen, in class-incremental rows.
-    in_paper : bool
-        Whether a table of the paper has the row.
+    head : str or None, default None
+        The head of the method; None for that of the cell, which is cosine as in the paper.
+    memory : str, default ""
+        How exemplars are chosen, for class-incremental methods.
+    in_paper : bool, default True
+        Whether a table of the paper has the method.
     """
 
     learner: str
@@ -113,18 +112,18 @@ class Method(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A cell of the paper, or one of ours: data, network and recipe. Each application adds its protocol.
+    """A cell of the paper's tables, or one of our own: data, network and recipe. Each application adds its protocol.
 
     Attributes
     ----------
     gpu_hours : float
-        A rough guess for one V100, from the size of network and data; nothing was timed.
+        A rough estimate for one V100, from the sizes of network and data; not measured.
     quick_epochs : int
     quick_backbone : str
-        What ``--quick`` takes instead, sized for two cores of a CPU.
+        Epochs and backbone with ``--quick``, sized for two CPU cores.
     head : str, default "cosine"
     subset : str, default "all"
-        Which classes of the data set come.
+        Which classes of the data set are used.
     """
 
     name: str
@@ -139,22 +138,25 @@ class Preset:
 
     @property
     def on_cifar(self) -> bool:
-        """Whether the data are CIFAR, for which most originals published their settings."""
+        """Whether the data set is CIFAR, for which most methods have published settings."""
         return self.dataset in ("cifar10", "cifar100")
 
     def quick(self) -> Self:
-        """The same cell on a small budget."""
+        """Return the cell with the settings of ``--quick``."""
         return replace(self, backbone=self.quick_backbone, recipe=self.recipe.lasting(self.quick_epochs))
 
     def with_head(self, head: str | None) -> Self:
-        """With another head, or its own if there is none."""
+        """Return the cell with another head; None keeps its own."""
         return replace(self, head=head or self.head)
 
 
 def presets_of(
     presets: Mapping[str, _Preset], dataset: str, selections: Mapping[str, str] = MappingProxyType({})
 ) -> list[_Preset]:
-    """The cells of a data set, or an error that lists what there is; `selections` names presets of parts of one."""
+    """Return the presets of a data set, or raise an error that lists what there is.
+
+    `selections` maps names of parts of a data set to presets.
+    """
     if dataset in selections:
         return [presets[selections[dataset]]]
     same = [preset for preset in presets.values() if preset.dataset == dataset]
@@ -169,45 +171,45 @@ def presets_of(
 
 @dataclass(frozen=True)
 class Learner:
-    """A way to train: a frozen dataclass whose fields are its hyper-parameters, by default the original's.
+    """A way to train. The fields of the dataclass are its hyper-parameters, by default those of the publication.
 
-    They are part of the run's config. Everything random comes from torch's global generator, which the training loop
-    seeds for every batch, or from a seed derived for the purpose. A learner imports torch where it uses it, so that
-    tables can be made without.
+    They are part of the run's config. All randomness comes from torch's global generator, which the training loop seeds
+    for every batch, or from a seed derived for the purpose. A learner imports torch inside its methods, so that tables
+    can be made without torch.
     """
 
     name: ClassVar[str] = ""
     head: ClassVar[str | None] = None
-    """The head that belongs to it, whatever the cell says."""
+    """The head of the learner, which overrides that of the cell."""
     part_of_cell: ClassVar[float] = 1.0
-    """How much of the cell's epochs it takes; a second stage has the rest."""
+    """The share of the cell's epochs that it trains; a second stage trains the rest."""
 
     has_own_backbone: ClassVar[bool] = False
-    """Whether it builds its backbone its own way, so that weights of another do not fit and none can be frozen."""
+    """Whether it builds its own backbone, which cannot start from other weights and cannot be frozen."""
 
     def backbone(self, name: str) -> str:
-        """The backbone it trains where the cell has this one."""
+        """Return the backbone to train in a cell that has this one."""
         return name
 
     def recipe(self, preset: Preset) -> Recipe:
-        """The preset's recipe, changed where the original method has its own schedule or optimiser settings."""
+        """Return the preset's recipe, changed where the method has its own schedule or optimiser settings."""
         return preset.recipe
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One training: data, network, recipe and seed. Rows of correctors behind it share it.
+    """One training: data, network, recipe and seed. All correctors behind it share it.
 
     Attributes
     ----------
     name : str
-        Of the cell.
+        Name of the cell.
     seed : int
-        Of initialisation, order, augmentation and evidence.
-    weights : str or None
-        A file that the backbone starts from, or ``default`` for those of its library.
-    freeze : bool
-        Whether the head alone is trained.
+        Seed of initialisation, order, augmentation and evidence.
+    weights : str or None, default None
+        File of the backbone's initial weights, or ``default`` for those of its library.
+    freeze : bool, default False
+        Whether to train the head alone.
     """
 
     in_steps: ClassVar[bool] = False
@@ -232,7 +234,7 @@ class RunConfig:
             raise EnergyAlignError(f"the seed must be >= 0, got {self.seed}.")
         if not (math.isfinite(self.scale) and self.scale > 0):
             raise EnergyAlignError(f"the scale must be a positive number, got {self.scale}.")
-        if not isinstance(self.dataset, str):  # of a file that was changed
+        if not isinstance(self.dataset, str):  # config.json may have been edited
             raise EnergyAlignError(f"the data set must be a name, got {self.dataset!r:.80}.")
         for_features = [name for name, entry in BACKBONES.items() if entry.takes_features]
         if (self.backbone in for_features) != has_features(self.dataset):
@@ -249,18 +251,18 @@ class RunConfig:
             )
         if self.weights is not None and self.learner.has_own_backbone:
             raise EnergyAlignError(
-                f"{self.learner.name} has a backbone of its own kind: leave out --weights and --freeze, or "
+                f"{self.learner.name} builds its own backbone: leave out --weights and --freeze, or "
                 f"{self.learner.name}."
             )
 
     @property
     def default_evidence(self) -> EvidencePlan:
-        """The evidence that rows are measured with unless another is asked for."""
+        """The evidence plan that is used if none is given."""
         return EvidencePlan.default_for(self.dataset)
 
     @classmethod
     def of_cell(cls, preset: Preset, learner: Learner, **others: Any) -> Self:
-        """The cell as the learner changes it; `others` are the fields that neither decides."""
+        """Make the config of a preset and a learner; `others` are the fields that neither determines."""
         return cls(
             name=preset.name, learner=learner, dataset=preset.dataset, backbone=learner.backbone(preset.backbone),
             head=learner.head or preset.head, recipe=learner.recipe(preset), **others,
@@ -268,13 +270,13 @@ class RunConfig:
 
     @classmethod
     def restore(cls, value: dict[str, Any], learners: Mapping[str, Learner], *kinds: type) -> Self:
-        """What `to_json` wrote; `kinds` are the dataclasses that may occur besides recipes and learners."""
+        """Convert the output of `to_json` back; `kinds` are the dataclasses besides recipes and learners."""
         config = restore(value, [cls, EvidencePlan, *SETTINGS, *kinds, *map(type, learners.values())])
         if not isinstance(config, cls):
-            raise EnergyAlignError(f"these are not the settings of a {cls.__name__}, but of a {value.get('kind')}.")
+            raise EnergyAlignError(f"expected the settings of a {cls.__name__}, got those of a {value.get('kind')}.")
         return config
 
     def to_json(self) -> dict[str, Any]:
-        """For config.json: a run directory belongs to one of these."""
+        """Return the content of config.json."""
         result: dict[str, Any] = describe(self)
         return result

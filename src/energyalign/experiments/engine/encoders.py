@@ -1,9 +1,10 @@
-"""From texts or images to features, by a model of the user's."""
+"""Encode texts or images as features, with a model of the user."""
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,48 +14,101 @@ import torch
 from safetensors.numpy import save
 
 from energyalign.core._io.atomic import atomic_write
+from energyalign.core._io.regular import open_regular
+from energyalign.core._io.strict_json import read_json_file
 from energyalign.core.errors import EnergyAlignError, reason_of, some_of
 from energyalign.experiments.data.loader import evaluation_batches
 from energyalign.experiments.data.sources import open_source
-from energyalign.experiments.data.texts import read_texts
-from energyalign.experiments.engine.network import looks_of
+from energyalign.experiments.engine.trained import input_format
 from energyalign.experiments.nets.libraries import make_library_backbone
 from energyalign.experiments.nets.registry import is_of_library
+from energyalign.files.checks import reading, require_extension
 
 Floats32 = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]
-_TEXTS_IN_BATCH = _IMAGES_IN_BATCH = 64
+_BATCH_SIZE = 64
+_SPLITS = {"train": "train", "test": "test", "val": "val", "validation": "val"}
+_LABELS = ("label", "labels", "category", "intent", "class")
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 class Encoded(NamedTuple):
-    """One split: features and the class name of each sample."""
+    """Features and class names of one split."""
 
     features: Floats32
     labels: Sequence[str]
 
 
 def save_features(path: Path, parts: Mapping[str, Encoded]) -> None:
-    """Write splits for ``features:PATH``; classes are numbered in the order of their names."""
+    """Write the file of ``features:PATH``; classes are numbered in alphabetical order."""
     names = sorted(set(parts["train"].labels))
     number = {name: k for k, name in enumerate(names)}
     arrays: dict[str, npt.NDArray[Any]] = {}
     for split, part in parts.items():
         unknown = sorted(set(part.labels) - number.keys())
         if unknown:
-            raise EnergyAlignError(f"the {split} part has classes that training has not: {some_of(unknown)}.")
+            raise EnergyAlignError(f"the {split} part has classes that the training part lacks: {some_of(unknown)}.")
         arrays[f"x_{split}"] = part.features
         arrays[f"y_{split}"] = np.array([number[label] for label in part.labels], dtype=np.int64)
     with atomic_write(path, "wb") as stream:
         stream.write(save(arrays, {"names": json.dumps(names)}))
 
 
+class Texts(NamedTuple):
+    """Texts and class names of one split."""
+
+    texts: list[str]
+    labels: list[str]
+
+
+def read_texts(path: Path) -> dict[str, Texts]:
+    """Read labelled texts by split: a table has the training split alone, JSON may have all.
+
+    A .csv or .tsv table has a header with the column ``text`` and one of `_LABELS`. A .json file is an object from
+    ``train``, ``test`` and ``val`` to lists of ``[text, label]``; other keys are ignored.
+    """
+    extension = require_extension(path, (*_DELIMITERS, ".json"))
+    with reading(str(path), f"a {extension} file of texts"):
+        if extension != ".json":
+            return {"train": _read_table(path, _DELIMITERS[extension])}
+        content = read_json_file(path)
+        if not isinstance(content, dict) or "train" not in content:
+            raise EnergyAlignError(f"{path} must hold an object with the key train: a list of [text, label].")
+        return {_SPLITS[key]: _pairs(path, key, value) for key, value in content.items() if key in _SPLITS}
+
+
+def _read_table(path: Path, delimiter: str) -> Texts:
+    with open_regular(path) as stream:
+        lines = stream.read().decode("utf-8-sig").splitlines()
+    rows = csv.DictReader(lines, delimiter=delimiter)
+    names = rows.fieldnames or []
+    label = next((name for name in _LABELS if name in names), None)
+    if "text" not in names or label is None:
+        raise EnergyAlignError(
+            f"{path} needs a header with the column text and one of {', '.join(_LABELS)}; it has {some_of(names)}."
+        )
+    return _pairs(path, "train", ([row["text"], row[label]] for row in rows))
+
+
+def _pairs(path: Path, split: str, values: Iterable[Any]) -> Texts:
+    texts, labels = [], []
+    for number, value in enumerate(values, 1):
+        if not (isinstance(value, list) and len(value) == 2 and all(isinstance(one, str) for one in value)):
+            raise EnergyAlignError(f"{path}: sample {number} of {split} must be a text and a label, got {value!r:.80}.")
+        texts.append(value[0])
+        labels.append(value[1])
+    if not texts:
+        raise EnergyAlignError(f"{path} has no sample of {split}.")
+    return Texts(texts, labels)
+
+
 def encode_texts(
     samples: str | Path, test: str | Path | None, folder: Path, *, progress: Progress | None = None
 ) -> dict[str, Encoded]:
-    """Features of labelled texts by a transformer with its tokenizer, both in a local folder.
+    """Encode labelled texts with a transformer and its tokenizer, both in a local folder.
 
-    See `energyalign.experiments.data.texts` for the files. Features are the mean over the tokens of a text, brought to
-    length one, as sentence encoders have it.
+    See `read_texts` for the files. The features of a text are the mean over its tokens, scaled to length one as in
+    sentence encoders.
     """
     splits = read_texts(Path(samples))
     if test is not None:
@@ -62,13 +116,13 @@ def encode_texts(
             raise EnergyAlignError(f"{samples} has a test part of its own: leave out {test}.")
         splits["test"] = read_texts(Path(test))["train"]
     tokenizer, model = _load_transformer(folder)
-    # Texts of similar length go through the model together.
+    # Batch texts of similar length: it saves padding.
     texts = [text for split in splits.values() for text in split.texts]
     order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
     features: Floats32 = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
     with torch.inference_mode():
-        for start in range(0, len(order), _TEXTS_IN_BATCH):
-            chosen = order[start : start + _TEXTS_IN_BATCH]
+        for start in range(0, len(order), _BATCH_SIZE):
+            chosen = order[start : start + _BATCH_SIZE]
             batch = tokenizer([texts[index] for index in chosen], padding=True, truncation=True, return_tensors="pt")
             tokens, mask = model(**batch).last_hidden_state, batch["attention_mask"][:, :, None]
             mean = (tokens * mask).sum(dim=1) / mask.sum(dim=1)
@@ -84,9 +138,9 @@ def encode_images(
     dataset: str, model: str, weights: str | None, *, data_root: str | None = None, workers: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Encoded]:  # fmt: skip
-    """Features of the images of a data set by a network of timm or torchvision, with weights of a file or the library.
+    """Encode the images of a data set with a network of timm or torchvision, with weights of a file or the library.
 
-    They are what the network has before its classifier, of images without augmentation.
+    Features are the input of the network's classifier, for images without augmentation.
     """
     if not is_of_library(model):
         raise EnergyAlignError(f"unknown model {model!r}: give torchvision:NAME or timm:NAME, or transformers:FOLDER.")
@@ -97,10 +151,10 @@ def encode_images(
     total, parts, n_done = sum(map(len, sets.values())), {}, 0
     for split, images in sets.items():
         channels = int(images.read(0).shape[0])
-        backbone = make_library_backbone(model, in_channels=channels, weights=weights, **looks_of(images)).eval()
+        backbone = make_library_backbone(model, in_channels=channels, weights=weights, **input_format(images)).eval()
         blocks = []
         with torch.inference_mode():
-            for batch in evaluation_batches(images, batch_size=_IMAGES_IN_BATCH, workers=workers):
+            for batch in evaluation_batches(images, batch_size=_BATCH_SIZE, workers=workers):
                 blocks.append(backbone(batch.images).numpy())
                 n_done += len(batch.labels)
                 if progress is not None:
@@ -120,12 +174,12 @@ def _load_transformer(folder: Path) -> tuple[Any, Any]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
         config = AutoConfig.from_pretrained(folder, **options)
-        # Attention as transformers chooses it: a config.json can name a repository whose code would be fetched and run.
+        # attn_implementation=None: a config.json can name a repository whose code would be fetched and run.
         model = AutoModel.from_pretrained(
             folder, config=config, attn_implementation=None, use_safetensors=True, **options
         )
         return tokenizer, model.eval()
-    except Exception as error:  # of as many kinds as there are ways to damage its files
+    except Exception as error:  # damaged files raise errors of many types
         raise EnergyAlignError(
             f"the model in {folder} cannot be loaded ({reason_of(error)}): get or write it again."
         ) from error

@@ -1,4 +1,4 @@
-"""What a trained network says: of images, of features, and of balanced evidence (Algorithms 1 and 2 of the paper)."""
+"""Outputs of a trained network: for images, for features, and for balanced evidence (Algorithms 1 and 2)."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ Floats32 = npt.NDArray[np.float32]
 
 
 def outputs(network: nn.Module, images: ImageSet, *, workers: int = 0, device: torch.device | str = "cpu") -> Floats32:
-    """Of all images, in their order and without augmentation; the network, or part of one, is in evaluation mode.
+    """Return the outputs of a network, or of a part of one, for all images in their order, without augmentation.
 
-    The ranks of a process group share the batches, and each ends with what all of them said.
+    The network must be in evaluation mode. The ranks of a process group share the batches, and each returns all
+    outputs.
     """
-    said = LogitStore()
+    collected = LogitStore()
     with failing_together(), torch.inference_mode():
         for batch in evaluation_batches(images, batch_size=500, workers=workers, device=device, shared=True):
-            said.append(network(batch.images).float(), None)
-    return np.concatenate(from_all_ranks(said).blocks)
+            collected.append(network(batch.images).float(), None)
+    return np.concatenate(from_all_ranks(collected).blocks)
 
 
 def scores(head: nn.Module, features: Floats32, *, device: torch.device | str = "cpu") -> Floats32:
-    """What a head says of features, some thousand at a time; the head is in evaluation mode afterwards."""
+    """Return the outputs of a head for features, computed in blocks; sets the head to evaluation mode."""
     head.eval()
     with torch.inference_mode():
         blocks = torch.from_numpy(features).split(4096)
@@ -51,21 +52,21 @@ def scores(head: nn.Module, features: Floats32, *, device: torch.device | str = 
 
 
 def for_inference(network: Network) -> Network:
-    """A copy in evaluation mode with batch normalisation fused into convolutions: equal to rounding, and faster.
+    """Copy a network in evaluation mode, with batch normalisation fused into convolutions.
 
-    It cannot be trained. Equal weights give equal copies, to the bit, whether they were just trained or come from a
-    file.
+    The copy is faster, equal up to rounding, and cannot be trained. Equal weights give bitwise equal copies, whether
+    they were just trained or loaded from a file.
     """
     copied = copy.deepcopy(network)
     copied.eval().requires_grad_(False)
-    copied.backbone = _fused(copied.backbone)
+    copied.backbone = _fuse(copied.backbone)
     return copied
 
 
-def _fused(backbone: nn.Module) -> nn.Module:
+def _fuse(backbone: nn.Module) -> nn.Module:
     try:
         traced = fx.symbolic_trace(backbone)
-    except Exception:  # control flow that depends on the input, reported in many ways: the backbone stays as it is
+    except Exception:  # torch reports control flow that depends on the input in many ways: leave the backbone as it is
         return backbone
     modules = dict(traced.named_modules())
     calls = [node for node in traced.graph.nodes if node.op == "call_module"]
@@ -87,7 +88,7 @@ def _fused(backbone: nn.Module) -> nn.Module:
 
 
 def as_evidence(logits: LogitStore, train: ImageSet) -> Evidence:
-    """Logits of drawn images as evidence, which carries along the training counts of all images."""
+    """Make evidence of the logits of drawn images, with the training counts of all images."""
     return Evidence.from_blocks(
         logits.read, logits.n_samples, train.n_classes, logits.all_labels(), kind="training",
         counts=np.bincount(train.labels, minlength=train.n_classes), class_names=list(train.class_names),
@@ -97,25 +98,25 @@ def as_evidence(logits: LogitStore, train: ImageSet) -> Evidence:
 def drawn_outputs(
     network: nn.Module, train: ImageSet, plan: EvidencePlan, seed: int, *, workers: int = 0
 ) -> LogitStore:
-    """What a network in evaluation mode, or a part of one, says of the drawn images, and their labels.
+    """Draw balanced evidence and return the outputs of a network, or of a part of one, with the labels.
 
-    The ranks of a process group share the batches, and each ends with all outputs, in the order in which one process
-    would have them.
+    The network must be in evaluation mode. The ranks of a process group share the batches, and each returns all
+    outputs, in the order of a single process.
     """
-    said, device, own_seed = LogitStore(), device_of(network), derived_seed(seed, "evidence")
+    collected, device, own_seed = LogitStore(), device_of(network), derived_seed(seed, "evidence")
     drawn: Iterable[tuple[torch.Tensor, torch.Tensor]]
     if isinstance(train, FeatureSet):
         drawn = evidence_batches(train, plan.per_class, plan.policy, own_seed)
     else:
-        drawn = _drawn_images(train, plan, own_seed, workers)
+        drawn = _draw_images(train, plan, own_seed, workers)
     with plain_errors(), failing_together(), torch.inference_mode():
         for images, labels in drawn:
-            said.append(network(images.to(device)), labels)
-    return from_all_ranks(said)
+            collected.append(network(images.to(device)), labels)
+    return from_all_ranks(collected)
 
 
-def _drawn_images(train: ImageSet, plan: EvidencePlan, seed: int, workers: int) -> DataLoader[Any]:
-    """The batches of this rank."""
+def _draw_images(train: ImageSet, plan: EvidencePlan, seed: int, workers: int) -> DataLoader[Any]:
+    """Return the evidence batches of this rank."""
     as_in_training = plan.policy == AS_IN_TRAINING
     loader = balanced_evidence(
         _Prepared(train, augment=as_in_training), train.labels, plan.per_class,
@@ -130,11 +131,11 @@ def _drawn_images(train: ImageSet, plan: EvidencePlan, seed: int, workers: int) 
 
 
 class _Prepared:
-    """An image set as `balanced_evidence` expects it: by index, of one size, random draws from torch's generator."""
+    """An image set as `balanced_evidence` reads it: indexed, of one size, augmented with torch's global generator."""
 
     def __init__(self, images: ImageSet, *, augment: bool) -> None:
         self._images, self._augment = images, augment
-        # Files are of any size: evidence sees them as training does, or as evaluation does.
+        # Files have any size: resize them as training does, or as evaluation does.
         self._resized = images.preparation.transformation(augment=augment) if isinstance(images, FileImages) else None
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What a user asks for: made by the parser, by a sweep and from Python alike."""
+"""Requests: the runs that a user wants, from the command line, a sweep or Python alike."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.sources import Source, open_source
 from energyalign.experiments.engine.config import EvidencePlan, Preset, RunConfig, has_features
-from energyalign.experiments.train.curves import DEFAULT_CURVES
 from energyalign.experiments.train.recipe import Adam, Recipe
+from energyalign.experiments.train.reporter import DEFAULT_CURVES
 from energyalign.experiments.train.run_directory import RunDirectory, refuse_run_directory
 
 if TYPE_CHECKING:
     from energyalign.experiments.data.images import ImageSet
     from energyalign.experiments.engine.experiment import Experiment
 
-_WITHOUT_MOMENTUM = {"imagenet-lt": 200}  # epochs in the paper's ablation, which has 90 with momentum
-_OPTIONS = {"source": "--from"}  # what a field is called on the command line, if not after itself
+_WITHOUT_MOMENTUM = {"imagenet-lt": 200}  # epochs in the paper's ablation; with momentum it has 90
+_OPTIONS = {"source": "--from"}  # options whose names differ from their fields
 _Preset = TypeVar("_Preset", bound=Preset)
 
 
 class Planned(NamedTuple):
-    """A training, and what is to be done to the network that comes of it.
+    """A training and the correctors behind it.
 
     Attributes
     ----------
     config : RunConfig
-        With the first seed that was asked for.
+        With the first seed of the request.
     correctors : tuple of str
     folder : str
-        Its folder below --out: what tells it from the other trainings of the same cell.
+        The folder below --out, which differs between the trainings of a cell.
     """
 
     config: RunConfig
@@ -45,22 +45,22 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest(ABC):
-    """Runs of one cell: methods, correctors and seeds, how they are trained, and where they go.
+    """Runs of one cell: methods, correctors and seeds, how to train them, and where to store them.
 
-    Options that were not given are None, False or empty; the preset decides then. Each application adds those of its
-    protocol, and says which runs are asked for.
+    Options that were not given are None, False or empty; the preset then decides. Each application adds the options of
+    its protocol and plans the runs.
 
     Attributes
     ----------
     dataset : str
-        A data set, or a preset by name.
+        Name of a data set or of a preset.
     method, corrector : tuple of str
-        Rows by name, and what to put behind every training.
+        Methods by name, and correctors to put behind every training.
     source : tuple of str
-        Finished runs of one cell to measure: nothing is trained.
+        Finished runs of one cell to measure, without training.
     data_root, out : str or None
     own_source : Source or None
-        Where the data come from, if not from a name.
+        The data, if they do not come from a named data set.
     """
 
     command: ClassVar[str]
@@ -70,11 +70,11 @@ class RunRequest(ABC):
         "quick", "epochs", "backbone", "scale", "learned_scale", "optimizer", "lr", "weight_decay", "batch_size",
         "precision", "compile", "weights", "freeze",
     )  # fmt: skip
-    """Options that make another training. The head has a folder of its own, since methods bring theirs."""
+    """Options that change the training, and the folder below ``runs``. The head is part of the run's folder instead."""
     config_options: ClassVar[tuple[str, ...]] = ("scale", "learned_scale", "precision", "compile", "weights", "freeze")
-    """Options that are fields of the config, under the same name; the config has their defaults."""
+    """Options that are fields of the config, which has their defaults."""
     refused_with_source: ClassVar[tuple[str, ...]] = ()
-    """Options that --from refuses besides those that make another training."""
+    """Options that --from refuses besides `training_options`."""
 
     dataset: str
     method: tuple[str, ...] = ()
@@ -108,19 +108,19 @@ class RunRequest(ABC):
 
     @classmethod
     def from_arguments(cls, arguments: Any) -> Self:
-        """From parsed options of the same names."""
+        """Make a request of parsed options of the same names."""
         given = {item.name: getattr(arguments, item.name) for item in fields(cls) if hasattr(arguments, item.name)}
         values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
         return cls(**values)
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Each once."""
+        """The seeds without repetitions."""
         return tuple(dict.fromkeys(self.seed))
 
     @property
     def evidence_plans(self) -> list[EvidencePlan]:
-        """Every size under every policy."""
+        """The evidence plans: every size with every policy."""
         policies = self.evidence_policy or (EvidencePlan.default_for(self.dataset).policy,)
         sizes = dict.fromkeys(self.evidence_size)
         plans = [EvidencePlan(size, policy) for policy in dict.fromkeys(policies) for size in sizes]
@@ -131,42 +131,42 @@ class RunRequest(ABC):
     @property
     @abstractmethod
     def preset(self) -> Preset:
-        """The cell, changed as the options say."""
+        """The cell, changed by the options."""
 
     @abstractmethod
     def plan(self, data: Any = None) -> list[Planned]:
-        """Each training once, whatever the number of rows that share it.
+        """Return the trainings, each once with all its correctors.
 
-        Without data, what depends on their size is as in the preset.
+        Without data, what depends on their size is taken from the preset.
         """
 
     @abstractmethod
     def load_for(self, config: Any) -> Any:
-        """The data of a config."""
+        """Load the data of a config."""
 
     def load(self) -> Any:
-        """The data of the cell, read once for all its runs."""
+        """Load the data of the cell, which all its runs share."""
         return self.load_for(self.plan()[0].config)
 
     @abstractmethod
     def experiment(self, config: Any, data: Any, **others: Any) -> Experiment[Any]:
-        """The experiment of one config; `others` as for `Experiment`."""
+        """Make the experiment of one config; `others` are parameters of `Experiment`."""
 
     @abstractmethod
     def is_finished(self, run: RunDirectory, config: Any) -> bool:
-        """Whether the run has been trained to its end."""
+        """Return whether the training of a run is finished."""
 
     @abstractmethod
     def behind(self, run: RunDirectory, config: Any) -> Sequence[str]:
-        """The correctors to measure behind a finished run; methods that need another training are refused."""
+        """Return the correctors to measure behind a finished run; raise for a method that needs another training."""
 
     def names_data_of(self, config: RunConfig) -> bool:
-        """Whether the data set of the request is that of a finished run."""
+        """Return whether the data set of the request is that of a finished run."""
         return self.dataset in (config.dataset, config.name)
 
     def finished(self) -> list[Planned]:
-        """The runs of --from and what to measure of each; they share data and precision."""
-        runs = [self._finished(RunDirectory(Path(source))) for source in dict.fromkeys(self.source)]
+        """Return the runs of --from with their correctors; raise unless they share cell and precision."""
+        runs = [self._read_finished(RunDirectory(Path(source))) for source in dict.fromkeys(self.source)]
         for run in runs[1:]:
             for name in ("name", "precision"):
                 one, other = getattr(runs[0].config, name), getattr(run.config, name)
@@ -177,31 +177,31 @@ class RunRequest(ABC):
                     )
         return runs
 
-    def _finished(self, run: RunDirectory) -> Planned:
-        """A run of --from; refused if it is not finished, or if training is asked for."""
+    def _read_finished(self, run: RunDirectory) -> Planned:
+        """Read a run of --from; raise if it is not finished, or if the request has options for training."""
         stored = run.read_json("config.json")
         if stored is None:
             below = min(run.path.glob("**/config.json"), key=lambda path: (len(path.parts), path), default=None)
             example = "" if below is None else f", such as {below.parent}"
             raise EnergyAlignError(
-                f"{run.path} is no run directory (there is no config.json in it): give the folder of a seed{example}."
+                f"{run.path} is not a run directory (it has no config.json): give the folder of a seed{example}."
             )
         config: RunConfig = self.config_class.from_json(stored)
         if not self.names_data_of(config):
             raise EnergyAlignError(f"{run.path} is a run on {config.dataset}, not on {self.dataset}.")
         if not self.is_finished(run, config):
-            raise EnergyAlignError(f"the run in {run.path} is not finished: run the command that began it first.")
+            raise EnergyAlignError(f"the run in {run.path} is not finished: finish it with the command that began it.")
         names = (*self.training_options, "head", "out", *self.refused_with_source, "seed")
         defaults = {item.name: item.default for item in fields(self)}
-        asked = [name for name in names if getattr(self, name) != defaults[name]]
-        if asked:
-            options = ", ".join("--" + name.replace("_", "-") for name in asked)
+        refused = [name for name in names if getattr(self, name) != defaults[name]]
+        if refused:
+            options = ", ".join("--" + name.replace("_", "-") for name in refused)
             hint = "; only --corrector can be new" if "method" in self.refused_with_source else ""
             raise EnergyAlignError(f"the training of {run.path} is done: leave out {options}{hint}.")
         return Planned(config, tuple(dict.fromkeys(self.behind(run, config))), str(run.path))
 
     def words(self, names: Sequence[str]) -> list[str]:
-        """Those of these options that were given, as words of a command line."""
+        """Return those of these options that were given, as words of a command line."""
         words: list[str] = []
         for name in names:
             value, option = getattr(self, name), _OPTIONS.get(name, "--" + name.replace("_", "-"))
@@ -210,31 +210,31 @@ class RunRequest(ABC):
             elif isinstance(value, tuple):
                 words += [option, *map(str, value)] if value else []
             elif str(value).startswith("-"):
-                words.append(f"{option}={value}")  # a word of its own would be taken for an option
+                words.append(f"{option}={value}")  # argparse would take a separate word for an option
             elif value is not None and value is not False:
                 words += [option, str(value)]
         return words
 
     def folder_name(self, cell: str, *others: str) -> str:
-        """The cell and whatever was asked of its trainings: another setting goes to another folder."""
+        """Name a folder after the cell and all options that change its trainings."""
         words = [cell]
         for name in (*self.training_options, *others):
             value = getattr(self, name)
             if value is not None and value is not False:
-                shown = Path(value).name if name == "weights" else value  # two of one name are refused by the config
+                shown = Path(value).name if name == "weights" else value  # the config tells files of one name apart
                 words.append(name if value is True else f"{name}-{shown}")
         return re.sub(r"[^\w.-]+|_", "-", "-".join(words))
 
     @property
     def out_folder(self) -> Path:
-        """Where the runs go: --out, or a folder that is named after cell and options."""
+        """The folder of the runs: --out, or one that is named after cell and options."""
         out = Path(self.out or f"runs/{self.folder_name(self.preset.name)}")
         refuse_run_directory(out)
         self.refuse_among_images(out)
         return out
 
     def refuse_among_images(self, out: Path) -> None:
-        """Folders of runs among those of classes would be classes, when the same command is given again."""
+        """Raise if `out` is among the class folders of the data, where the next command would read runs as classes."""
         source = self.own_source or open_source(self.preset.dataset, self.data_root)
         for folder in {path for split in ("train", "test") for path in source.files(split) if path.is_dir()}:
             if out.resolve().is_relative_to(folder.resolve()):
@@ -243,12 +243,12 @@ class RunRequest(ABC):
                 )
 
     def change(self, preset: _Preset) -> _Preset:
-        """A preset as the options change it that both applications have."""
+        """Apply the options that both applications have to a preset."""
         preset = preset.quick() if self.quick else preset
         return replace(preset, recipe=self._recipe(preset), backbone=self.backbone or preset.backbone)
 
     def for_images(self, preset: _Preset, train: ImageSet | None) -> _Preset:
-        """With --quick, small images of one's own get a small network: whether they are small is seen in the data."""
+        """With --quick, give small images of the user's own, which only the data show, a small network."""
         is_own = ":" in preset.dataset and not has_features(preset.dataset)
         if train is None or not (self.quick and is_own) or self.backbone:
             return preset
@@ -272,6 +272,6 @@ class RunRequest(ABC):
         return replace(recipe, optimizer=optimizer, batch_size=self.batch_size or recipe.batch_size)
 
     def given(self, *names: str) -> dict[str, Any]:
-        """Those of these options that were given."""
+        """Return those of these options that were given."""
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}

@@ -1,9 +1,8 @@
-"""A result: one corrector behind one trained network, with all that is needed to show it and to run it again."""
+"""Rows: the result of one corrector behind one trained network, with all that is needed to show and repeat it."""
 
 from __future__ import annotations
 
 import functools
-import json
 import math
 import re
 import types
@@ -18,33 +17,33 @@ from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.train.recipe import describe
 
 HEADLINE = "balanced"
-"""The accuracy that tables, figures and pages compare: classes count the same, however many test images each has."""
+"""The accuracy that tables, figures and pages compare."""
 ACCURACIES = (HEADLINE, "overall", "macro_f1", "top5", "many", "medium", "few", "old", "new")
-"""The fields of a row that are shares of right answers."""
+"""The fields of a row that `Row.accuracy` returns."""
 Numbers = tuple[float | None, ...]
 _FILE_NAME_PART = re.compile(r"[\w.:+ -]+")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """config.json of a run, as tables and figures read it.
+    """The content of config.json, as tables and figures read it.
 
     Attributes
     ----------
     values : mapping
-        All of it, as it is in the file.
+        The whole content.
     in_steps : bool
-        Whether classes come in steps; of a long tail otherwise.
+        Whether the run is class-incremental; otherwise it is long-tailed.
     name : str
-        Of the cell.
+        Name of the cell.
     epochs : int
-        Of the training, or of each step.
+        Epochs of the training, or of each step.
     optimizer : mapping
-        Its settings, with its kind.
+        Settings of the optimiser, with its kind.
     n_steps : int
-        How often classes come; 1 for a long tail.
+        Number of steps; 1 for a long tail.
     held_out : float
-        Which part of the exemplars is held out from training; 0 for a long tail.
+        Share of the exemplars that is held out from training; 0 for a long tail.
     """
 
     values: Mapping[str, Any]
@@ -79,15 +78,10 @@ class Settings:
         )
         read("recipe.optimizer.kind", str)
 
-    @property
-    def but_seed(self) -> str:
-        """All that fixes the training but the seed, as text."""
-        return json.dumps({**self.values, "seed": None}, sort_keys=True)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One result. A long-tailed run is one with a single step.
+    """One result. A long-tailed run has a single step.
 
     Attributes
     ----------
@@ -96,45 +90,45 @@ class Row:
         How the evidence was drawn; None if the corrector reads none.
     step, n_steps : int
     n_old, n_new : int
-        Classes of the steps before, and of this one.
+        Number of classes of the steps before, and of this one.
     balanced, top5 : float
-        Mean accuracy of all classes; top-5, or top-k with fewer classes.
+        Balanced accuracy; the same with the top 5 classes, or with all if there are fewer.
     overall : float
-        Share of all test images that are right. The same as `balanced` on a balanced test set.
+        Overall accuracy. It equals `balanced` on a balanced test set.
     macro_f1 : float
         Mean F1 of the classes.
     ece, nll, brier : float or None
-        Calibration of the softmax outputs, as in `energyalign.core.calibration`; None if scores are no logits.
+        Calibration of the softmax outputs, as in `energyalign.core.calibration`; None if the scores are not logits.
     many, medium, few : float or None
         Mean accuracy of classes with more than 100, 20 to 100, and fewer than 20 training images.
     old, new : float or None
         Mean accuracy of old and of new classes.
     groups : tuple of float
-        The same for the classes of each step.
+        Mean accuracy of the classes of each step.
     per_class : tuple of float or None
         Accuracy of each class.
     counts, test_counts : tuple of int
-        Training and test images of each class.
+        Number of training and test images of each class.
     shifts, standard_errors, energies_before, energies_after, effective_samples : tuple or None
-        Of each class, for a corrector that adds a number per class; the last three if evidence was read.
+        One number per class, for a corrector that adds shifts; the last three if it read evidence.
     estimator, clusters, n_clusters
-        How they were estimated, and which classes share one.
+        How the shifts were estimated, and which classes share one.
     concerns : tuple of str
         Reasons not to trust the corrector.
     details : mapping
-        What it chose on the way.
+        Other choices of the corrector, such as hyper-parameters.
     memory, fed_back : str or None
-        Exemplars, and the corrector that the next step starts from; None for a long tail.
+        Memory, and the corrector that the next step starts from; None for a long tail.
     order : tuple of int or None
-        The classes in their order of arrival, if they come in steps.
+        The classes in their order of arrival; None for a long tail.
     manifest, network_sha256 : str
-        Which images and which network these are.
+        Hashes of the manifest and of the network's weights.
     config : Settings
     versions : mapping
-        With which it was measured.
-    environments : tuple of mapping
-        In which the run was worked on, oldest first: versions, device, instructions of the processor and threads. More
-        than one if it was resumed in another; none if that was not recorded yet.
+        Versions of the measurement.
+    environments : tuple of mapping, default ()
+        Environments of the run, oldest first: versions, device, processor instructions and threads. There are several
+        if the run was resumed in another environment.
     """
 
     cell: str
@@ -187,44 +181,44 @@ class Row:
 
     @property
     def in_steps(self) -> bool:
-        """Whether it is of a run whose classes come in steps."""
+        """Whether the run is class-incremental."""
         return self.config.in_steps
 
     @property
     def key(self) -> tuple[int, str, tuple[str, int]]:
-        """Rows of one run differ in these, and are in their order."""
+        """Identifies a row within its run; rows are stored in this order."""
         return self.step, self.corrector, self.evidence_key
 
     @property
     def evidence_key(self) -> tuple[str, int]:
-        """By which kinds of evidence are sorted: the policy, then the number of images."""
+        """Sort key of the evidence: the policy, then the number of images."""
         return (self.evidence.policy, self.evidence.per_class) if self.evidence else ("", 0)
 
     @property
     def has_balanced_test(self) -> bool:
-        """Whether all classes that are tested have as many test images: `overall` then says nothing new."""
+        """Whether all tested classes have equally many test images, so that `overall` equals `balanced`."""
         return len({*self.test_counts} - {0}) <= 1
 
     @property
     def standard_error(self) -> float:
-        """Of `balanced`, as it would vary with other test images."""
+        """Standard error of `balanced` over test sets."""
         return balanced_standard_error([share or 0.0 for share in self.per_class], self.test_counts)
 
     def accuracy(self, column: str) -> float | None:
-        """One of the accuracies, by the name of its field."""
+        """Return one of `ACCURACIES`."""
         if column not in ACCURACIES:
             raise EnergyAlignError(f"unknown accuracy {column!r}: choose one of {', '.join(ACCURACIES)}.")
         return typing.cast("float | None", getattr(self, column))
 
     def to_json(self) -> dict[str, Any]:
-        """For a line of rows.jsonl."""
+        """Return the content of a line of rows.jsonl."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
         return plain | {"evidence": describe(self.evidence), "config": dict(self.config.values)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: object = "this row") -> Self:
-        """What `to_json` gave, or an error that says which field is wrong and why; `where` names the file."""
+        """Convert the output of `to_json` back; errors name the wrong field and the file, `where`."""
         hints = _hints()
         value = {"environments": [], **value}
         problems = [f"{name} is missing" for name in hints if name not in value]
@@ -235,24 +229,23 @@ class Row:
             return cls(**{name: _parse(value[name], hint, name) for name, hint in hints.items()})
         except (ValueError, EnergyAlignError) as error:
             raise EnergyAlignError(
-                f"{where} is no result of this version, or was changed: {str(error).rstrip('.')}. Run the command that "
-                "made it again, in another folder."
+                f"{where} was changed, or is from another version: {str(error).rstrip('.')}. Run the command that made "
+                "it again, in another folder."
             ) from error
 
 
 def natural(text: str) -> list[tuple[int, str]]:
-    """A key that sorts numbers within names as numbers: ``lt-5``, ``lt-20``, ``lt-200``."""
+    """Return a key that sorts numbers within names as numbers: ``lt-5``, ``lt-20``, ``lt-200``."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)]
 
 
 @functools.cache
 def _hints() -> dict[str, Any]:
-    """The type of each field."""
     return typing.get_type_hints(Row)
 
 
 def _parse(value: Any, hint: Any, name: str) -> Any:
-    """The value as a field of this type has it, or a ValueError that names the field."""
+    """Convert a JSON value to the type of a field, or raise a ValueError that names the field."""
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         if value is None:
             return None

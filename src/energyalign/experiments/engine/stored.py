@@ -1,4 +1,4 @@
-"""Runs on disk: their rows, stored logits, and how they were made."""
+"""Stored runs: their rows, logits and predictions."""
 
 from __future__ import annotations
 
@@ -27,59 +27,58 @@ DEFAULT_EVIDENCE = EvidencePlan()
 
 
 def step_folder(run: Path, step: int, *, in_steps: bool = True) -> Path:
-    """Where the files of a step are; of a long tail, which has one, in the folder of the run."""
+    """Return the folder of a step; for a long tail that of the run."""
     return run / f"step-{step:02d}" if in_steps else run
 
 
 def logits_file(folder: Path) -> Path:
-    """The logits of the test images after the step of a folder, of the network as trained, and their labels."""
+    """Return the file with the logits of the trained network for the test images, and their labels."""
     return folder / "test_logits.safetensors"
 
 
 def predictions_file(folder: Path, corrector: str, plan: EvidencePlan | None) -> Path:
-    """The predicted class of each test image in a row."""
+    """Return the file with the predicted class of each test image."""
     name = corrector if plan is None else f"{corrector}-{plan.policy}-{plan.per_class}"
     return folder / "predictions" / f"{name}.safetensors"
 
 
 def read_rows(run: RunDirectory) -> list[Row]:
-    """The rows of a run so far."""
+    """Read the rows of a run."""
     path = run.path / "rows.jsonl"
     return [Row.from_json(value, f"{path}, line {line},") for line, value in enumerate(run.read_rows(), 1)]
 
 
 def store_row(run: RunDirectory, row: Row) -> None:
-    """Put the row in the place of the one that the run may have of its key already; rows are in the order of keys."""
+    """Add a row to those of a run, or replace the one with the same key; rows are sorted by key."""
     if not run.writes:
         return
     with run.saving() as folder:
         stored = RunDirectory(folder)
         others = [other for other in read_rows(stored) if other.key != row.key]
-        stored.write_rows([each.to_json() for each in sorted([*others, row], key=lambda each: each.key)])
+        stored.write_rows([row.to_json() for row in sorted([*others, row], key=lambda row: row.key)])
 
 
 class Outputs(NamedTuple):
-    """What the raw network said of the test images."""
+    """Logits of the raw network for the test images, and their labels."""
 
     logits: NDArray[np.float32]
     labels: Ints
 
     def shifted(self, shifts: Sequence[float | None]) -> NDArray[np.float32]:
-        """The logits with a number added for each class, in single precision as the network does it."""
+        """Return the logits plus shifts, in single precision like the network."""
         return self.logits + np.array(shifts, dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """One training, as it is on disk.
+    """One run on disk.
 
     Attributes
     ----------
     path : Path
     config : Settings
-        Of config.json.
     rows : list of Row
-        Empty while nothing was measured yet.
+        Empty if nothing was measured yet.
     """
 
     path: Path
@@ -88,55 +87,52 @@ class StoredRun:
 
     @property
     def in_steps(self) -> bool:
-        """Whether its classes came in steps; of a long tail otherwise."""
+        """Whether the run is class-incremental; otherwise it is long-tailed."""
         return self.config.in_steps
 
     @property
     def n_steps(self) -> int:
-        """How often classes come; 1 for a long tail."""
+        """Number of steps; 1 for a long tail."""
         return self.config.n_steps
 
     @property
     def commands(self) -> list[str]:
-        """The command lines that made it, oldest first; none for a run that was made from Python."""
+        """The command lines of the run, oldest first; none if it was started from Python."""
         return RunDirectory(self.path).read_commands()
 
     @cached_property
     def manifest(self) -> Manifest:
-        """The record of its images."""
+        """The manifest of the run."""
         return Manifest.load(self.path / "manifest.json")
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """In the order of the logits' columns: of arrival, if they came in steps."""
+        """Class names in the order of the logits' columns, which is that of arrival if classes come in steps."""
         return self.manifest.class_names
 
     def counts(self, step: int | None = None) -> Ints:
-        """Training images of each class, in the last step that was measured or in that one."""
+        """Return the number of training images of each class in a step (default: the last one measured)."""
         return np.array(self.rows_at(step)[0].counts)
 
     def rows_at(self, step: int | None = None) -> list[Row]:
-        """The rows after a step, by default the last one that was measured."""
+        """Return the rows of a step (default: the last one measured)."""
         last = max((row.step for row in self.rows), default=1)
         return [row for row in self.rows if row.step == (last if step is None else step)]
 
     def row_of(self, corrector: str, step: int | None = None) -> Row | None:
-        """The row under a corrector after a step; None if it was not measured.
-
-        Of several kinds of evidence the one that `of_one_plan` takes.
-        """
+        """Return the row of a corrector after a step, or None; `of_one_plan` chooses among kinds of evidence."""
         taken, _ = of_one_plan([row for row in self.rows_at(step) if row.corrector == corrector])
         return taken[0] if taken else None
 
     def outputs(self, step: int | None = None) -> Outputs:
-        """The logits of the raw network for the test images after a step, by default the last one measured."""
+        """Return logits and labels of the test images after a step (default: the last one measured)."""
         arrays = _load(logits_file(self._folder(self.rows_at(step)[0].step)), "logits", "labels")
         return Outputs(arrays["logits"].astype(np.float32), arrays["labels"])
 
     def predictions(self, row: Row) -> Ints:
-        """The predicted class of each test image in one of its rows.
+        """Return the predicted class of each test image in one of the rows.
 
-        Published runs leave the file out where logits and shifts give the same predictions.
+        Published runs leave out files whose predictions follow from logits and shifts.
         """
         path = predictions_file(self._folder(row.step), row.corrector, row.evidence)
         if row.shifts is not None and not path.exists():
@@ -148,30 +144,30 @@ class StoredRun:
 
 
 def of_one_plan(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """Those of the default kind of evidence, or of the first one; and the kinds left out.
+    """Return the rows with the default evidence, or else with that of the first row; and the plans left out.
 
-    Tables, figures and pages choose among the rows of a corrector with this, so that they agree.
+    Tables, figures and pages all choose among the rows of a corrector with this function.
     """
     plans = list(dict.fromkeys(row.evidence for row in rows))
-    taken = DEFAULT_EVIDENCE if DEFAULT_EVIDENCE in plans else next(iter(plans), None)
-    left_out = [str(plan or "none") for plan in plans if plan != taken]
-    return [row for row in rows if row.evidence == taken], left_out
+    chosen = DEFAULT_EVIDENCE if DEFAULT_EVIDENCE in plans else next(iter(plans), None)
+    left_out = [str(plan or "none") for plan in plans if plan != chosen]
+    return [row for row in rows if row.evidence == chosen], left_out
 
 
 class ResultRows(tuple[Row, ...]):
-    """Rows of any runs, in their order."""
+    """Rows of one or more runs."""
 
     __slots__ = ()
 
     def to_frame(self) -> pandas.DataFrame:
-        """A data frame with a line for each row: what was run, its accuracies, its settings."""
+        """Return a data frame with a line for each row: what was run, its accuracies, its settings."""
         import pandas
 
-        return pandas.DataFrame([_line(row) for row in self])
+        return pandas.DataFrame([_to_record(row) for row in self])
 
 
 def load_rows(*paths: str | Path) -> ResultRows:
-    """The rows of run directories, or of folders with some in them at any depth.
+    """Load the rows of run directories, or of all run directories below some folders.
 
     Parameters
     ----------
@@ -186,7 +182,7 @@ def load_rows(*paths: str | Path) -> ResultRows:
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
-    """The runs in these folders, which are run directories or hold some at any depth; in the order of their paths."""
+    """Return the runs in these folders, which are run directories or contain some at any depth, sorted by path."""
     found: dict[Path, StoredRun] = {}
     for path in map(Path, paths):
         folders = _run_folders(path)
@@ -201,16 +197,16 @@ def find_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
 
 
 def measured_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
-    """Those of `find_runs` that have rows; an error if none has."""
+    """Return the runs of `find_runs` that have rows; raise if none has."""
     found = find_runs(paths)
     measured = [run for run in found if run.rows]
     if not measured:
-        raise EnergyAlignError(f"{found[0].path} has no rows yet: run the command that began it to its end first.")
+        raise EnergyAlignError(f"{found[0].path} has no rows yet: finish the run with the command that began it.")
     return measured
 
 
 def _run_folders(path: Path) -> dict[Path, Settings]:
-    """Folders with a config.json of ours, and what is in it; what is below one belongs to it."""
+    """Return the run directories below a folder, with their settings; folders inside a run directory belong to it."""
     folders = {}
     for place, below, files in os.walk(path):
         config = RunDirectory(Path(place)).read_json("config.json") if "config.json" in files else None
@@ -219,7 +215,7 @@ def _run_folders(path: Path) -> dict[Path, Settings]:
                 folders[Path(place)] = Settings(config)
             except ValueError as error:
                 raise EnergyAlignError(
-                    f"{Path(place) / 'config.json'} is of another version, or was changed: {error}. Run the command "
+                    f"{Path(place) / 'config.json'} was changed, or is from another version: {error}. Run the command "
                     "that made it again, in another folder."
                 ) from error
             below.clear()
@@ -228,14 +224,14 @@ def _run_folders(path: Path) -> dict[Path, Settings]:
 
 
 def _load(path: Path, *names: str) -> dict[str, NDArray[Any]]:
-    """The arrays of a file, which must have these."""
+    """Load a file that must have these arrays."""
     arrays = load_arrays(path)
     if not set(names) <= arrays.keys():
         raise EnergyAlignError(f"{path} does not hold {' and '.join(names)}. Run the command that made it again.")
     return arrays
 
 
-def _line(row: Row) -> dict[str, Any]:
+def _to_record(row: Row) -> dict[str, Any]:
     lists = ("per_class", "counts", "test_counts", "shifts", "standard_errors", "energies_before", "energies_after",
              "effective_samples", "groups", "order", "details", "config", "versions", "environments",
              "evidence")  # fmt: skip

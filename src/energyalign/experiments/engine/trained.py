@@ -1,4 +1,4 @@
-"""What a network was trained on, and the trained network with all that correctors may want to know, computed once."""
+"""What a network is trained on, the network for it, and the trained network with what correctors read of it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ import torch
 from lightning_fabric import Fabric
 
 from energyalign.core.arrays import Bools, Ints
+from energyalign.core.errors import EnergyAlignError
 from energyalign.core.evidence import Evidence
 from energyalign.experiments.data.images import ImageSet
-from energyalign.experiments.data.loader import Loader
+from energyalign.experiments.data.loader import Loader, evaluation_batches
 from energyalign.experiments.data.order import Order
+from energyalign.experiments.data.preparation import LargePreparation
 from energyalign.experiments.engine.config import EvidencePlan, RunConfig
 from energyalign.experiments.engine.outputs import Floats32, as_evidence, drawn_outputs, for_inference, outputs, scores
-from energyalign.experiments.nets.network import Network
+from energyalign.experiments.nets.network import Network, make_network
+from energyalign.experiments.nets.registry import is_of_library
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.pytorch.store import LogitStore
 
 
 class Ground(ABC):
-    """What a network is trained on, as learners see it: a long-tailed set, or a step of classes.
+    """What a network is trained on, as learners see it: a long-tailed set, or one step of a class-incremental run.
 
     Attributes
     ----------
@@ -46,30 +49,56 @@ class Ground(ABC):
 
     @abstractmethod
     def seed(self, *what: str | int) -> int:
-        """A seed for this purpose, derived from the seed of the run."""
+        """Derive a seed for this purpose from the seed of the run."""
 
     def loader(
         self, images: ImageSet | None = None, *, order: Order | None = None, purpose: str = "data",
         batch_size: int | None = None,
     ) -> Loader:  # fmt: skip
-        """Augmented batches of the training images, or of others; in a new order every epoch unless one is given."""
+        """Return augmented batches, by default of the training images, shuffled anew in every epoch."""
         return Loader(
             self.train if images is None else images, batch_size=batch_size or self.config.recipe.batch_size,
             seed=self.seed(purpose), order=order, workers=self.workers, device=self.device,
         )  # fmt: skip
 
 
-class SeenClasses:
-    """The classes of a network: what follows from the sizes of the steps so far and the last training images.
+def network_for(config: RunConfig, images: ImageSet, n_classes: int) -> Network:
+    """Make the network of a config for these images: untrained, or with the weights that the config names."""
+    return make_network(
+        config.backbone, n_classes, head=config.head, scale=config.scale, learned_scale=config.learned_scale,
+        in_channels=int(images.read(0).shape[0]), weights=config.weights, freeze=config.freeze,
+        **(input_format(images) if is_of_library(config.backbone) else {}),
+    )  # fmt: skip
 
-    A long tail has one step.
+
+def input_format(images: ImageSet) -> dict[str, Any]:
+    """Return size, mean and standard deviation of the images as a network sees them."""
+    prepare = images.preparation
+    size = (prepare.side,) * 2 if isinstance(prepare, LargePreparation) else tuple(images.read(0).shape[1:])
+    return {"size": size, "mean": prepare.normalise.mean, "std": prepare.normalise.std}
+
+
+def refuse_negative_features(network: Network, images: ImageSet, why: str) -> None:
+    """Raise if the network has negative features on some images; one that ends in a ReLU has none."""
+    few = next(evaluation_batches(images, batch_size=8)).images
+    with torch.no_grad():
+        lowest = float(network.eval().features(few).min())
+    if lowest < 0:
+        raise EnergyAlignError(
+            f"{why}, and those of this backbone are not (the lowest is {lowest:.2g}): choose one that ends in a ReLU, "
+            "such as torchvision:resnet18, or mlp on features."
+        )
+
+
+class SeenClasses:
+    """The classes of a network, by step.
 
     Attributes
     ----------
     sizes : tuple of int
-        Classes of each step up to this one, in the order of the logits' columns.
+        Number of classes of each step up to this one, in the order of the logits' columns. A long tail has one step.
     train : ImageSet
-        The training images: long-tailed, or new images and memory.
+        The training images of the last step: long-tailed, or new images and memory.
     """
 
     sizes: tuple[int, ...]
@@ -77,39 +106,39 @@ class SeenClasses:
 
     @property
     def n_new(self) -> int:
-        """Classes of the last step."""
+        """Number of classes of the last step."""
         return self.sizes[-1]
 
     @property
     def n_old(self) -> int:
-        """Classes of the steps before; 0 for a long tail."""
+        """Number of classes of the steps before; 0 for a long tail."""
         return sum(self.sizes[:-1])
 
     @property
     def n_seen(self) -> int:
-        """All classes so far: the columns of the logits."""
+        """Number of classes so far, which is that of the logits' columns."""
         return sum(self.sizes)
 
     @property
     def groups(self) -> list[slice]:
-        """The classes of each step so far, as columns."""
+        """The columns of each step so far."""
         ends = np.cumsum(self.sizes).tolist()
         return [slice(end - size, end) for end, size in zip(ends, self.sizes, strict=True)]
 
     @cached_property
     def counts(self) -> Ints:
-        """Training images of each class, exemplars included."""
+        """Number of training images of each class, exemplars included."""
         return np.bincount(self.train.labels, minlength=self.n_seen)
 
     @cached_property
     def is_new(self) -> Bools:
-        """Which of the training images are of new classes."""
+        """Mask of the training images of new classes."""
         return np.asarray(self.train.labels >= self.n_old)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Trained(SeenClasses):
-    """The end of a training, or of one step of it.
+    """A trained network after the last or only step, with what correctors read of it. Each is computed once.
 
     Attributes
     ----------
@@ -119,21 +148,19 @@ class Trained(SeenClasses):
         What it was trained on.
     evidence_seed : int
     run : RunDirectory
-        Of the whole run. A corrector that trains does it in a folder below.
+        The run directory. A corrector that trains does so in a folder below it.
     number : int
-        Of the step, from 1.
-    sizes : tuple of int
-        Classes of each step up to this one, in the order of the logits' columns.
+        Number of the step, from 1.
     network_sha256 : str
-        Of its weights: rows are of this network and no other.
+        Hash of the weights, which ties rows to this network.
     validation : ImageSet or None
-        For correctors that choose a hyper-parameter, if the data set has such images.
+        Images for choosing a hyper-parameter, if the data set has a validation split.
     held_out : ImageSet or None
-        As many images of each class, never trained on; if the config asks for them.
+        Equally many images of each class, never trained on, if the config asks for them.
     exemplars : ImageSet or None
-        The memory with which the next step will begin: of all classes seen, the new ones too.
+        The memory of the next step: exemplars of all classes seen, new ones included.
     records : sequence of StepRecord
-        Of the steps before and of this one.
+        One for each step up to this one.
     """
 
     network: Network
@@ -154,67 +181,67 @@ class Trained(SeenClasses):
 
     @property
     def config(self) -> RunConfig:
-        """Of the run."""
+        """The config of the run."""
         config: RunConfig = self.ground.config
         return config
 
     @property
     def train(self) -> ImageSet:  # type: ignore[override]
-        """The training images: long-tailed, or new images and memory."""
+        """The training images of this step."""
         return self.ground.train
 
     @cached_property
     def for_inference(self) -> Network:
-        """The network as trained, faster."""
+        """The network as trained, fused for inference."""
         return for_inference(self.network)
 
     def copied_head(self) -> torch.nn.Module:
-        """The head as trained, in a copy that may be changed."""
+        """Copy the trained head, for a corrector to change."""
         return copy.deepcopy(self.network.head)
 
     def with_head(self, head: torch.nn.Module) -> Network:
-        """The backbone as trained, under this head."""
+        """Return the trained backbone with this head."""
         return Network(self.network.backbone, head.to(self.fabric.device))
 
     @cached_property
     def train_features(self) -> Floats32:
-        """What the head sees of the training images, without augmentation, in the order of their labels."""
+        """Features of the training images without augmentation, in the order of `train.labels`."""
         return self.features(self.train)
 
     @cached_property
     def train_logits(self) -> Floats32:
-        """Of the network as trained, for the same images."""
+        """Logits of the trained network for the same images."""
         return self.scores(self.network.head, self.train_features)
 
     def evidence(self, plan: EvidencePlan) -> Evidence:
-        """Balanced evidence from the training images; the same whenever it is asked for."""
+        """Return balanced evidence drawn from the training images, the same for every call."""
         if plan not in self._evidence:
             self._evidence[plan] = as_evidence(self.evidence_scores(self.network, plan), self.train)
         return self._evidence[plan]
 
     def evidence_scores(self, network: Network, plan: EvidencePlan) -> LogitStore:
-        """What a network, as trained or corrected, says of the evidence, and the labels."""
+        """Return the scores of a network, trained or corrected, on the evidence, with the labels."""
         if network.backbone is not self.network.backbone:
-            return self._drawn(for_inference(network), plan)
-        features, said = self.evidence_features(plan), LogitStore()
+            return self._draw(for_inference(network), plan)
+        features, collected = self.evidence_features(plan), LogitStore()
         for block, labels in zip(features.blocks, features.labels, strict=True):
-            said.append(torch.from_numpy(self.scores(network.head, block)), labels)
-        return said
+            collected.append(torch.from_numpy(self.scores(network.head, block)), labels)
+        return collected
 
     def evidence_features(self, plan: EvidencePlan) -> LogitStore:
-        """What the head sees of the evidence, and the labels."""
+        """Return the features of the evidence, with the labels."""
         if plan not in self._evidence_features:
-            self._evidence_features[plan] = self._drawn(self.for_inference.backbone, plan)
+            self._evidence_features[plan] = self._draw(self.for_inference.backbone, plan)
         return self._evidence_features[plan]
 
-    def _drawn(self, network: torch.nn.Module, plan: EvidencePlan) -> LogitStore:
+    def _draw(self, network: torch.nn.Module, plan: EvidencePlan) -> LogitStore:
         return drawn_outputs(network, self.train, plan, self.evidence_seed, workers=self.ground.workers)
 
     def features(self, images: ImageSet, backbone: torch.nn.Module | None = None) -> Floats32:
-        """What the head sees of some images, or what another backbone says of them."""
+        """Return the features of some images, or the outputs of another module in place of the backbone."""
         chosen = self.for_inference.backbone if backbone is None else backbone
         return outputs(chosen, images, workers=self.ground.workers, device=self.fabric.device)
 
     def scores(self, head: torch.nn.Module, features: Floats32) -> Floats32:
-        """What a head says of some features."""
+        """Return the outputs of a head for some features."""
         return scores(head, features, device=self.fabric.device)

@@ -15,10 +15,10 @@ from energyalign.experiments.correctors import find_corrector
 from energyalign.experiments.correctors.base import RunSetting
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.manifest import Manifest
-from energyalign.experiments.engine.experiment import Experiment, RunFacts
-from energyalign.experiments.engine.network import network_for, refuse_negative_features
+from energyalign.experiments.engine.experiment import Experiment
+from energyalign.experiments.engine.measurement import RunFacts
 from energyalign.experiments.engine.outputs import for_inference
-from energyalign.experiments.engine.trained import Trained
+from energyalign.experiments.engine.trained import Trained, network_for, refuse_negative_features
 from energyalign.experiments.incremental.config import IncrementalConfig
 from energyalign.experiments.incremental.memory import Memory, n_held_out
 from energyalign.experiments.incremental.orders import order_hash

@@ -18,7 +18,8 @@ from energyalign.experiments.data.file_images import FileImages
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.data.sources import Source, open_source
-from energyalign.experiments.engine.experiment import Experiment, RunFacts, refuse_unreadable
+from energyalign.experiments.engine.experiment import Experiment, refuse_unreadable
+from energyalign.experiments.engine.measurement import RunFacts
 from energyalign.experiments.engine.trained import Ground, Trained
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.nets.network import Network

@@ -1,8 +1,7 @@
-"""Runs what is missing of a sweep, as many at once as there is room for."""
+"""Run what is missing of a sweep, as many runs at once as there is room for."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,26 +13,26 @@ from energyalign.experiments.sweep.processes import Outcome, Started, SweepEngin
 from energyalign.experiments.train.run_directory import RunDirectory
 
 _LOOK_EVERY = 0.2  # seconds
-_MAX_LAST_WORDS = 1 << 16  # bytes of a log
+_MAX_LOG_BYTES = 1 << 16  # of the end of a log
 
 
 class Completion:
-    """Brings the runs of a sweep to their end.
+    """Completes the runs of a sweep.
 
-    One that fails is recorded with its error, and the others go on. One whose process is lost (killed, or its machine
-    is gone) is started again, and goes on from its checkpoint, up to `retries` times.
+    A run that fails is recorded with its error, and the others continue. A run whose process is lost (killed, or its
+    machine is gone) is started again, up to `retries` times, and resumes from its checkpoint.
 
     Parameters
     ----------
     folder : Path
-        Of the sweep, for its record and the logs.
+        Folder of the sweep, for its record and the logs.
     program : sequence of str
-        The module, with its first arguments, that takes the command of a run.
-    delays : sequence of float
-        Seconds before the first retry, the second, and so on; the last holds for all that follow. A machine that is
-        gone may keep the lock of its run for a while: NFS takes a minute and a half to notice.
+        A module with its first arguments, to which the command of a run is appended.
     watcher : callable
-        Is shown the state several times a second.
+        Called with the state several times a second.
+    delays : sequence of float, default (0.0, 30.0, 100.0)
+        Seconds before the first retry, the second, and so on; the last one holds for all that follow. A machine that is
+        gone may keep the lock of its run for a while: NFS needs a minute and a half to notice.
     """
 
     def __init__(
@@ -51,12 +50,12 @@ class Completion:
         self._not_before: dict[PlannedRun, float] = {}
 
     def finish(self) -> dict[str, str]:
-        """Run all that is not done; returns the errors of those that failed, by name.
+        """Complete all runs; return the errors of those that failed, by name.
 
         Raises
         ------
         Interrupted
-            On Ctrl-C or SIGTERM, once the processes that were under way have saved and ended.
+            On Ctrl-C or SIGTERM, after all running processes have saved and ended.
         """
         for run in self.state.waiting[:]:
             if run.is_done():
@@ -65,8 +64,8 @@ class Completion:
         with Interruption() as interruption:
             while (self.state.waiting or self._started) and interruption.signal_number is None:
                 self._fill()
-                for run, outcome in self._ended():
-                    self._judge(run, outcome)
+                for run, outcome in self._pop_ended():
+                    self._handle(run, outcome)
                 self._watcher(self.state)
                 if self.state.waiting or self._started:
                     time.sleep(_LOOK_EVERY)
@@ -86,25 +85,25 @@ class Completion:
             self.state.begin(run)
             self._note(run, state="running")
 
-    def _ended(self) -> Iterator[tuple[PlannedRun, Outcome]]:
+    def _pop_ended(self) -> Iterator[tuple[PlannedRun, Outcome]]:
         for run, process in list(self._started.items()):
             outcome = process.outcome()
             if outcome is not None:
                 del self._started[run]
                 yield run, outcome
 
-    def _judge(self, run: PlannedRun, outcome: Outcome) -> None:
+    def _handle(self, run: PlannedRun, outcome: Outcome) -> None:
         if outcome.code == 0 and run.is_done():
             self._end(run, "done")
             return
-        reason = outcome.reason or _last_words(log_of(self._folder, run), self._log_starts[run])
+        reason = outcome.reason or _read_error(log_of(self._folder, run), self._log_starts[run])
         if outcome.code is not None:
             self._end(run, "failed", error=reason)
             return
         losses = [*self._record[run.name]["lost"], reason]
         self._note(run, lost=losses)
         if len(losses) > self._retries:
-            self._end(run, "failed", error=f"it was begun {len(losses)} times; last: {reason}")
+            self._end(run, "failed", error=f"it was started {len(losses)} times; last: {reason}")
         else:
             self._not_before[run] = time.monotonic() + self._delays[min(len(losses), len(self._delays)) - 1]
             self.state.again(run, reason)
@@ -114,26 +113,25 @@ class Completion:
         self._note(run, state=state, **about)
 
     def _stop(self) -> None:
-        """Have all save and end, and wait for it."""
+        """Stop all processes, and wait until they have saved and ended."""
         for process in self._started.values():
             process.stop()
         while self._started:
-            for run, _ in self._ended():
+            for run, _ in self._pop_ended():
                 self._note(run, state="stopped")
             self._watcher(self.state)
             time.sleep(_LOOK_EVERY)
 
     def _note(self, run: PlannedRun, **about: Any) -> None:
-        """Write what became of a run (waiting, running, done, failed or stopped) into sweep.json, for the morning."""
+        """Record the state of a run in sweep.json: waiting, running, done, failed or stopped."""
         self._record[run.name] |= about
         RunDirectory(self._folder).write_json("sweep.json", {"runs": self._record})
 
 
 class SweepState:
-    """Which runs wait, run, are done or failed. The clock starts when this is made, and is one that only goes forward.
+    """The runs that are waiting, running, done or failed. The clock of the estimate starts with the object.
 
-    Of those that are done, some were `skipped`: they had been done before. `losses` are runs whose process was lost and
-    that were put in line again, each with the reason.
+    `skipped` are runs that were done before the sweep; `losses` are runs whose process was lost, with the reason.
     """
 
     def __init__(self, runs: Sequence[PlannedRun]) -> None:
@@ -147,18 +145,18 @@ class SweepState:
         self._began = time.monotonic()
 
     def begin(self, run: PlannedRun) -> None:
-        """Its process was started."""
+        """Move a run from waiting to running."""
         self.waiting.remove(run)
         self.running.append(run)
 
     def again(self, run: PlannedRun, reason: str) -> None:
-        """Its process was lost: next in line."""
+        """Put a run whose process was lost back at the front of the queue."""
         self.losses.append((run, reason))
         self.running.remove(run)
         self.waiting.insert(0, run)
 
     def end(self, run: PlannedRun, *, failed: bool) -> None:
-        """It is done, now or before this sweep began, or it failed."""
+        """Move a run to done or failed; one that was not running was done before."""
         if run in self.running:
             self.running.remove(run)
             self._finished_here += [] if failed else [run]
@@ -169,9 +167,9 @@ class SweepState:
 
     @property
     def seconds_left(self) -> float | None:
-        """At the pace so far, each run weighing as much as it is guessed to cost; None before the first has ended.
+        """Estimated seconds to the end, with runs weighted by their estimated cost; None before the first has ended.
 
-        Runs under way count as if they had just begun, so that it errs on the long side.
+        Running ones count as if they had just started, so it errs on the long side.
         """
         if not self._finished_here:
             return None
@@ -185,17 +183,17 @@ class SweepState:
 
 
 def log_of(folder: Path, run: PlannedRun) -> Path:
-    """Where a run's process writes what it has to say."""
+    """Return the log file of a run."""
     return folder / "logs" / (run.name.replace("/", "--") + ".txt")
 
 
-def _last_words(log: Path, start: int) -> str:
-    """The error that a process ended with, as its log has it from byte `start` on, which is where it began."""
+def _read_error(log: Path, start: int) -> str:
+    """Return the last error in a log, or else its last line, from byte `start` on, where the process started."""
     try:
         with log.open("rb") as stream:
-            stream.seek(max(start, log.stat().st_size - _MAX_LAST_WORDS))
-            said = [line.strip() for line in stream.read().decode(errors="replace").split("\n") if line.strip()]
+            stream.seek(max(start, log.stat().st_size - _MAX_LOG_BYTES))
+            lines = [line.strip() for line in stream.read().decode(errors="replace").split("\n") if line.strip()]
     except OSError:
         return f"it left no log at {log}"
-    ours = [line for line in said if line.startswith("energyalign: error: ")]
-    return re.sub("^energyalign: error: ", "", (ours or said or ["it printed nothing"])[-1])
+    ours = [line for line in lines if line.startswith("energyalign: error: ")]
+    return (ours or lines or ["it printed nothing"])[-1].removeprefix("energyalign: error: ")

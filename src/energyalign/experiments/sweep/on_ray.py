@@ -1,4 +1,4 @@
-"""Runs as tasks of a Ray cluster, whose machines share the folder of the results."""
+"""Runs as tasks of a Ray cluster, whose machines share the folder of the sweep."""
 
 from __future__ import annotations
 
@@ -17,15 +17,25 @@ _LOOK_EVERY = 0.2  # seconds
 
 
 class RayEngine:
-    """One task for each process; Ray finds the machine that has room for it.
+    """Engine with one Ray task for each run; Ray finds a machine that has room for it.
 
-    A task that is lost with its machine is not repeated by Ray: the sweep starts it again itself, as it does with
-    processes of this machine, and it goes on from its checkpoint.
+    Ray does not retry a task that is lost with its machine: the sweep starts it again, and it resumes from its
+    checkpoint.
 
-    Without an address it starts a cluster on this machine, which ends with this process. Without a number of `jobs`
-    there are as many at once as there is room for. A run has its `processes`, with so many `cpus` each, on one machine;
-    `gpus` are those of a run, one for each process unless given if the cluster has any. What Ray has to say about its
-    machines goes into the log: it would print that between our results.
+    Parameters
+    ----------
+    address : str or None
+        Address of the cluster; None starts one on this machine, which ends with this process.
+    jobs : int or None
+        Maximum number of runs at once; None for as many as there is room for.
+    processes : int
+        Processes of a run, all on one machine.
+    cpus : int
+        CPUs of each process.
+    gpus : int or None
+        GPUs of a run; None for one for each process, if the cluster has any.
+    log : Path
+        File for Ray's messages, which it would print between our results.
     """
 
     def __init__(
@@ -36,10 +46,10 @@ class RayEngine:
         self._open.enter_context(contextlib.redirect_stdout(self._open.enter_context(log.open("a", encoding="utf-8"))))
         try:
             join_cluster(address)
-            self._most, self._threads = jobs, cpus
-            has_gpus = any(there.get("GPU", 0) for there in _machines())
+            self._max_jobs, self._threads = jobs, cpus
+            has_gpus = any(machine.get("GPU", 0) for machine in _machines())
             self._needs = {"CPU": cpus * processes, "GPU": processes * has_gpus if gpus is None else gpus}
-            self._refuse_what_nobody_has()
+            self._refuse_impossible_needs()
         except BaseException:
             self.close()
             raise
@@ -50,23 +60,23 @@ class RayEngine:
 
     @property
     def jobs(self) -> int:
-        """Runs for which the machines that are up have room."""
-        room = sum(_runs_on(there, self._needs) for there in _machines())
-        return room if self._most is None else min(room, self._most)
+        """Number of runs for which the machines that are up have room."""
+        room = sum(_count_runs(machine, self._needs) for machine in _machines())
+        return room if self._max_jobs is None else min(room, self._max_jobs)
 
     def start(self, program: Sequence[str], log: Path) -> _RayTask:
-        """Hand it to Ray."""
+        """Submit a program to Ray."""
         return _RayTask(self._task.remote(tuple(program), str(log), str(Path.cwd()), self._threads))
 
     def close(self) -> None:
-        """Leave the cluster, or end the one that was started."""
+        """Leave the cluster, or stop the one that was started."""
         leave_cluster()
         self._open.close()
 
-    def _refuse_what_nobody_has(self) -> None:
-        """Ray would wait for it for ever."""
-        if not any(_runs_on(there, self._needs) for there in _machines()):
-            most = {what: max((there.get(what, 0) for there in _machines()), default=0) for what in self._needs}
+    def _refuse_impossible_needs(self) -> None:
+        """Raise if no machine has what a run needs: Ray would wait forever."""
+        if not any(_count_runs(machine, self._needs) for machine in _machines()):
+            most = {what: max((machine.get(what, 0) for machine in _machines()), default=0) for what in self._needs}
             raise EnergyAlignError(
                 f"a run needs {self._needs['CPU']} CPUs and {self._needs['GPU']} GPUs, and no machine of the cluster "
                 f"has both: at most {most['CPU']:g} and {most['GPU']:g}. Give less (--cpus, --gpus, --devices)."
@@ -74,14 +84,14 @@ class RayEngine:
 
 
 def _machines() -> list[dict[str, float]]:
-    """What each machine of the cluster has that is up."""
+    """Return the resources of each machine of the cluster that is up."""
     import ray
 
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
-def _runs_on(there: Mapping[str, float], needs: Mapping[str, int]) -> int:
-    return min(int(there.get(what, 0)) // number for what, number in needs.items() if number)
+def _count_runs(machine: Mapping[str, float], needs: Mapping[str, int]) -> int:
+    return min(int(machine.get(what, 0)) // number for what, number in needs.items() if number)
 
 
 class _RayTask:
@@ -89,7 +99,6 @@ class _RayTask:
         self._result = result
 
     def outcome(self) -> Outcome | None:
-        """How it ended, or None while it has not."""
         import ray
         from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
@@ -99,27 +108,26 @@ class _RayTask:
         try:
             return Outcome(*ray.get(self._result))
         except TaskCancelledError:
-            return Outcome(None, "it was stopped before it began")
-        except RayTaskError as error:  # of our own code, on the other machine
+            return Outcome(None, "it was stopped before it started")
+        except RayTaskError as error:  # raised by our own code on the other machine
             why = _first_sentence(error.cause)
             return Outcome(1, f"a machine cannot run it: {why}. Each needs energyalign and the folder of the sweep.")
         except RayError as error:
             return Outcome(None, _first_sentence(error))
 
     def stop(self) -> None:
-        """Ask it to save and end."""
         import ray
 
         ray.cancel(self._result, force=False)
 
 
 def _first_sentence(error: Exception) -> str:
-    """Ray's messages go on with advice for its developers."""
+    """Cut Ray's message after the first sentence, before advice for its developers."""
     return str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
 def _run_to_end(program: Sequence[str], log: str, folder: str, cpus: int) -> tuple[int | None, str]:
-    """What a worker does."""
+    """Run a program in a worker of Ray, to its end."""
     if not Path(folder).is_dir():
         raise EnergyAlignError(f"{folder} is not on {os.uname().nodename}")
     process = TiedProcess(program, Path(log), Path(folder), dict(os.environ) | threads(cpus))
@@ -129,5 +137,5 @@ def _run_to_end(program: Sequence[str], log: str, folder: str, cpus: int) -> tup
             if outcome is not None:
                 return outcome
             time.sleep(_LOOK_EVERY)
-        except KeyboardInterrupt:  # so Ray tells that the task is cancelled
+        except KeyboardInterrupt:  # Ray cancels a task this way
             process.stop()

@@ -1,4 +1,4 @@
-"""Which runs a table needs: every row of every cell, trainings that rows have in common once."""
+"""Plan the runs of a table: every row of every cell, with each training once."""
 
 from __future__ import annotations
 
@@ -23,54 +23,54 @@ from energyalign.experiments.nets.registry import check_network
 from energyalign.experiments.train.run_directory import RunDirectory
 
 SHARED = (*RunRequest.training_options, "head", "data_root", "accelerator", "workers", "log", "devices")
-"""Options that every run of a sweep gets."""
+"""Options that all runs of a sweep share."""
 _FOR_ANY_RUNS = {
     "longtail": tuple(LONG_TAIL), "incremental": tuple(INCREMENTAL), "steps": tuple(INCREMENTAL),
     "matrix": (*LONG_TAIL, *INCREMENTAL),
 }  # fmt: skip
-_IN_STEPS = ("incremental", "steps")  # what these tables are of, if the cell is a user's own data
-# A guess by counting passes through the network: a forward pass is 1, a backward pass 2, and plain training is 3.
-# What a training costs beside the plain one of its cell; those that are not named cost as much.
+_IN_STEPS = ("incremental", "steps")  # tables whose cells are class-incremental, if the data are the user's own
+# Cost of a training relative to the plain one of its cell; 1 if not named. Estimated by counting passes through the
+# network: a forward pass is 1, a backward pass 2, so plain training is 3.
 _LONG_TAIL_LEARNERS = {
     "bbn": 2.0,  # two batches in every step
-    "oltr-stage-1": 1 / 3,  # of the epochs
+    "oltr-stage-1": 1 / 3,  # a third of the epochs
     "ride": 1.5,  # the last two thirds of the network three times, with three quarters of the channels
 }
 _LONG_TAIL_CORRECTORS = {
-    "oltr": 2 / 3,  # the other two thirds, of the whole network
+    "oltr": 2 / 3,  # the other two thirds, with the whole network
     "crt": 1 / 9,  # a third of the epochs; the backbone goes forward only
     "lws": 1 / 9,
     "disalign": 1 / 9,
     "mislas": 1 / 60,  # a twentieth of the epochs, forward only
 }
-# The hours of an incremental cell are for distillation: a step of 3 for the student and 1 for the teacher.
+# The hours of an incremental cell are for distillation: 3 for the student and 1 for the teacher.
 _INCREMENTAL_LEARNERS = {
     "fine-tune": 3 / 4,
-    "eeil": 1.2,  # a short stage on few images behind each step
+    "eeil": 1.2,  # a short stage on few images after each step
     "rps": 1.7,  # candidates for a tenth of the epochs each
 }
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun:
-    """A training with one seed, and all rows that share it."""
+    """One run, with all correctors behind it."""
 
     name: str  # unique in its sweep, for example cifar100-lt-100/ce/seed-0
     folder: Path  # the run directory
     command: tuple[str, ...]  # what follows `energyalign` on the command line
     config: dict[str, Any]  # what config.json holds once the run has begun
     correctors: tuple[str, ...]
-    hours: float | None = None  # a guess at its cost on one GPU; None if there is nothing to guess from
+    hours: float | None = None  # estimated cost on one GPU; None if unknown
 
     @property
     def command_line(self) -> str:
-        """As a shell takes it."""
+        """The command line, quoted for a shell."""
         return shlex.join(("energyalign", *self.command))
 
     def is_done(self) -> bool:
-        """Whether all its rows are there, of this very setting.
+        """Return whether all rows of this config are stored.
 
-        A folder with another setting, or that is damaged, is not done: the run refuses it and says why.
+        A folder with another config, or a damaged one, is not done: the run will refuse it and say why.
         """
         run = RunDirectory(self.folder)
         try:
@@ -87,10 +87,10 @@ def plan_sweep(
     table: str, cells: Sequence[str], *, methods: Sequence[str], correctors: Sequence[str] = (), seeds: Sequence[int],
     out: Path, shared: Mapping[str, Any],
 ) -> list[PlannedRun]:  # fmt: skip
-    """All runs of a table, cell by cell, with the first seed first: half a sweep is then a table of fewer seeds.
+    """Return all runs of a table, seed by seed, so that half a sweep is a table with fewer seeds.
 
-    Without `methods` each cell has the paper's. `correctors` are put behind every training, and the raw network is
-    measured too. Run directories go below `out`; the options of every run are `shared`.
+    Without `methods` each cell has those of the paper. `correctors` are put behind every training, and the raw network
+    is measured too. Run directories go below `out`; all runs have the options `shared`.
     """
     options = {**shared, "corrector": tuple(dict.fromkeys(("raw", *correctors)))}
     return [
@@ -103,7 +103,7 @@ def plan_sweep(
 
 
 def refuse_among_images(table: str, cells: Sequence[str], out: Path, data_root: str | None) -> None:
-    """Raise if a sweep, whose logs are in `out`, would put a folder among those of the classes of a cell."""
+    """Raise if `out`, where the logs go, is among the class folders of a cell's data."""
     for cell in cells:
         _kind(table, cell)(dataset=cell, data_root=data_root).refuse_among_images(out)
 
@@ -114,13 +114,13 @@ def _kind(table: str, cell: str) -> type[RunRequest]:
 
 
 def cells_of(table: str, own: Sequence[str], asked: Sequence[str] | None) -> list[str]:
-    """The cells that are asked for, if the table has them; all of a table of the paper by default."""
+    """Return the cells asked for, or all of a table of the paper; raise if the table lacks one."""
     known = own or _FOR_ANY_RUNS[table]
     for name in asked or ():
         if ":" in name and not own:
             check_source(name)  # a user's own data
         elif name not in known:
-            raise EnergyAlignError(f"the table {table} has no cell {name!r}: choose among {', '.join(known)}.")
+            raise EnergyAlignError(f"the table {table} has no cell {name!r}: choose one of {', '.join(known)}.")
     if not (asked or own):
         raise EnergyAlignError(f"the table {table} is for any cells: choose some with --cell: {', '.join(known)}.")
     return list(dict.fromkeys(asked or own))
@@ -152,9 +152,9 @@ def _runs_of_cell(
 
 
 def _methods(asked: Sequence[str], kind: type[RunRequest], cell: str) -> list[str]:
-    """Those asked for; by default those that the paper has in this cell, or all where it has none.
+    """Return the methods asked for, or by default those of the paper in this cell, or all if it has none.
 
-    On a user's own data by default those of the plainest training.
+    On a user's own data the default is plain training with few correctors.
     """
     in_steps = kind is IncrementalRequest
     known = INCREMENTAL_METHODS if in_steps else LONG_TAIL_METHODS
@@ -167,7 +167,7 @@ def _methods(asked: Sequence[str], kind: type[RunRequest], cell: str) -> list[st
 
 
 def _hours(config: RunConfig, correctors: Sequence[str], cell: str) -> float | None:
-    """Of one V100, if data and network are those of a cell; fewer epochs are so much cheaper."""
+    """Estimate the hours on one V100, proportional to epochs; None if data or network are not those of a preset."""
     if ":" in cell:
         return None
     preset = LONG_TAIL[cell] if cell in LONG_TAIL else INCREMENTAL[cell]

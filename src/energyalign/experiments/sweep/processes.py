@@ -1,4 +1,4 @@
-"""Runs as processes of this machine; run as a program, what each of them goes through."""
+"""Runs as processes of this machine. As a program, this module runs one of them."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from energyalign.core.errors import EnergyAlignError, TryAgain
 class Outcome(NamedTuple):
     """How a process ended."""
 
-    code: int | None  # None if it was lost: killed, or its machine is gone. It left a checkpoint, and can go on.
+    code: int | None  # None if it was lost: killed, or its machine is gone. It can resume from its checkpoint.
     reason: str = ""  # why it was lost or failed, if its log does not say
 
 
 class Started(Protocol):
-    """A process that was started, here or elsewhere."""
+    """A process that was started, here or on another machine."""
 
     def outcome(self) -> Outcome | None:
-        """How it ended, or None while it has not."""
+        """Return how the process ended, or None if it has not."""
 
     def stop(self) -> None:
-        """Ask it to save and end."""
+        """Ask the process to save and end."""
 
 
 class SweepEngine(Protocol):
-    """What runs the processes of a sweep: this machine, or a cluster."""
+    """Runs the processes of a sweep, on this machine or on a cluster."""
 
     @property
     def jobs(self) -> int:
-        """How many have room at once; on a cluster, whose machines come and go, at this moment."""
+        """How many processes have room at once, at this moment: machines of a cluster come and go."""
 
     def start(self, program: Sequence[str], log: Path) -> Started:
-        """Start it; what it prints is added to the log."""
+        """Start a program whose output is appended to the log."""
 
 
 class LocalEngine:
-    """So many processes at once, each with threads (`cpus`) and `gpus` of its own; 0 leaves the devices to the run.
+    """Engine of this machine: up to `jobs` processes, each with `cpus` threads and `gpus` GPUs (0: the run chooses).
 
-    The threads are fixed, because the bits of a result may depend on them, and must not on the number of jobs.
+    The number of threads is fixed: results may depend on it in their last bits, and must not depend on `jobs`.
     """
 
     def __init__(self, jobs: int, *, cpus: int = 1, gpus: int = 0) -> None:
@@ -57,7 +57,7 @@ class LocalEngine:
         self._free = list(range(jobs))
 
     def start(self, program: Sequence[str], log: Path) -> Started:
-        """Start it in the first free place."""
+        """Start a program in the first free slot."""
         slot = self._free.pop(0)
         environment = self._environment | visible_gpus(slot, self._gpus)
         try:
@@ -68,19 +68,18 @@ class LocalEngine:
 
 
 class TiedProcess:
-    """``python -m MODULE ARGUMENT...`` in a session of its own, so that a terminal's Ctrl-C reaches it only through us.
+    """``python -m MODULE ARGUMENT...`` in a session of its own, which Ctrl-C in a terminal reaches only through us.
 
-    It ends with the process that started it: a run that outlived its sweep would hold the lock of its run directory
-    against the one that comes to complete it. So it runs through `main` below, and standard input is a pipe that stays
-    open as long as the starting process lives. `program` is a module and its arguments; what it prints is added to the
-    log.
+    It ends with the process that started it: a run that outlives its sweep would keep its run directory locked when the
+    sweep is resumed. So it runs through `main` below, and its standard input is a pipe that stays open as long as the
+    starting process lives. `program` is a module and its arguments; its output is appended to the log.
     """
 
     def __init__(self, program: Sequence[str], log: Path, folder: Path, environment: Mapping[str, str]) -> None:
         if not hasattr(os, "killpg"):
             raise EnergyAlignError(
-                "a sweep needs process groups, which Windows does not have: use Linux, macOS or WSL, or start the runs "
-                "of the plan one by one."
+                "a sweep needs process groups, which Windows lacks: use Linux, macOS or WSL, or start the runs of the "
+                "plan one by one."
             )
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
@@ -94,33 +93,30 @@ class TiedProcess:
             raise EnergyAlignError(f"cannot start a run that writes to {log}: {error}.") from error
 
     def outcome(self) -> Outcome | None:
-        """How it ended, or None while it has not."""
         code = self._process.poll()
         if code is None:
             return None
         if self._process.stdin is not None:
             self._process.stdin.close()
-        if code == TryAgain.exit_code:  # a process that shares the run was killed, or another one holds the folder
+        if code == TryAgain.exit_code:  # a process that shares the run was killed, or another one has the lock
             return Outcome(None)
-        number = -code if code < 0 else code - 128  # killed outright, or stopped and saved
+        number = -code if code < 0 else code - 128  # killed at once, or stopped and saved
         if code < 0 or number in STOP_SIGNALS:
-            return Outcome(None, f"its process was ended by {_named(number)}")
+            return Outcome(None, f"its process was ended by {_signal_name(number)}")
         return Outcome(code)
 
     def stop(self) -> None:
-        """Ask it to save and end."""
         self._process.terminate()
 
 
 class _Slotted(TiedProcess):
-    """Gives its place back when it has ended."""
+    """A process that frees its slot when it has ended."""
 
     def __init__(self, slot: int, free: list[int], program: Sequence[str], log: Path, env: Mapping[str, str]) -> None:
         super().__init__(program, log, Path.cwd(), env)
         self._slot, self._free = slot, free
 
     def outcome(self) -> Outcome | None:
-        """How it ended, or None while it has not."""
         outcome = super().outcome()
         if outcome is not None:
             self._free.append(self._slot)
@@ -129,12 +125,12 @@ class _Slotted(TiedProcess):
 
 
 def threads(cpus: int) -> dict[str, str]:
-    """The environment of a process that shall use so many threads."""
+    """Return the environment variables of a process with this number of threads."""
     return {"OMP_NUM_THREADS": str(cpus)}
 
 
 def visible_gpus(slot: int, gpus: int, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment of the process in this place: of the GPUs that we were given, those that are its own."""
+    """Return the environment variables that give the process in this slot its share of our GPUs."""
     if gpus == 0:
         return {}
     own = range(slot * gpus, (slot + 1) * gpus)
@@ -142,21 +138,21 @@ def visible_gpus(slot: int, gpus: int, environment: Mapping[str, str] = os.envir
     return {"CUDA_VISIBLE_DEVICES": ",".join(ours[i] if i < len(ours) else str(i) for i in own)}
 
 
-def _named(number: int) -> str:
+def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # those for real-time use have none
+    except ValueError:  # real-time signals have no names
         return f"signal {number}"
 
 
 def _die_with_parent() -> None:
     while os.read(0, 4096):
         pass
-    os.killpg(0, signal.SIGKILL)  # with the processes that share the run; it leads a group of its own
+    os.killpg(0, signal.SIGKILL)  # its own group: all processes that share the run
 
 
 def main() -> None:
-    """Run a module as ``python -m`` does, but never longer than the process that started it."""
+    """Run a module like ``python -m``, but no longer than the process that started this one lives."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

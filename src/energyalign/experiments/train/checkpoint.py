@@ -1,4 +1,4 @@
-"""Checkpoints: one safetensors file each, written atomically, checked when read, never a pickle."""
+"""Checkpoints: one safetensors file each, written atomically, with a checksum, never a pickle."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from energyalign.core._io.atomic import atomic_write
 from energyalign.core._io.regular import refuse_long_header
 from energyalign.core._io.strict_json import parse_json
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.train.tensor_file import Entry, digest
+from energyalign.experiments.train.tensor_file import digest
 
 FORMAT = 2
-KEPT = 2  # the newest and the one before it, in case the newest gets damaged
+KEPT = 2  # the newest, and the one before it as a fallback
 _NAME = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
 
 Tensors = dict[str, torch.Tensor]
@@ -28,7 +28,7 @@ Tensors = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Position:
-    """Before batch number `batch` (from 0) of epoch number `epoch` (from 1), with the sums of this epoch so far."""
+    """The next batch (from 0) and its epoch (from 1), with the sums over this epoch so far."""
 
     epoch: int = 1
     batch: int = 0
@@ -36,39 +36,40 @@ class Position:
     n_samples: int = 0
 
     def after_batch(self, loss: float, n_samples: int) -> Position:
-        """One batch further."""
+        """Return the position after one more batch."""
         return Position(self.epoch, self.batch + 1, self.loss_sum + loss * n_samples, self.n_samples + n_samples)
 
     def next_epoch(self) -> Position:
-        """At the start of the next epoch."""
+        """Return the start of the next epoch."""
         return Position(self.epoch + 1)
 
     @property
     def mean_loss(self) -> float:
-        """Over the samples of this epoch so far; NaN before the first."""
+        """Mean loss over the samples of this epoch so far; NaN before the first."""
         return self.loss_sum / self.n_samples if self.n_samples else float("nan")
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """From what `asdict` gave; floats survive JSON exactly."""
-        whole = {name: values[name] for name in ("epoch", "batch", "n_samples")}
-        if not all(type(number) is int for number in whole.values()):
-            raise TypeError(f"{whole} are no whole numbers")
-        return cls(**whole, loss_sum=float(values["loss_sum"]))
+        """Make a position of the output of `asdict`; floats survive JSON exactly."""
+        integers = {name: values[name] for name in ("epoch", "batch", "n_samples")}
+        if not all(type(number) is int for number in integers.values()):
+            raise TypeError(f"expected integers, got {integers}")
+        return cls(**integers, loss_sum=float(values["loss_sum"]))
 
 
 def save_checkpoint(
     folder: Path, position: Position, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, config: str,
     processes: int = 1,
 ) -> Path:  # fmt: skip
-    """Write a checkpoint and drop all but the one before it.
+    """Write a checkpoint and remove all but it and the one before it.
 
-    `config` is the hash of the settings of the run: no other run will take the checkpoint. `processes` share it.
+    `config` is the hash of the settings of the run, so that no other run loads the checkpoint; `processes` is the
+    number of processes that share the training.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise EnergyAlignError(f"cannot make the folder {folder}: {error.strerror or error}.") from error
+        raise EnergyAlignError(f"cannot create the folder {folder}: {error.strerror or error}.") from error
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"optimizer/{name}": value for name, value in _optimizer_tensors(optimizer)}
     contiguous = _on_cpu(tensors)
@@ -84,17 +85,17 @@ def save_checkpoint(
 
 
 def drop_older(path: Path) -> None:
-    """Keep this checkpoint and the one before it, and remove all that are older still.
+    """Remove all checkpoints that are older than the one before this.
 
-    Newer ones are left: they cannot be used, or this would not be the newest that was read or written.
+    Newer ones are unusable, or this would not be the newest that was read or written. They stay, to be looked at.
     """
-    found = _newest_first(path.parent)
-    for old in found[found.index(path) + KEPT :]:
+    paths = _newest_first(path.parent)
+    for old in paths[paths.index(path) + KEPT :]:
         old.unlink(missing_ok=True)
 
 
 class Checkpoint:
-    """A checkpoint that was read whole and found undamaged, of a run whose settings have the hash `config`."""
+    """A checkpoint that was read and verified; its run must have settings with the hash `config`."""
 
     def __init__(self, path: Path, config: str) -> None:
         self.path = path
@@ -115,34 +116,34 @@ class Checkpoint:
         if about.pop("sha256", None) != _digest(json.dumps(about, sort_keys=True), tensors):
             raise EnergyAlignError(f"checkpoint {path} is damaged: its contents do not match their checksum.")
         if about.get("config") != config:
-            raise EnergyAlignError(f"checkpoint {path} is of a run with other settings than this one.")
+            raise EnergyAlignError(f"checkpoint {path} belongs to a run with other settings.")
         try:
             self.position = Position.from_json(about["position"])
             self.processes = int(about["processes"])
         except (KeyError, TypeError, ValueError) as error:
-            raise EnergyAlignError(f"checkpoint {path} does not say how far it is: {error}.") from error
+            raise EnergyAlignError(f"checkpoint {path} has no valid position: {error}.") from error
         self._tensors = tensors
 
     def restore(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
-        """Put the saved values into the model, and into the optimiser if there is one."""
+        """Load the saved values into the model, and into the optimiser if one is given."""
         try:
             model.load_state_dict(self._part("model/"))
             if optimizer is not None:
                 _restore_optimizer(optimizer, self._part("optimizer/"))
         except (RuntimeError, ValueError, KeyError) as error:
-            raise EnergyAlignError(f"checkpoint {self.path} is of another network: {error}") from error
+            raise EnergyAlignError(f"checkpoint {self.path} belongs to another network: {error}") from error
 
     def _part(self, prefix: str) -> Tensors:
         return {name.removeprefix(prefix): value for name, value in self._tensors.items() if name.startswith(prefix)}
 
 
 def newest_checkpoint(folder: Path, config: str) -> tuple[Checkpoint | None, list[str]]:
-    """The newest undamaged checkpoint of these settings, and what is wrong with newer ones.
+    """Return the newest usable checkpoint of these settings, and what is wrong with newer ones.
 
     Raises
     ------
     EnergyAlignError
-        If there are checkpoints and none can be used: to start again silently would hide the loss.
+        If there are checkpoints but none is usable: starting again silently would hide the loss.
     """
     problems: list[str] = []
     for path in _newest_first(folder):
@@ -163,7 +164,7 @@ def _newest_first(folder: Path) -> list[Path]:
 
 
 def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
-    """The state of each parameter by its number; learning rates and the like come from the recipe."""
+    """Yield the state of each parameter, by its number; learning rates and the like come from the recipe."""
     for index, state in optimizer.state_dict()["state"].items():
         for name, value in state.items():
             if value is not None:
@@ -179,12 +180,12 @@ def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors) -> No
     optimizer.load_state_dict({"state": state, "param_groups": groups})
     for parameter, restored in optimizer.state.items():
         for key, value in restored.items():
-            if value.shape == parameter.shape:  # and of its layout, as it was: others are added up with other roundings
+            if value.shape == parameter.shape:  # restore the memory layout too: sums in another order round differently
                 restored[key] = torch.empty_like(parameter).copy_(value)
 
 
 def weights_sha256(network: torch.nn.Module) -> str:
-    """Of all parameters and buffers of a network."""
+    """Return the hash of all parameters and buffers of a network."""
     return _digest("", _on_cpu(network.state_dict()))
 
 
@@ -193,8 +194,8 @@ def _on_cpu(tensors: Mapping[str, torch.Tensor]) -> Tensors:
 
 
 def _digest(about: str, tensors: Tensors) -> str:
-    """Of the tensors and of what is said about them."""
-    return digest(about, (Entry(n, str(v.dtype), tuple(v.shape), _bytes(v)) for n, v in tensors.items()))
+    """Hash the tensors and their description."""
+    return digest(about, ((name, str(x.dtype), tuple(x.shape), _bytes(x)) for name, x in tensors.items()))
 
 
 def _bytes(tensor: torch.Tensor) -> bytes | memoryview:

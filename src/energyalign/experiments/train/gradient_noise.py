@@ -1,4 +1,4 @@
-"""Noise on the gradients."""
+"""Gradient noise."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import torch
 
 
 class GradientNoise:
-    """Adds normal noise to gradients while it is `on` their parameters.
+    """Normal noise that is added to the gradients of parameters within the block `on`.
 
-    The noise comes from torch's global generator, which the training loop seeds for every batch: a run that resumes
-    meets the same. It is added before gradients are averaged over processes, as all must end with one and the same;
-    each process draws its own, larger by as much as averaging makes it smaller.
+    The noise comes from torch's global generator, which the training loop seeds for every batch, so a resumed run draws
+    the same. Each process adds its own noise before gradients are averaged over processes, larger by the factor by
+    which averaging reduces it.
     """
 
     def __init__(self, world_size: int = 1) -> None:
         self.std = 0.0
-        """For the gradients of the next backward pass."""
+        """Standard deviation of the noise in the next backward pass."""
         self._factor = world_size**0.5
 
     @contextmanager
     def on(self, parameters: Iterable[torch.nn.Parameter]) -> Iterator[None]:
-        """These parameters, until the block ends, however it ends."""
-        hooks = [parameter.register_hook(self._added) for parameter in parameters]
+        """Add noise to the gradients of these parameters within the block."""
+        hooks = [parameter.register_hook(self._add) for parameter in parameters]
         try:
             yield
         finally:
             for hook in hooks:
                 hook.remove()
 
-    def _added(self, gradient: torch.Tensor) -> torch.Tensor:
+    def _add(self, gradient: torch.Tensor) -> torch.Tensor:
         return gradient + self.std * self._factor * torch.randn_like(gradient)

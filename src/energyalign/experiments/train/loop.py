@@ -1,4 +1,4 @@
-"""The one training loop: every experiment of the project goes through it."""
+"""The training loop of all experiments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from lightning_fabric import Fabric
 
 from energyalign.core._io.signals import Interrupted, Interruption
-from energyalign.core.errors import CannotGoOn, EnergyAlignError, some_of
+from energyalign.core.errors import CannotGoOn, EnergyAlignError, count_of, some_of
 from energyalign.experiments.nets.network import FrozenBackbone, Network
 from energyalign.experiments.nets.registry import PATHS_ARE_NOT_COMPILED
 from energyalign.experiments.train.checkpoint import (
@@ -32,13 +32,13 @@ Loss: TypeAlias = Callable[[torch.nn.Module, Any, int], torch.Tensor]
 
 
 class EpochBatches(Protocol):
-    """Batches that are a function of the epoch and their number alone, so that a run can resume inside an epoch."""
+    """Batches that depend on nothing but the epoch and their number, so that a run can resume within an epoch."""
 
     @property
     def n_batches(self) -> int: ...
 
     def epoch(self, number: int, *, start: int = 0, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
-        """Batches `start`, `start` + 1, ... of this epoch; a rank gets its part of each."""
+        """Yield batches `start`, `start` + 1, ... of this epoch, and of each the part of this rank."""
 
 
 class NotFinite(CannotGoOn):
@@ -46,17 +46,16 @@ class NotFinite(CannotGoOn):
 
 
 class TrainingLoop:
-    """One training of one network: starts, goes on where its run directory says it stopped, and ends the same.
+    """One training of one network, started or resumed from the checkpoints of its run directory.
 
-    Whatever interrupts it, the result is byte for byte that of an uninterrupted run on the same machine: batches and
+    After any interruption the result is byte for byte that of an uninterrupted run on the same machine: batches and
     random numbers are functions of seed, epoch and batch, and everything else is in the checkpoint.
 
-    Several processes share every batch, and a sample counts as much in each of them. What depends on more than one
-    sample is taken over those of a process: statistics of batch normalisation above all, and mixtures. So their number
-    is part of the result, and a training goes on with as many as it began with. (Statistics over all processes,
-    SyncBatchNorm, would come nearer to one process, but cost a collective operation in every layer, do not exist on
-    CPUs, and are not what published multi-GPU results have.) Running statistics are those of the first process, which
-    all have in the end.
+    Several processes share every batch, with equal weight for every sample. What depends on more than one sample,
+    above all the statistics of batch normalisation, and mixtures, is computed within a process. So the number of
+    processes is part of the result, and a training must resume with as many. (SyncBatchNorm would come closer to a
+    single process, but costs a collective operation in every layer, does not exist on CPUs, and is not what published
+    multi-GPU results use.) At the end all processes have the running statistics of the first.
 
     Parameters
     ----------
@@ -64,15 +63,14 @@ class TrainingLoop:
         Device, precision and processes; launched.
     network : torch.nn.Module
         Trained in place.
-    parameters : iterable
-        What the optimiser gets, parameters or groups of them; all of the network unless given. A group that learns
-        slower or faster than the recipe says has an ``lr_factor``.
+    parameters : iterable, default None
+        Parameters for the optimiser, or groups of them; None for all of the network. A group may have an
+        ``lr_factor``, which multiplies the learning rate of the recipe.
     loss : callable
         ``loss(network, batch, epoch)``, the mean over the samples of the batch; epochs count from 1. It may call any
         part of the network: features, backbone, head.
-    compile : bool
-        Let `torch.compile` make code for the network, for which every training begins later; docs/performance.md has
-        what it saves.
+    compile : bool, default False
+        Compile the network with `torch.compile`, which delays the start; docs/performance.md has what it saves.
     """
 
     def __init__(
@@ -90,21 +88,24 @@ class TrainingLoop:
     def finish(self) -> None:
         """Train to the end.
 
-        Raises `Interrupted` on Ctrl-C or SIGTERM, after the batch was finished and saved (after the last batch the
-        training is finished; what would have followed it is not begun), and `NotFinite` if the loss is NaN or infinite,
-        or a weight is by the end of an epoch; the last good checkpoint is kept.
+        Raises
+        ------
+        Interrupted
+            On Ctrl-C or SIGTERM, after the batch was finished and saved; after the last batch, the training is done.
+        NotFinite
+            If the loss is NaN or infinite, or a weight at the end of an epoch. The last good checkpoint is kept.
         """
-        telling = self._reporter.training(self._recipe, self._batches.n_batches, self._position)
-        with self._code(), Interruption() as interruption, telling:
+        reporting = self._reporter.training(self._recipe, self._batches.n_batches, self._position)
+        with self._compiling(), Interruption() as interruption, reporting:
             while self._position.epoch <= self._recipe.epochs:
                 self._epoch(interruption)
         take_from_first(self._network)
-        # Here and not inside: from now on signals do again what they did before, so that none goes unheard.
+        # Not inside the block: here the former signal handlers are back, so no signal is missed.
         if number := self._asked_to_stop(interruption):
             raise Interrupted(number)
 
-    def _code(self) -> contextlib.AbstractContextManager[None]:
-        """Compiled if that was asked for and something is left to be done."""
+    def _compiling(self) -> contextlib.AbstractContextManager[None]:
+        """Compile the network, if asked to and if there is something left to train."""
         if not self._compile or self._position.epoch > self._recipe.epochs:
             return contextlib.nullcontext()
         refuse_without_compiler(self._fabric.device)
@@ -127,11 +128,11 @@ class TrainingLoop:
                 raise Interrupted(number)
         self._refuse_not_finite()
         done, self._position = self._position, self._position.next_epoch()
-        self._save()  # first: curves are written into the same folder, and would make it again if it was removed
+        self._save()  # before the curves, which would create the folder again if it was removed
         self._reporter.epoch_done(done, lr)
 
     def _step(self, batch: Any) -> tuple[float, int]:
-        """Mean loss and number of samples, over all ranks."""
+        """Take one optimiser step; return the mean loss and the number of samples over all ranks."""
         at = self._position
         seed_torch(self._seed, "batch", at.epoch, at.batch, self._fabric.global_rank)
         moved = self._fabric.to_device(batch)
@@ -141,14 +142,14 @@ class TrainingLoop:
             own = loss.detach().float()  # in half precision 257 samples would be 256
             sums = self._fabric.all_reduce(torch.stack([own * n_samples, own.new_tensor(n_samples)]), reduce_op="sum")
             value, total = float(sums[0] / sums[1]), int(sums[1])
-            # Gradients are averaged over ranks, each counting alike. Where a rank has fewer samples than another, each
-            # of its samples would count for more than in one process.
+            # Gradients are averaged over ranks with equal weight. Without this factor, samples of a rank that has fewer
+            # of them would weigh more than in a single process.
             loss = loss * (n_samples * self._fabric.world_size / total)
         else:
             value, total = float(loss.detach()), n_samples
         if not math.isfinite(value):
             raise NotFinite(
-                f"the loss is {value} in batch {at.batch} of epoch {at.epoch}. What is saved in "
+                f"the loss is {value} in batch {at.batch} of epoch {at.epoch}. The checkpoint in "
                 f"{self._run.checkpoints} is from before it: try a smaller learning rate, or look at that batch."
             )
         self._optimizer.zero_grad()
@@ -157,36 +158,37 @@ class TrainingLoop:
         return value, total
 
     def _refuse_not_finite(self) -> None:
-        """A batch with a finite loss can still throw the weights away, and no later loss would tell of the last one."""
+        """Raise if a weight is NaN or infinite: a step with a finite loss can do that, and after the last one no loss
+        would show it."""
         values = self._network.state_dict().items()
         broken = [name for name, value in values if value.is_floating_point() and not bool(value.isfinite().all())]
         if self._largest(len(broken)):
             at, what = self._position, some_of(broken) or "of another process"
             raise NotFinite(
-                f"the network is not finite after batch {at.batch - 1} of epoch {at.epoch} ({what}). What is saved "
-                f"in {self._run.checkpoints} is from before it: try a smaller learning rate."
+                f"the network is not finite after batch {at.batch - 1} of epoch {at.epoch} ({what}). The checkpoint in "
+                f"{self._run.checkpoints} is from before it: try a smaller learning rate."
             )
 
     def _resume(self) -> Position:
         found, problems = self._newest()
         for problem in problems:
-            self._reporter.note(f"{problem} Going on from the one before it.")
+            self._reporter.note(f"{problem} Resuming from the one before it.")
         if found is None:
             if self._run.was_there:
-                self._reporter.note(f"There is no checkpoint in {self._run.checkpoints}: training begins at its start.")
+                self._reporter.note(f"There is no checkpoint in {self._run.checkpoints}: training from the start.")
             return Position()
         is_finished = found.position.epoch > self._recipe.epochs
         if found.processes != self._fabric.world_size and not is_finished:
             raise EnergyAlignError(other_number(self._run.path, found.processes, self._fabric.world_size))
         found.restore(self._network, self._optimizer)
         if not is_finished:
-            self._reporter.note(f"Going on from epoch {found.position.epoch}, batch {found.position.batch}.")
+            self._reporter.note(f"Resuming from epoch {found.position.epoch}, batch {found.position.batch}.")
         if self._run.writes:
-            drop_older(found.path)  # a process may have been killed right before it did
+            drop_older(found.path)  # the last process may have been killed before it did
         return found.position
 
     def _newest(self) -> tuple[Checkpoint | None, list[str]]:
-        """As the first rank finds it. The others might see files of a shared folder, written or removed, later."""
+        """Return the checkpoint that the first rank finds: on a shared folder, others may see changes later."""
         first, config = self._fabric.is_global_zero, self._run.config_sha256
         found, problems = newest_checkpoint(self._run.checkpoints, config) if first else (None, [])
         path = self._fabric.broadcast(None if found is None else found.path)
@@ -204,65 +206,64 @@ class TrainingLoop:
         self._fabric.barrier()
 
     def _asked_to_stop(self, interruption: Interruption) -> int:
-        """The number of the signal, or 0."""
+        """Return the number of the signal, or 0."""
         return self._largest(interruption.signal_number or 0)
 
     def _largest(self, number: int) -> int:
-        """Of all ranks: all must stop after the same batch, or those that go on would wait for the others."""
+        """Return the maximum over ranks: all must stop after the same batch, or some would wait for the others."""
         if self._fabric.world_size == 1:
             return number
         return int(self._fabric.all_reduce(torch.tensor(number), reduce_op="max"))
 
 
 class _WithLoss(torch.nn.Module):  # type: ignore[misc]
-    """From a batch to the loss. Processes average the gradients of what passes through the forward method of the module
-    that Fabric wraps, and of nothing else: so all of the loss does."""
+    """The module that Fabric wraps. Ranks average the gradients of what passes through its forward method and of
+    nothing else, so it computes the loss as well."""
 
     def __init__(self, network: torch.nn.Module, loss: Loss) -> None:
         super().__init__()
         self.network, self._loss = network, loss
 
     def forward(self, batch: Any, epoch: int) -> torch.Tensor:
-        """The loss of the network, as `TrainingLoop` has it."""
+        """Return the loss of a batch."""
         return self._loss(self.network, batch, epoch)
 
 
 def other_number(folder: Path, before: int, now: int) -> str:
-    """Why a run that began with so many processes does not go on with another number of them."""
+    """Explain why a run cannot be resumed with another number of processes."""
     return (
-        f"the run in {folder} began with {before} process{'es' * (before > 1)} and cannot go on with {now}: batches "
-        f"that are shared out otherwise give other weights. Start {before} again (--devices times --nodes), or give "
-        "another --out."
+        f"the run in {folder} began with {count_of(before, 'process')} and cannot resume with {now}: another split of "
+        f"the batches gives other weights. Start {before} again (--devices times --nodes), or give another --out."
     )
 
 
 @contextlib.contextmanager
 def compiled(network: torch.nn.Module) -> Iterator[None]:
-    """Whoever calls the network inside, or a wrapper of it, runs compiled code; afterwards it is as it was.
+    """Compile the backbone of a network within the block.
 
-    Compiled is the backbone, which takes nearly all of the time. Losses and heads get numbers that change from batch to
-    batch or from epoch to epoch, for each of which torch would compile anew.
+    It takes nearly all of the time. Losses and heads get numbers that change with batch or epoch, for each of which
+    torch would compile again.
     """
     parts = _parts(network)
     for part in parts:
-        # Not dynamic: code for any size of batch would, once a smaller last batch has asked for it, serve all the
-        # others too, with other roundings than the code before it. A run that is resumed could not end the same.
+        # Not dynamic: after a smaller last batch, torch would switch all batches to code for any size, which rounds
+        # differently. A resumed run could then not end with the same bytes.
         part.forward = torch.compile(part.forward, dynamic=False)
     try:
         yield
     finally:
         for part in parts:
             del part.forward
-        # It keeps code for eight sizes of batches, and beyond that compiles no more, silently: of many trainings in one
-        # process the later ones would not be what they are in a process that goes on with them.
+        # torch keeps code for eight batch sizes and then silently compiles no more: later trainings in this process
+        # would differ from those in a process of their own.
         torch.compiler.reset()
 
 
 def refuse_without_compiler(device: torch.device) -> None:
-    """Compile something small, as whatever is missing is told best before a training begins."""
+    """Compile a small function, and raise if that fails, before a training begins."""
     try:
         torch.compile(lambda numbers: 2.0 * numbers + 1.0, dynamic=False)(torch.zeros(2, device=device))
-    except Exception as error:  # of the many kinds that the parts of `torch.compile` have
+    except Exception as error:  # the parts of torch.compile raise many types
         reason = str(error).strip().split("\n")[0].rstrip(".")
         raise EnergyAlignError(
             f"torch.compile does not work here ({reason}): install a C++ compiler (on Debian: apt install g++) or name "

@@ -1,6 +1,6 @@
-"""How a network is trained: optimiser, schedule, batch size, number of epochs; and such settings as JSON.
+"""Training recipes: optimiser, schedule, batch size, number of epochs; and settings as JSON.
 
-Epochs are counted from 1, as the papers do.
+Epochs are counted from 1, as in the papers.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ _LEFT_OUT = "left out of JSON at its default"
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Linear from `start` to 1 over the first epochs; epoch number `epochs` is the first at full rate.
+    """Linear warm-up: ``start + (1 - start) * epoch / epochs``; epoch number `epochs` is the first at full rate.
 
-    BBN starts from a third and LDAM from 0: ``start + (1 - start) * epoch / epochs``.
+    BBN starts from a third and LDAM from 0.
     """
 
     epochs: int
     start: float = 0.0
 
     def factor(self, epoch: int, n_epochs: int, of: int) -> float:
-        """1 once it is over; a run of `n_epochs` instead of `of` has a shorter or longer one."""
+        """Return the factor, 1 after the warm-up; for a run of `n_epochs` instead of `of` the warm-up is rescaled."""
         last = self.epochs if n_epochs == of else max(1, round(self.epochs * n_epochs / of))
         return 1.0 if epoch >= last else self.start + (1.0 - self.start) * epoch / last
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Multiplied by `by` from each of these epochs on.
+    """Step schedule: multiply the rate by `by` from each of the epochs `at` on.
 
-    Milestones and warm-up are those of `of` epochs; a run of another length has them at the same parts of its way.
+    Milestones and warm-up are for a run of `of` epochs; for a run of another length they are rescaled.
     """
 
     at: tuple[int, ...]
@@ -48,8 +48,8 @@ class Steps:
     warm_up: WarmUp | None = None
 
     def factor(self, epoch: int, n_epochs: int) -> float:
-        """On the base learning rate in epoch 1, 2, ..., n_epochs: the steps taken so far, and the warm-up."""
-        rescaled = (epoch - 1) * self.of / n_epochs + 1  # the first epoch is the first, however short the run
+        """Return the factor in epoch 1, 2, ..., n_epochs: the steps so far, and the warm-up."""
+        rescaled = (epoch - 1) * self.of / n_epochs + 1  # the first epoch stays the first in a run of any length
         value: float = self.by ** sum(rescaled >= milestone for milestone in self.at)
         return value if self.warm_up is None else value * self.warm_up.factor(epoch, n_epochs, self.of)
 
@@ -59,22 +59,21 @@ class Cosine:
     """Half a cosine from 1 towards 0: ``(1 + cos(pi (epoch - 1) / n_epochs)) / 2``."""
 
     def factor(self, epoch: int, n_epochs: int) -> float:
-        """1 in the first epoch, just above 0 in the last."""
+        """Return the factor: 1 in the first epoch, just above 0 in the last."""
         return 0.5 * (1.0 + math.cos(math.pi * (epoch - 1) / n_epochs))
 
 
 @dataclass(frozen=True)
 class Constant:
-    """The base rate throughout."""
+    """Constant learning rate."""
 
     def factor(self, epoch: int, n_epochs: int) -> float:  # noqa: ARG002
-        """Always 1."""
         return 1.0
 
 
 @dataclass(frozen=True)
 class SGD:
-    """Stochastic gradient descent; ``momentum=0`` for none."""
+    """Stochastic gradient descent, by default with momentum."""
 
     lr: float
     momentum: float = 0.9
@@ -82,7 +81,7 @@ class SGD:
     nesterov: bool = False
 
     def make(self, parameters: Iterable[Any]) -> torch.optim.Optimizer:
-        """The optimiser of these parameters, or groups of them."""
+        """Make the optimiser of these parameters, or groups of them."""
         from torch.optim import SGD as Optimizer
 
         decay = self.weight_decay
@@ -91,13 +90,12 @@ class SGD:
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam, with weight decay in the gradient."""
+    """Adam, with weight decay added to the gradient."""
 
     lr: float = 1e-3
     weight_decay: float = 5e-4
 
     def make(self, parameters: Iterable[Any]) -> torch.optim.Optimizer:
-        """The optimiser of these parameters, or groups of them."""
         from torch.optim import Adam as Optimizer
 
         return Optimizer(parameters, self.lr, weight_decay=self.weight_decay)
@@ -105,7 +103,7 @@ class Adam:
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that a training needs beside data, network and loss."""
+    """What a training needs besides data, network and loss."""
 
     epochs: int
     batch_size: int
@@ -114,38 +112,38 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
-            raise EnergyAlignError("epochs and batch size must be at least 1.")
+            raise EnergyAlignError(f"epochs and batch size must be >= 1, got {self.epochs} and {self.batch_size}.")
 
     def lr(self, epoch: int) -> float:
-        """The learning rate in epoch 1, 2, ..."""
+        """Return the learning rate in epoch 1, 2, ..."""
         return self.optimizer.lr * self.schedule.factor(epoch, self.epochs)
 
     def with_weight_decay(self, weight_decay: float) -> Self:
-        """The same recipe with another weight decay, if its optimiser is SGD."""
+        """Return the recipe with another weight decay, or unchanged if its optimiser is not SGD."""
         if not isinstance(self.optimizer, SGD):
             return self
         return replace(self, optimizer=replace(self.optimizer, weight_decay=weight_decay))
 
     def lasting(self, epochs: int) -> Self:
-        """The same recipe over another number of epochs, its schedule stretched accordingly."""
+        """Return the recipe for another number of epochs, with its schedule rescaled."""
         return replace(self, epochs=epochs)
 
 
 SETTINGS: tuple[type, ...] = (Recipe, SGD, Adam, Steps, Cosine, Constant, WarmUp)
-"""All that a recipe may be made of, for reading it back from JSON."""
+"""The dataclasses that a recipe may consist of, for `restore`."""
 
 
 def left_out_at(default: _Value) -> _Value:
-    """A field that `describe` leaves out at its default.
+    """Define a field that `describe` leaves out at its default.
 
-    Give it to every field that you add to a config, recipe or learner: runs from before it then stay the same runs.
+    Use it for every field that you add to a config, recipe or learner, so that existing runs keep their config.
     """
-    made: _Value = field(default=default, metadata={_LEFT_OUT: True})
-    return made
+    defined: _Value = field(default=default, metadata={_LEFT_OUT: True})
+    return defined
 
 
 def describe(value: Any) -> Any:
-    """A dataclass as a dict with its ``kind``, nested ones too; tuples as lists; the rest as it is."""
+    """Convert dataclasses, nested ones too, to dicts with their ``kind``, and tuples to lists."""
     if is_dataclass(value) and not isinstance(value, type):
         values = {item: getattr(value, item.name) for item in fields(value)}
         settings = {
@@ -160,7 +158,7 @@ def describe(value: Any) -> Any:
 
 
 def restore(value: Any, kinds: Iterable[type]) -> Any:
-    """What `describe` was given, from what it returned; `kinds` are the dataclasses that may occur."""
+    """Convert the output of `describe` back; `kinds` are the dataclasses that may occur."""
     by_name = {kind.__name__: kind for kind in kinds}
     if isinstance(value, list):
         return tuple(restore(item, by_name.values()) for item in value)
@@ -173,4 +171,4 @@ def restore(value: Any, kinds: Iterable[type]) -> Any:
     try:
         return by_name[name](**settings)
     except TypeError as error:
-        raise EnergyAlignError(f"the settings of {name} are those of another version: {error}.") from error
+        raise EnergyAlignError(f"the settings of {name} are from another version: {error}.") from error

@@ -1,52 +1,52 @@
-"""What a person sees of a training: a live line in a terminal, plain lines elsewhere, curves for a tracker."""
+"""Progress of a training: a bar in a terminal, plain lines elsewhere, curves for a tracker."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from energyalign.core._io.terminal import clean_console, showing
-from energyalign.experiments.train.curves import CURVES, DEFAULT_CURVES, Curves
 
 if TYPE_CHECKING:
     from energyalign.experiments.train.checkpoint import Position
     from energyalign.experiments.train.recipe import Recipe
 
-_TICK = 1e-6  # seconds; a clock may show the same time twice
+DEFAULT_CURVES = "tensorboard"
+_TICK = 1e-6  # seconds; a clock may return the same time twice
 
 
 class Reporter:
-    """Tells of a training on stderr, and in files of curves if a folder is given; this one is silent."""
+    """Base class of reporters. It reports nothing."""
 
     def note(self, message: str) -> None:
-        """Something worth a line."""
+        """Report a message."""
 
     @contextlib.contextmanager
     def training(self, recipe: Recipe, n_batches: int, start: Position) -> Iterator[None]:  # noqa: ARG002
-        """Around a training, which begins or goes on at `start`."""
+        """Enclose a training that starts or resumes at `start`."""
         yield
 
     def stage(self, name: str) -> Reporter:  # noqa: ARG002
-        """For another training of the same run, under this name."""
+        """Return the reporter of another training of the same run, under this name."""
         return self
 
     def batch_done(self, position: Position, lr: float) -> None:
-        """After each batch."""
+        """Report a finished batch."""
 
     def epoch_done(self, position: Position, lr: float) -> None:
-        """After each epoch."""
+        """Report a finished epoch."""
 
 
 class Narrator(Reporter):
-    """Speaks to a person: a bar that moves if someone watches, a line for each epoch if not.
+    """Reporter for people: a progress bar if `stream` is a terminal (default: stderr), otherwise a line per epoch.
 
-    `scalars` is a folder for curves, written as `log` says, a name of `CURVES`; the bar appears only if `stream` is a
-    terminal.
+    `scalars` is the folder of the curves (default: no curves), and `log` their tracker, a name of `CURVES`.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class Narrator(Reporter):
         self._pace: Pace  # from the beginning of `training` on
 
     def note(self, message: str) -> None:
-        """A line of its own, above the bar if there is one."""
+        """Print a message, above the bar if there is one."""
         if self._bar is not None:
             self._bar.console.print(message, markup=False)
         else:
             print(message, file=self._stream, flush=True)
 
     def stage(self, name: str) -> Narrator:
-        """With curves of its own."""
+        """Return a narrator whose curves are in a folder of this name."""
         scalars = None if self._scalars is None else self._scalars / name
         return Narrator(f"{self._title} {name}", scalars, self._stream, log=self._log)
 
@@ -88,19 +88,19 @@ class Narrator(Reporter):
         """Move the bar."""
         self._pace.batch_done(position)
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._pace.batches_done, what=self._line(position, lr))
+            self._bar.update(self._task, completed=self._pace.batches_done, what=self._describe(position, lr))
 
     def epoch_done(self, position: Position, lr: float) -> None:
-        """A line where nobody watches a bar, and a point of each curve."""
+        """Print a line if there is no bar, and add a point to each curve."""
         pace = self._pace
         if self._bar is None:
             left = "" if pace.seconds_left is None else f"  {timedelta(seconds=round(pace.seconds_left))} left"
-            print(f"{self._title}: {self._line(position, lr)}{left}", file=self._stream, flush=True)
+            print(f"{self._title}: {self._describe(position, lr)}{left}", file=self._stream, flush=True)
         if self._scalars is not None:
             self._write(self._scalars, position, lr, pace.speed)
         pace.epoch_done()
 
-    def _line(self, position: Position, lr: float) -> str:
+    def _describe(self, position: Position, lr: float) -> str:
         pace = self._pace
         speed = "" if pace.speed is None else f"  {pace.speed:,.0f} images/s"
         return f"epoch {position.epoch}/{pace.n_epochs}  loss {position.mean_loss:.4f}  lr {lr:.5g}{speed}"
@@ -108,26 +108,26 @@ class Narrator(Reporter):
     def _write(self, scalars: Path, position: Position, lr: float, speed: float | None) -> None:
         values = {"loss": position.mean_loss, "lr": lr} | ({} if speed is None else {"images per second": speed})
         try:
-            if self._curves is None:  # not sooner: a finished run that is started again has nothing to write
+            if self._curves is None:  # created on first use: a finished run that is started again has none to write
                 self._curves = CURVES[self._log](scalars, self._title)
             self._curves.add(position.epoch, values)
         except OSError as error:
-            # Curves are a comfort. What the run cannot do without is written elsewhere, and fails there if it must.
+            # A training does not need its curves, so it goes on.
             self.note(f"Going on without curves: cannot write into {scalars}: {error.strerror or error}.")
             self._close_curves()
             self._scalars = None
 
     def _close_curves(self) -> None:
         if self._curves is not None:
-            with contextlib.suppress(OSError):  # what could not be written has been told
+            with contextlib.suppress(OSError):  # reported already
                 self._curves.close()
             self._curves = None
 
 
 class Pace:
-    """How fast a training of `n_epochs` of `n_batches` goes, and how long it will still take.
+    """Speed of a training of `n_epochs` of `n_batches`, and the time that is left.
 
-    The clock starts when this is made: what an earlier process did of the run took none of this one's time.
+    The clock starts with the object, and counts only the batches since `start`, not those of an earlier process.
     """
 
     def __init__(self, n_epochs: int, n_batches: int, start: Position) -> None:
@@ -140,18 +140,18 @@ class Pace:
         """Samples per second in this epoch so far; None before the first batch."""
 
     def batch_done(self, position: Position) -> None:
-        """After each batch."""
+        """Update the speed."""
         self.batches_done = (position.epoch - 1) * self._n_batches + position.batch
         elapsed = max(time.monotonic() - self._epoch_began, _TICK)
         self.speed = (position.n_samples - self._seen_before) / elapsed
 
     def epoch_done(self) -> None:
-        """After each epoch."""
+        """Restart the clock of the epoch."""
         self._epoch_began, self._seen_before = time.monotonic(), 0
 
     @property
     def seconds_left(self) -> float | None:
-        """To the end of the run, at the pace since the clock started; None before the first batch."""
+        """Estimated seconds to the end of the training; None before the first batch."""
         done = self.batches_done - self._first
         if done == 0:
             return None
@@ -161,6 +161,94 @@ class Pace:
 def _bar(stream: TextIO) -> Any:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    title, news = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[what]}")
-    columns = (title, BarColumn(), news, TimeRemainingColumn())
+    title, state = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[what]}")
+    columns = (title, BarColumn(), state, TimeRemainingColumn())
     return Progress(*columns, console=clean_console(stream), transient=True)
+
+
+class Curves(Protocol):
+    """A tracker of scalars. Each process of a run adds a part of its own. All methods may raise `OSError`."""
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Add a point to each of these curves."""
+
+    def close(self) -> None:
+        """Finish the curves."""
+
+
+class TensorBoard:
+    """A TensorBoard event file, numbered after those of earlier processes in the same folder.
+
+    `torch.utils.tensorboard` writes from a thread of its own, whose error on a full disk nobody could catch.
+    """
+
+    def __init__(self, folder: Path, title: str) -> None:  # noqa: ARG002
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        folder.mkdir(parents=True, exist_ok=True)
+        # TensorBoard reads files in the order of their names, so number them: clocks may go backwards.
+        numbers = [path.name.split(".")[3] for path in folder.glob("events.out.tfevents.*")]
+        number = 1 + max((int(name) for name in numbers if name.isdecimal()), default=0)
+        self._stream = (folder / f"events.out.tfevents.{number:010d}").open("xb")
+        self._writer = RecordWriter(self._stream)
+        self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        points = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        self._write(Event(wall_time=time.time(), step=step, summary=Summary(value=points)))
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def _write(self, event: Any) -> None:
+        self._writer.write(event.SerializeToString())
+        self._stream.flush()
+
+
+class WeightsAndBiases:
+    """A Weights & Biases run in the project energyalign, offline unless WANDB_MODE says otherwise."""
+
+    def __init__(self, folder: Path, title: str) -> None:
+        import wandb
+
+        folder.mkdir(parents=True, exist_ok=True)
+        mode: Any = os.environ.get("WANDB_MODE", "offline")
+        quiet = wandb.Settings(silent=True)
+        self._run = wandb.init(
+            project="energyalign", name=title, dir=folder, mode=mode, reinit="create_new", settings=quiet
+        )
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        self._run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class MLflow:
+    """An MLflow run in the experiment energyalign, in the folder unless MLFLOW_TRACKING_URI names a server."""
+
+    def __init__(self, folder: Path, title: str) -> None:
+        from mlflow.tracking import MlflowClient
+
+        folder.mkdir(parents=True, exist_ok=True)
+        self._client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.resolve()}/mlflow.db")
+        known = self._client.get_experiment_by_name("energyalign")
+        experiment = known.experiment_id if known else self._client.create_experiment("energyalign")
+        self._run = self._client.create_run(experiment, run_name=title).info.run_id
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self._client.log_metric(self._run, name, value, step=step)
+
+    def close(self) -> None:
+        self._client.set_terminated(self._run)
+
+
+CURVES: dict[str, Callable[[Path, str], Curves]] = {
+    DEFAULT_CURVES: TensorBoard, "wandb": WeightsAndBiases, "mlflow": MLflow
+}  # fmt: skip

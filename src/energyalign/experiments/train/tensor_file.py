@@ -1,11 +1,11 @@
-"""Arrays in a safetensors file, whole or not at all, with a checksum."""
+"""Arrays in a safetensors file, written atomically, with a checksum."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,20 +23,20 @@ _REMEDY = "Remove it and run the command that made it again."
 
 
 def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write named arrays."""
+    """Write named arrays to a file."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     with atomic_write(path, "wb") as stream:
         stream.write(save(contiguous, {_CHECKSUM: _digest(contiguous)}))
 
 
 def load_arrays(path: Path) -> Arrays:
-    """Read what `save_arrays` wrote, and refuse it if it was changed since."""
+    """Read what `save_arrays` wrote; raise if it is damaged."""
     try:
         refuse_long_header(path)
         with safe_open(path, "np") as stream:
             expected = (stream.metadata() or {}).get(_CHECKSUM)
             arrays: Arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - no mapping
-    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:  # all of them on damaged headers
+    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:  # damaged headers raise any
         raise EnergyAlignError(f"cannot read {path}: {error}. {_REMEDY}") from error
     if expected is None:
         raise EnergyAlignError(f"{path} has no checksum, so energyalign did not write it. {_REMEDY}")
@@ -46,22 +46,13 @@ def load_arrays(path: Path) -> Arrays:
 
 
 def _digest(arrays: Arrays) -> str:
-    return digest("", (Entry(name, array.dtype.str, array.shape, array.data) for name, array in arrays.items()))
+    return digest("", ((name, array.dtype.str, array.shape, array.data) for name, array in arrays.items()))
 
 
-class Entry(NamedTuple):
-    """One array: its bytes and what gives them a meaning."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    data: bytes | memoryview
-
-
-def digest(about: str, entries: Iterable[Entry]) -> str:
-    """SHA-256 of names, types, shapes and bytes, whatever their order, so that no change goes unseen."""
+def digest(about: str, arrays: Iterable[tuple[str, str, tuple[int, ...], bytes | memoryview]]) -> str:
+    """Return the SHA-256 of a description and of arrays: name, type, shape and bytes of each, in any order."""
     total = hashlib.sha256(about.encode())
-    for entry in sorted(entries):
-        total.update(f"{entry.name} {entry.dtype} {entry.shape}\n".encode())
-        total.update(entry.data)
+    for name, dtype, shape, data in sorted(arrays):
+        total.update(f"{name} {dtype} {shape}\n".encode())
+        total.update(data)
     return total.hexdigest()

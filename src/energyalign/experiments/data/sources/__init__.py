@@ -1,4 +1,4 @@
-"""Sources of images: one file each, one line each in the registry, loaded when they are used."""
+"""Sources of images: one file each, one line each in the registry, imported on first use."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from energyalign.experiments.data.images import ImageSet
 
 DEFAULT_ROOT = Path("data")
-_SPLIT_SEED = 0  # of a split of our own: every run on a set has the same test images
+_SPLIT_SEED = 0  # of `hold_out`: all runs on a set have the same test images
 _Set = TypeVar("_Set", bound="ImageSet")
 
 
 class SourceEntry(NamedTuple):
-    """A row of the registry."""
+    """An entry of the registry."""
 
-    where: str  # `module:name` below this package: a callable from the data root, or from the path after the colon
+    where: str  # `module:name` below this package: a callable that takes the data root, or the path after the colon
     description: str
     reference: str
 
@@ -48,16 +48,15 @@ SOURCES: dict[str, SourceEntry] = {
 
 
 def check_source(name: str) -> None:
-    """Refuse a data set that there is not."""
+    """Raise if there is no data set of this name."""
     if _key(name) not in SOURCES or name.endswith(":PATH"):
-        raise EnergyAlignError(f"unknown data set {name!r}: choose {', '.join(SOURCES)}.")
+        raise EnergyAlignError(f"unknown data set {name!r}: choose one of {', '.join(SOURCES)}.")
 
 
 def open_source(name: str, data_root: str | Path | None = None) -> Source:
-    """The source of this name: a key of `SOURCES`, with a path in place of ``PATH``.
+    """Return the source of this name: a key of `SOURCES`, with a path in place of ``PATH``.
 
-    The files of named sets are in `data_root`, ``data`` unless given. A path in the name does not start there, but
-    where every path starts.
+    Files of named sets are in `data_root` (default: ``data``). A path in the name is not relative to it.
     """
     check_source(name)
     _, colon, path = name.partition(":")
@@ -72,44 +71,41 @@ def _key(name: str) -> str:
 
 
 class Source(ABC):
-    """A data set in a place: it says which files it needs, whether they are there, and loads its splits.
-
-    Making a source reads no file and downloads nothing.
-    """
+    """A data set in a folder: its files, and its splits. Creating one reads no image and downloads nothing."""
 
     name: str
-    """What the user called it."""
+    """The name that the user gave."""
 
     how_to_get: str
-    """In words: which archives, where their authors publish them, and where to put them."""
+    """Instructions: which archives, where their authors publish them, and where to put them."""
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits it has; all sources have ``train`` and ``test``, some have ``val``."""
+        """Names of the splits: ``train`` and ``test``, and for some sources ``val``."""
         return ("train", "test")
 
     @abstractmethod
     def files(self, split: str) -> Sequence[Path]:
-        """The files and folders that a split is read from, whether they are there or not."""
+        """Return the files and folders of a split, whether they exist or not."""
 
     @abstractmethod
     def _load(self, split: str) -> ImageSet: ...
 
     def load(self, split: str) -> ImageSet:
-        """The images of a split, or an error that names what is missing and says how to get it."""
+        """Load the images of a split, or raise an error that says what is missing and how to get it."""
         if split not in self.splits:
-            raise EnergyAlignError(f"{self.name} has no split {split!r}: choose {', '.join(self.splits)}.")
+            raise EnergyAlignError(f"{self.name} has no split {split!r}: choose one of {', '.join(self.splits)}.")
         missing = [path for path in self.files(split) if not path.exists()]
         if missing:
-            raise EnergyAlignError(f"{self.name} needs {some_of(missing)}, which is not there. {self.how_to_get}")
+            raise EnergyAlignError(f"{self.name} needs {some_of(missing)}, which is missing. {self.how_to_get}")
         images = self._load(split)
         if split == "train":
             _require_every_class(images)
         return images
 
     def download(self) -> None:
-        """Fetch the files of the set; only a few sets can be had this way."""
-        raise EnergyAlignError(f"{self.name} is not downloaded by energyalign. {self.how_to_get}")
+        """Download the files of the set; only a few sources support it."""
+        raise EnergyAlignError(f"energyalign cannot download {self.name}. {self.how_to_get}")
 
 
 def _require_every_class(images: ImageSet) -> None:
@@ -123,7 +119,7 @@ def _require_every_class(images: ImageSet) -> None:
 
 
 def hold_out(images: _Set, split: str) -> _Set:
-    """A fifth of every class for ``test``, the rest for ``train``; of a set that is not split."""
+    """Split a set that has no test split: a fifth of every class for ``test``, the rest for ``train``."""
     rng = np.random.default_rng(_SPLIT_SEED)
     chosen, too_small = [], []
     for k, name in enumerate(images.class_names):
@@ -134,12 +130,12 @@ def hold_out(images: _Set, split: str) -> _Set:
         chosen.append(members[:n_test] if split == "test" else members[n_test:])
     if too_small:
         raise EnergyAlignError(
-            f"{images.name} cannot be made: these classes have a single {images.unit}, and training and testing need "
-            f"one each: {some_of(too_small)}. Add more, or give a test part of your own."
+            f"{images.name} needs at least 2 {images.unit}s of every class, for training and for testing, got 1 of "
+            f"{some_of(too_small)}. Add more, or give a test part of your own."
         )
     return images.subset(np.sort(np.concatenate(chosen)))
 
 
 def first_with(places: Sequence[Path], wanted: str) -> Path:
-    """The first of some folders that has a file or folder of this name; the first of all if none has."""
+    """Return the first folder that has an entry of this name, or the first of all if none has."""
     return next((place for place in places if (place / wanted).exists()), places[0])

@@ -1,4 +1,4 @@
-"""A user's own arrays: images or features, from Python."""
+"""Arrays of images or features, from Python."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def arrays(
     x_train: npt.ArrayLike, y_train: npt.ArrayLike, x_test: npt.ArrayLike | None = None,
     y_test: npt.ArrayLike | None = None, *, names: Sequence[str] | None = None, name: str = "own", flip: bool = True,
 ) -> Source:  # fmt: skip
-    """A data set for `longtail` and `incremental`.
+    """Make a data set for `longtail` and `incremental` of arrays.
 
     Parameters
     ----------
     x_train, x_test : array
         Images, uint8 of shape (n, height, width), (n, height, width, channels) or (n, channels, height, width) with 1
-        or 3 channels; or features, floating point of shape (n, n_features). Without a test part a fifth of every class
-        is held out, drawn once with a fixed seed.
+        or 3 channels; or features, floating point of shape (n, n_features). Without a test part, a fifth of every class
+        is held out, with a fixed seed.
     y_train, y_test : array
         Class numbers from 0, or class names.
     names : sequence of str, default None
-        Of the classes, in the order of their numbers.
+        Class names in the order of the class numbers.
     name : str, default "own"
-        Of the data set, in tables and folders.
+        Name of the data set in tables and folders.
     flip : bool, default True
-        Whether the mirror image of an image is one of the same class, for augmentation.
+        Whether to augment with mirror images.
     """
     parts = {"train": (np.asarray(x_train), np.asarray(y_train))}
     if (x_test is None) != (y_test is None):
@@ -48,7 +48,7 @@ def arrays(
 
 
 class OwnArrays(Source):
-    """See `arrays`."""
+    """Source of the arrays of `arrays`."""
 
     how_to_get = "It is in memory."
 
@@ -61,7 +61,6 @@ class OwnArrays(Source):
         self._names = class_names(name, parts["train"][1], given)
 
     def files(self, split: str) -> Sequence[Path]:  # noqa: ARG002
-        """None: they are in memory."""
         return []
 
     def _load(self, split: str) -> ImageSet:
@@ -74,7 +73,7 @@ class OwnArrays(Source):
             loaded = make_features(name, samples, numbers, self._names, train=train)
         else:
             pixels = _channels_first(samples, name)
-            preparation = _prepared_for(_channels_first(train, name), flip=self._flip)
+            preparation = _prepare_for(_channels_first(train, name), flip=self._flip)
             loaded = MemoryImages(name, torch.from_numpy(pixels), numbers, self._names, preparation)
         return loaded if "test" in self._parts else hold_out(loaded, split)
 
@@ -93,8 +92,8 @@ def _channels_first(images: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8
     return np.ascontiguousarray(images)
 
 
-def _prepared_for(train: npt.NDArray[np.uint8], *, flip: bool) -> SmallPreparation:
-    """Normalised by the training pixels, padded by an eighth of the side as CIFAR is."""
+def _prepare_for(train: npt.NDArray[np.uint8], *, flip: bool) -> SmallPreparation:
+    """Normalise by the training pixels, and pad by an eighth of the side like CIFAR."""
     mean, std = (train.mean(axis=(0, 2, 3)) / 255).tolist(), (train.std(axis=(0, 2, 3)) / 255).tolist()
     normalisation = Normalisation(tuple(mean), tuple(value or 1.0 for value in std))
     return SmallPreparation(normalisation, padding=max(1, train.shape[-1] // 8), flip=flip)

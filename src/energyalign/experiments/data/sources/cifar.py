@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,10 @@ from energyalign.experiments.data.sources.folder import class_folders_in, read_c
 
 _SITE = "https://www.cs.toronto.edu/~kriz"
 _PIXELS = 3 * 32 * 32
-# Of CIFAR-10, and used for both sets in LDAM, BBN, De-confound and MiSLAS.
+# The statistics of CIFAR-10, which LDAM, BBN, De-confound and MiSLAS use for both sets.
 PREPARATION = SmallPreparation(Normalisation((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)))
 
-# By class number: both sets number their classes in alphabetical order.
+# Both sets number their classes in alphabetical order.
 # fmt: off
 _CIFAR10_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -43,13 +44,13 @@ _CIFAR100_NAMES = (
 
 @dataclass(frozen=True)
 class CifarLayout:
-    """What differs between the two sets."""
+    """The differences between the two sets."""
 
     name: str
     folder: str
     files: dict[str, tuple[str, ...]]
     images_per_file: dict[str, int]
-    label_bytes: int  # before the pixels of every image; the last of them is the (fine) label
+    label_bytes: int  # bytes before the pixels of an image, of which the last is the (fine) label
     class_names: tuple[str, ...]
     published: Published
 
@@ -70,13 +71,13 @@ CIFAR100 = CifarLayout(
 class Cifar(Source):
     """50,000 training and 10,000 test images in colour, 32 x 32, in 10 or 100 classes.
 
-    The version that most programs load, torchvision among them, is a set of pickles, and to load a pickle is to run
-    whatever code it holds. This source reads two others:
+    The Python version, which torchvision loads, is a set of pickles, and loading a pickle may run any code. This source
+    reads two others:
 
-    - the official **binary version**, whose images come in the same order, so that the seed-0 long-tail cut is
-      that of LDAM and BBN;
-    - **PNG folders** ``train/CLASS/*.png`` and ``test/CLASS/*.png``. The images of a class then come in the order of
-      their file names: the cut has the same counts, but other images than the published one.
+    - the official **binary version**, with the same order of images, so that the long-tail cut with seed 0 is that of
+      LDAM and BBN;
+    - **PNG folders** ``train/CLASS/*.png`` and ``test/CLASS/*.png``, in the order of the file names. The cut has the
+      same counts, but other images than the published one.
     """
 
     def __init__(self, layout: CifarLayout, data_root: Path) -> None:
@@ -88,19 +89,19 @@ class Cifar(Source):
         self._folders = next((place for place in places if self._has_classes(place)), data_root)
         self.how_to_get = (
             f"Get {layout.published.file_name} from its author's page, {_SITE}/cifar.html, and unpack it into "
-            f"{data_root}, where it makes the folder {layout.folder} (the Python version is a set of pickles, which "
-            f"are never loaded); or ask for the download of {layout.published.url} with `energyalign data check ... "
-            f"--download`; or put PNG files into {data_root}/train/CLASS and {data_root}/test/CLASS."
+            f"{data_root}, where it creates the folder {layout.folder} (the Python version is a set of pickles, which "
+            f"are never loaded); or download {layout.published.url} with `energyalign data check ... --download`; or "
+            f"put PNG files into {data_root}/train/CLASS and {data_root}/test/CLASS."
         )
 
     def files(self, split: str) -> Sequence[Path]:
-        """The binary files, or the folder of PNG files if there are such folders and no binary ones."""
+        """Return the binary files, or the folder of PNG files if there are no binary ones."""
         if self._has_folders():
             return [self._folders / split]
         return [self._binary / name for name in self._layout.files[split]]
 
     def download(self) -> None:
-        """Fetch the binary archive from its author's site, check its MD5 sum, and unpack the images."""
+        """Download the binary archive, check its MD5 sum, and unpack it."""
         archive = self._layout.published.fetch(self._root)
         names = [name for split in self._layout.files.values() for name in split]
         unpack(archive, [f"{self._layout.folder}/{name}" for name in names], self._root)
@@ -109,7 +110,7 @@ class Cifar(Source):
         return not (self._binary / self._layout.files["train"][0]).exists() and self._has_classes(self._folders)
 
     def _has_classes(self, place: Path) -> bool:
-        """By a class and not by the folder train, which ImageNet has too, often in the same data root."""
+        """Return whether there is a folder of one of the classes; ImageNet has a folder train too."""
         return any(name in self._layout.class_names for name in class_folders_in(place / "train"))
 
     def _load(self, split: str) -> ImageSet:
@@ -128,7 +129,7 @@ class Cifar(Source):
         size = path.stat().st_size
         if size != wanted:
             raise EnergyAlignError(
-                f"{path} has {size:,} bytes instead of {wanted:,}: it is cut off or another file. {self.how_to_get}"
+                f"{path} must have {wanted:,} bytes, got {size:,}: it is incomplete or another file. {self.how_to_get}"
             )
         return np.fromfile(path, dtype=np.uint8).reshape(-1, length)
 
@@ -138,17 +139,11 @@ class Cifar(Source):
         odd = sorted(set(images.class_names) ^ set(self._layout.class_names))
         if odd:
             raise EnergyAlignError(
-                f"the folders in {folder} are not the {len(self._layout.class_names)} classes of {self.name}: missing "
-                f"or unknown are {some_of(odd)}. Name each folder as the set names the class."
+                f"{folder} must have a folder for each of the {len(self._layout.class_names)} classes of {self.name}; "
+                f"missing or unknown: {some_of(odd)}."
             )
         return into_memory(images, (32, 32), PREPARATION)
 
 
-def cifar10(data_root: Path) -> Cifar:
-    """CIFAR-10 below this folder."""
-    return Cifar(CIFAR10, data_root)
-
-
-def cifar100(data_root: Path) -> Cifar:
-    """CIFAR-100 below this folder."""
-    return Cifar(CIFAR100, data_root)
+cifar10 = partial(Cifar, CIFAR10)
+cifar100 = partial(Cifar, CIFAR100)

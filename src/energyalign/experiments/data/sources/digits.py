@@ -1,4 +1,4 @@
-"""scikit-learn's handwritten digits: real images that need no download."""
+"""The handwritten digits of scikit-learn, which need no download."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from energyalign.experiments.data.preparation import Normalisation, SmallPrepara
 from energyalign.experiments.data.sources import Source
 
 TEST_PER_CLASS = 50
-_SPLIT_SEED = 2021  # of the split alone, so that no run sees another run's test images; also that of the demo
+_SPLIT_SEED = 2021  # fixed, so that no run trains on test images of another one
 
 
 class Digits(Source):
     """1,797 grey images of 8 x 8 pixels, part of scikit-learn.
 
-    The set has no split of its own. Here 50 images of every class, drawn once with a fixed seed, are the test set
-    (500 images), and the other 1,297 the training set. The 17 grey levels are spread over 0..255. Augmentation is
-    a shift by one pixel; a mirrored digit would be none.
+    The set has no official split. Here 50 images of every class, drawn with a fixed seed, are the test set (500
+    images), and the other 1,297 the training set. The 17 grey levels are scaled to 0..255. Augmentation is a shift by
+    one pixel, without mirroring.
     """
 
     name = "digits"
     how_to_get = "It is part of scikit-learn."
 
     def __init__(self, _data_root: Path | None = None) -> None:
-        """It is the same wherever the data root is."""
+        """Ignore the data root."""
 
     def files(self, split: str) -> Sequence[Path]:  # noqa: ARG002
-        """None: they come with scikit-learn."""
         return []
 
     def _load(self, split: str) -> ImageSet:

@@ -21,7 +21,7 @@ from energyalign.experiments.data.preparation import Normalisation, SmallPrepara
 from energyalign.experiments.data.sources import Source
 from energyalign.files.checks import refuse_bomb
 
-DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")  # of the package dataset-fashion-mnist
+DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")  # Debian's package dataset-fashion-mnist
 CLASS_NAMES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
 )  # fmt: skip
@@ -47,8 +47,8 @@ class FashionMnist(Source):
     how_to_get = (
         "Fashion-MNIST is published by Zalando Research (the repository zalandoresearch/fashion-mnist on GitHub): "
         "put its four files, train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz and "
-        "t10k-labels-idx1-ubyte.gz, into the data root; or install Debian's package dataset-fashion-mnist; or ask "
-        f"for the download from {_SITE} with `energyalign data check ... --download`."
+        "t10k-labels-idx1-ubyte.gz, into the data root; or install Debian's package dataset-fashion-mnist; or "
+        f"download them from {_SITE} with `energyalign data check ... --download`."
     )
 
     def __init__(self, data_root: Path) -> None:
@@ -56,12 +56,11 @@ class FashionMnist(Source):
         self._places = [data_root, self._target, data_root / "FashionMNIST" / "raw", DEBIAN_FOLDER]
 
     def files(self, split: str) -> Sequence[Path]:
-        """Images and labels."""
         names = [f"{_PREFIX[split]}-{kind}-ubyte" for kind in ("images-idx3", "labels-idx1")]
         return [self._find(name) for name in names]
 
     def download(self) -> None:
-        """Fetch the four files from the address that their authors give, and check their MD5 sums."""
+        """Download the four files and check their MD5 sums."""
         for published in PUBLISHED:
             published.fetch(self._target)
 
@@ -81,22 +80,22 @@ class FashionMnist(Source):
 
 
 def read_idx(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
-    """The array in an idx file (a magic number, the sizes, then bytes), gzipped or not."""
+    """Read the array of an idx file (a magic number, the sizes, then bytes), gzipped or not."""
     try:
         with open_regular(path) as file, gzip.open(file) if path.suffix == ".gz" else file as stream:
             header = stream.read(4 + 4 * n_dimensions)
             zeros, kind, stated, *sizes = struct.unpack(f">HBB{n_dimensions}I", header)
             if (zeros, kind, stated) != (0, 0x08, n_dimensions):
-                raise ValueError("it does not begin like one")
+                raise ValueError("its magic number is wrong")
             size = math.prod(sizes)
             refuse_bomb(size, path.stat().st_size, "its content")
-            content = stream.read(size + 1)  # one more, to see that it ends there
+            content = stream.read(size + 1)  # one byte more, to see whether the file ends there
             if len(content) != size:
                 raise ValueError(
                     f"its header says {size:,} bytes, but it has {'more' if len(content) > size else 'less'}"
                 )
     except (OSError, EOFError, ValueError, struct.error, zlib.error) as error:
         raise EnergyAlignError(
-            f"{path} is not a whole idx file of {n_dimensions} dimensions ({error}). Get it again."
+            f"{path} is not a complete idx file of {n_dimensions} dimensions ({error}). Get it again."
         ) from error
     return np.frombuffer(content, dtype=np.uint8).reshape(sizes)

@@ -1,4 +1,4 @@
-"""Features of a user's own encoder: a file of arrays, or Parquet files."""
+"""Features of the user's own encoder: a file of arrays, or Parquet files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def features(path: Path) -> Source:
-    """The source of a path: Parquet files in a folder, or arrays in a file."""
+    """Return the source of a path: a folder of Parquet files, or a file of arrays."""
     return FeatureFolder(path) if path.is_dir() else FeatureFile(path)
 
 
@@ -35,10 +35,10 @@ class FeatureFile(Source):
     """Arrays ``x_train``, ``y_train``, ``x_test``, ``y_test`` in a .npz or .safetensors file.
 
     ``x_`` are features (n_samples, n_features), ``y_`` class numbers from 0, or in .npz also class names. ``names`` are
-    the class names: an array in .npz, a JSON list in the metadata of .safetensors. ``x_val`` and ``y_val`` may be there
-    too. Without a test part a fifth of every class, drawn once with a fixed seed, is held out.
+    the class names: an array in .npz, a JSON list in the metadata of .safetensors. ``x_val`` and ``y_val`` are
+    optional. Without a test part, a fifth of every class is held out, with a fixed seed.
 
-    All features are divided by one number, the root mean square of the training features.
+    All features are divided by the root mean square of the training features.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,11 +50,9 @@ class FeatureFile(Source):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """``val`` only if it is in the file."""
         return ("train", "val", "test") if self._path.exists() and "x_val" in self._arrays else ("train", "test")
 
     def files(self, split: str) -> Sequence[Path]:  # noqa: ARG002
-        """The one file."""
         return [self._path]
 
     @cached_property
@@ -85,7 +83,7 @@ class FeatureFile(Source):
 class FeatureFolder(ParquetFolder):
     """A folder of ``train-*.parquet`` and ``test-*.parquet`` with a column of lists of floats, and class numbers.
 
-    Without test files a fifth of every class is held out; see `FeatureFile`.
+    Without test files, a fifth of every class is held out; see `FeatureFile`.
     """
 
     kind = "features"
@@ -104,7 +102,7 @@ class FeatureFolder(ParquetFolder):
         return bool(self._shards["test"])
 
     def files(self, split: str) -> Sequence[Path]:
-        """The shards of a split, or of the training part, out of which tests are held out."""
+        """Return the shards of a split, or those of ``train`` if the test split is held out from them."""
         return super().files(split if self._has_test else "train")
 
     def _load(self, split: str) -> FeatureSet:
@@ -120,11 +118,11 @@ class FeatureFolder(ParquetFolder):
 def make_features(
     name: str, vectors: NDArray[Any], labels: Ints, class_names: tuple[str, ...], *, train: NDArray[Any]
 ) -> FeatureSet:
-    """A set of features, in units of the root mean square of the training features."""
+    """Make a set of features, divided by the root mean square of the training features."""
     if vectors.ndim != 2 or train.ndim != 2 or vectors.dtype.kind != "f" or vectors.shape[1] != train.shape[1]:
         raise EnergyAlignError(
-            f"{name}: features must be floating point of shape (n_samples, n_features), with as many features as those "
-            f"of training, got {vectors.dtype} of shape {vectors.shape}."
+            f"{name}: features must be floating point of shape (n_samples, n_features), with as many features as in "
+            f"training, got {vectors.dtype} of shape {vectors.shape}."
         )
     scale = float(np.sqrt(np.mean([np.square(row, dtype=np.float64).mean() for row in train])))
     if not (np.isfinite(scale) and scale > 0):
@@ -146,7 +144,7 @@ def _read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def class_names(name: str, labels: NDArray[Any], names: NDArray[Any] | None) -> tuple[str, ...]:
-    """Those given, or the labels if they are names, or their numbers."""
+    """Return the given class names, or else the labels if they are names, or else the class numbers."""
     if names is not None:
         return tuple(map(str, names.ravel()))
     if labels.dtype.kind == "U":
@@ -155,7 +153,7 @@ def class_names(name: str, labels: NDArray[Any], names: NDArray[Any] | None) -> 
 
 
 def class_numbers(name: str, labels: NDArray[Any], names: tuple[str, ...] | None) -> Ints:
-    """Labels, which may be names, as numbers from 0."""
+    """Convert labels, which may be names, to class numbers."""
     if labels.dtype.kind == "U" and names is not None:
         number = {one: k for k, one in enumerate(names)}
         unknown = sorted(set(labels.tolist()) - number.keys())
@@ -170,10 +168,10 @@ def class_numbers(name: str, labels: NDArray[Any], names: tuple[str, ...] | None
 
 
 def _matrix(column: Any, name: str) -> NDArray[Any]:
-    """A column of lists as an array."""
+    """Convert a column of lists to an array."""
     vectors = column.combine_chunks()
     lengths = np.unique(np.diff(vectors.offsets.to_numpy()))
     if vectors.null_count or len(lengths) != 1:
-        raise EnergyAlignError(f"{name}: every row must have as many features.")
+        raise EnergyAlignError(f"{name}: all rows must have equally many features.")
     matrix: NDArray[Any] = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(vectors), -1)
     return matrix

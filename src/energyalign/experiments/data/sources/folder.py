@@ -1,4 +1,4 @@
-"""A user's own images: folders of classes, split already or not."""
+"""Folders of the user's own images, one for each class."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from energyalign.core.errors import EnergyAlignError, count_of, some_of
+from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.experiments.data.file_images import DiskFiles, FileImages, into_memory_if_small
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.preparation import IMAGENET
@@ -21,9 +21,9 @@ _SPLIT_NAMES = ("train", "training", "test", "testing", "val", "valid", "validat
 class Folder(Source):
     """``PATH/train/CLASS/...`` with ``PATH/test/CLASS/...``, or just ``PATH/CLASS/...``.
 
-    Without a ``test`` folder ``val`` is the test split; with both there is a ``val`` split. A folder that is not split
-    is split here: a fifth of every class, rounded and at least one image, drawn once with a fixed seed, is the
-    test split. Images of one size up to 64 x 64 are kept in memory. All are read as RGB.
+    Without a folder ``test``, ``val`` is the test split. Without a split, a fifth of every class (at least one image)
+    is held out for testing, with a fixed seed. Images that all have one size up to 64 x 64 are kept in memory. All are
+    read as RGB.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,17 +32,16 @@ class Folder(Source):
             f"Make {path} with a folder of images for each class, or with such folders in train/ and test/."
         )
         self._path = path
-        # By the folders in it: a folder train of images alone would be a class of trains.
+        # A folder train without folders in it is a class of that name.
         self._is_split = bool(class_folders_in(path / "train"))
         self._evaluation = [name for name in ("val", "test") if (path / name).is_dir()]
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """``val`` only if there is a ``test`` folder besides."""
         return ("train", "val", "test") if self._is_split and len(self._evaluation) > 1 else ("train", "test")
 
     def files(self, split: str) -> Sequence[Path]:
-        """The folder of the split, or the one that is to be split."""
+        """Return the folder of the split, or the one from which it is held out."""
         if not self._is_split:
             return [self._path]
         if split == "test":
@@ -59,40 +58,40 @@ class Folder(Source):
         return images if self._is_split else hold_out(images, split)
 
     def _refuse_splits_of_other_names(self) -> None:
-        """The images in val/ and test/ are not two classes, though a classifier might well learn to tell them apart."""
+        """Raise if the folders are splits without a ``train``: val/ and test/ are not two classes."""
         found = () if self._is_split else class_folders_in(self._path)
         if found and all(name.lower() in _SPLIT_NAMES and class_folders_in(self._path / name) for name in found):
             raise EnergyAlignError(
-                f"{self.name}: the folders in {self._path} ({', '.join(found)}) are named as splits, and there are "
-                "folders in them, so they are not classes. Name the folder of the training images train, and that of "
-                "the test images test."
+                f"{self.name}: the folders in {self._path} ({', '.join(found)}) are splits, not classes, judging by "
+                "their names and the folders in them. Name the folder of the training images train, and that of the "
+                "test images test."
             )
 
 
 def read_class_folders(folder: Path, name: str, class_names: tuple[str, ...] | None = None) -> FileImages:
-    """The images below `folder`, classes and files in the order of their names.
+    """Read the images in the class folders of `folder`, sorted by name.
 
-    `class_names` are the classes of the training split, for a test split: it may leave some out, but not add any.
+    For a test split, `class_names` are the classes of the training split, of which some may be missing.
     """
     found = class_folders_in(folder)
     if len(found) < 2 and class_names is None:
         raise EnergyAlignError(
-            f"{name}: {folder} has {count_of(len(found), 'class folder')}, but a classifier needs at least 2: put the "
-            "images of every class into a folder that is named after it."
+            f"{name}: {folder} must have at least 2 class folders, got {len(found)}: put the images of every class "
+            "into a folder that is named after it."
         )
     names = found if class_names is None else class_names
     unknown = [one for one in found if one not in names]
     if unknown:
         raise EnergyAlignError(
-            f"{name}: {folder} has classes that the training folder does not have: {some_of(unknown)}. Take their "
-            "folders out, or get their training images."
+            f"{name}: {folder} has classes that the training folder lacks: {some_of(unknown)}. Remove their folders, "
+            "or add their training images."
         )
     files = {one: _images_below(folder, one) for one in found}
     empty = [one for one, paths in files.items() if not paths]
     if empty:
         raise EnergyAlignError(
-            f"{name}: these class folders in {folder} have no images ({', '.join(EXTENSIONS)}): {some_of(empty)}. "
-            "Fill them or remove them."
+            f"{name}: class folders in {folder} have no images ({', '.join(EXTENSIONS)}): {some_of(empty)}. Fill them "
+            "or remove them."
         )
     number = {one: k for k, one in enumerate(names)}
     labels = np.array([number[one] for one, paths in files.items() for _ in paths], dtype=np.int64)
@@ -103,14 +102,14 @@ def read_class_folders(folder: Path, name: str, class_names: tuple[str, ...] | N
 
 
 def class_folders_in(folder: Path) -> tuple[str, ...]:
-    """The names of the folders in a folder, hidden ones left out; none if it is no folder."""
+    """Return the names of the folders in a folder, without hidden ones; none if it is not a folder."""
     if not folder.is_dir():
         return ()
     return tuple(sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != "."))
 
 
 def _identity(folder: str | Path) -> tuple[int, int]:
-    """The same for a folder and for all links to it."""
+    """Return what a folder has in common with all links to it."""
     status = os.stat(folder)
     return status.st_dev, status.st_ino
 
@@ -118,8 +117,8 @@ def _identity(folder: str | Path) -> tuple[int, int]:
 def _images_below(folder: Path, class_name: str) -> list[str]:
     paths = []
     top = folder / class_name
-    # Folders that were seen, and those that this one is in: a link to one of these would lead round in circles, and on
-    # the way to the images of the other classes.
+    # Folders seen so far, and those that contain this one: following a link to one of these would loop, and reach the
+    # images of other classes.
     outside = [*top.resolve().parents, folder.resolve(), *folder.resolve().parents]
     seen = {_identity(one) for one in outside}
     for where, folders, names in os.walk(top, followlinks=True):
@@ -127,7 +126,7 @@ def _images_below(folder: Path, class_name: str) -> list[str]:
             folders.clear()
             continue
         seen.add(_identity(where))
-        folders.sort()  # so that of two links to one folder the same one is followed everywhere
-        # Hidden files are notes of a file system (._a.jpg, .DS_Store), not images.
+        folders.sort()  # of two links to one folder, follow the same one on every system
+        # Hidden files are metadata of a file system (._a.jpg, .DS_Store), not images.
         paths += [Path(where, name) for name in names if name[0] != "." and name.lower().endswith(EXTENSIONS)]
     return sorted(str(path.relative_to(folder)) for path in paths)

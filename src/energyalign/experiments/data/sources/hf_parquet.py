@@ -1,4 +1,4 @@
-"""Sets as Hugging Face keeps them: Parquet files with samples in a column, here encoded images."""
+"""Data sets of the Hugging Face hub: Parquet files with a column of samples, here encoded images."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MAX_BYTES = 32 * 2**30  # the encoded images of a split are kept in memory
 
 
 class Shard(NamedTuple):
-    """What is read of one or more files."""
+    """Samples and labels of one or more files."""
 
     column: Any
     labels: Ints
@@ -40,16 +40,16 @@ class Shard(NamedTuple):
 class ParquetFolder(Source):
     """A folder of ``train-*.parquet`` and ``test-*.parquet`` (or ``validation-*``), or one with these in ``data/``.
 
-    One column has the samples, `label`, `fine_label` or `labels` has the class numbers. The names of the classes are
-    taken from the schema if it has them.
+    One column has the samples, and `label`, `fine_label` or `labels` the class numbers. Class names are read from the
+    schema if it has them.
     """
 
     kind: ClassVar[str]
-    """What the user writes before the path."""
+    """Prefix of the name of the data set, before the path."""
     column: ClassVar[str]
-    """What the column of samples holds, in words."""
+    """Description of the column of samples, for messages."""
     too_large: ClassVar[str]
-    """What to do with a set that does not fit in memory."""
+    """What to do with a set that does not fit into memory, for messages."""
 
     def __init__(self, path: Path) -> None:
         self.name = f"{self.kind}:{path}"
@@ -64,11 +64,9 @@ class ParquetFolder(Source):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """``val`` only if there is a test split besides."""
         return ("train", "val", "test") if self._shards["val"] else ("train", "test")
 
     def files(self, split: str) -> Sequence[Path]:
-        """The shards of a split, in the order of their names."""
         return self._shards[split] or [self._path / f"{split}-00000-of-00001.parquet"]
 
     def _find(self, prefixes: tuple[str, ...]) -> list[Path]:
@@ -76,14 +74,14 @@ class ParquetFolder(Source):
 
     @abstractmethod
     def _holds_samples(self, types: Any, kind: Any) -> bool:
-        """Whether a column of this type has the samples; `types` is pyarrow's module."""
+        """Return whether a column of this type has the samples; `types` is `pyarrow.types`."""
 
     @abstractmethod
     def _samples(self, arrow: Any, column: Any) -> Any:
-        """The samples, of a column with those of one shard."""
+        """Return the samples of a column."""
 
     def _read_split(self, split: str) -> Shard:
-        """All shards of a split as one."""
+        """Read all shards of a split."""
         name, paths = f"{self.name} {split}", self.files(split)
         size = sum(path.stat().st_size for path in paths)
         if size > _MAX_BYTES:
@@ -117,7 +115,7 @@ class ParquetFolder(Source):
 class HuggingFaceParquet(ParquetFolder):
     """Images in a column of structs with the field ``bytes``.
 
-    The encoded images of a split are kept in memory; images of one size up to 64 x 64 decoded.
+    The encoded images of a split are kept in memory; if all have one size up to 64 x 64, they are decoded.
     """
 
     kind = "parquet"
@@ -128,7 +126,7 @@ class HuggingFaceParquet(ParquetFolder):
         return bool(types.is_struct(kind) and kind.get_field_index("bytes") >= 0)
 
     def _samples(self, arrow: Any, column: Any) -> Any:
-        # Shards of one set may differ in the type, and columns must not.
+        # Shards may have different types of bytes, and the chunks of a column must not.
         return arrow.compute.struct_field(column, "bytes").cast(arrow.large_binary())
 
     def _load(self, split: str) -> ImageSet:
@@ -150,25 +148,24 @@ class ParquetBytes:
     column: Any  # a pyarrow array
 
     def name(self, index: int) -> str:
-        """Rows have no name but their number."""
+        """Return the number of the row: rows have no names."""
         return f"{self.what}, row {index} (counted from 0)"
 
     def exists(self, index: int) -> bool:
-        """Whether the row has bytes; some sets keep only a path to a file elsewhere."""
+        """Return whether the row has bytes; some sets have only a path to a file elsewhere."""
         return bool(self.column[index].is_valid)
 
     def open(self, index: int) -> BinaryIO:
-        """The bytes as a stream."""
         return io.BytesIO(self.column[index].as_buffer())
 
     def mark(self, index: int) -> str:
-        """Size and row: rows have no names, and their bytes may be gigabytes."""
+        """Return size and number of the row; hashing the bytes, possibly gigabytes, would take too long."""
         value = self.column[index]
         return f"{value.as_buffer().size if value.is_valid else 'missing'} {index}"
 
 
 def _read_columns(arrow: Any, path: Path, columns: list[str]) -> Any:
-    """These columns of a file, few rows at a time: the same image may be in all of them and in the file once."""
+    """Read columns of a file, a few rows at a time: a small file may hold one image once for many rows."""
     size, in_memory, batches = path.stat().st_size, 0, []
     with arrow.parquet.ParquetFile(path, pre_buffer=False) as file:
         require_plausible_sizes(file, path, str(path), columns)
@@ -180,7 +177,7 @@ def _read_columns(arrow: Any, path: Path, columns: list[str]) -> Any:
 
 
 def _names_in(schema: Any, column: str) -> tuple[str, ...] | None:
-    """The names of the classes from the note that the datasets library leaves in the schema, if it is there."""
+    """Return the class names that the datasets library has stored in the schema, or None."""
     note = (schema.metadata or {}).get(b"huggingface")
     if note is None:
         return None

@@ -1,4 +1,4 @@
-"""ImageNet as the challenge of 2012 has it (ILSVRC 2012), or any part of its classes."""
+"""ImageNet of the 2012 challenge (ILSVRC 2012), or any part of its classes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class ImageNet(Source):
       ``val.txt`` or ``ILSVRC2012_val.txt`` beside ``val`` of lines `file label`, such as Caffe's.
 
     Classes are numbered in the alphabetical order of the WordNet ids in ``train``, which for all 1,000 are the numbers
-    that torchvision and Caffe's list use. A part of the classes will do, the 100 of ImageNet100 for example; the labels
-    of a list then number that part. Images stay in their files however small they are: the recipe is that of
+    that torchvision and Caffe's list use. A part of the classes is enough, such as the 100 of ImageNet100; the labels
+    of a list then number that part. Images are never kept in memory, even small ones: the recipe is that of
     photographs.
 
     References
@@ -45,7 +45,7 @@ class ImageNet(Source):
     def __init__(self, data_root: Path) -> None:
         self.name = "imagenet"
         places = [data_root, *(data_root / folder for folder in _FOLDERS)]
-        # By the classes and not by the folder train alone, which CIFAR as PNG files has too.
+        # Look for class folders: CIFAR as PNG files has a folder train too.
         known = [place for place in places if any(map(_WORDNET_ID.fullmatch, class_folders_in(place / "train")))]
         root = first_with(known or places, "train")
         self._train, self._val = root / "train", root / "val"
@@ -61,7 +61,7 @@ class ImageNet(Source):
         )
 
     def files(self, split: str) -> Sequence[Path]:
-        """The training folder, which numbers the classes of both splits; for the test ``val``, and its list if flat."""
+        """Return the training folder, which numbers the classes; for the test split also ``val`` and its list."""
         if split == "train":
             return [self._train]
         flat = self._val.is_dir() and not class_folders_in(self._val)
@@ -77,18 +77,17 @@ class ImageNet(Source):
         return read_class_folders(self._val, name, class_names)
 
     def _class_names(self) -> tuple[str, ...]:
-        """Without a look at the images: there are a million, and the test split does not need them."""
+        """Return the names of the class folders, without reading their million images."""
         found = class_folders_in(self._train)
         odd = [name for name in found if not _WORDNET_ID.fullmatch(name)]
         if odd:
             raise EnergyAlignError(
-                f"{self.name}: these folders in {self._train} are not named by a WordNet id such as n01440764: "
+                f"{self.name}: folders in {self._train} must be named by WordNet ids such as n01440764, got "
                 f"{some_of(odd)}. Move them elsewhere, or use folder:PATH for images of your own."
             )
         if len(found) < 2:
             raise EnergyAlignError(
-                f"{self.name}: {self._train} has {count_of(len(found), 'class folder')}, but a classifier needs at "
-                f"least 2. {self.how_to_get}"
+                f"{self.name}: {self._train} must have at least 2 class folders, got {len(found)}. {self.how_to_get}"
             )
         return found
 
@@ -97,7 +96,7 @@ class ImageNet(Source):
         if len(labels) == 0:
             raise EnergyAlignError(f"{name}: the list {self._list} has no lines. {self.how_to_get}")
         if labels.max() >= len(class_names):
-            # A list of all 1,000 classes beside a part of them: its numbers below that of the part would be wrong too.
+            # Probably a list of all 1,000 classes beside a part of them, so its smaller numbers would be wrong too.
             raise EnergyAlignError(
                 f"{name}: {self._list} has the label {labels.max()}, but {self._train} has {len(class_names):,} "
                 f"classes. List the images of these alone, and number them 0..{len(class_names) - 1} in alphabetical "
@@ -106,7 +105,7 @@ class ImageNet(Source):
         return FileImages(name, DiskFiles(self._val, paths), np.arange(len(paths)), labels, class_names, IMAGENET)
 
     def _refuse_loose_images(self) -> None:
-        """A script that sorts the images into folders and is stopped half-way leaves the others of them there."""
+        """Raise if images are beside the class folders: a script that sorts them was stopped half-way."""
         names = [path.name for path in self._val.iterdir() if path.is_file()]
         loose = [name for name in names if name[0] != "." and name.lower().endswith(EXTENSIONS)]
         if loose:

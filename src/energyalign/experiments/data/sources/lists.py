@@ -19,9 +19,9 @@ _INATURALIST = LargePreparation(Normalisation((0.466, 0.471, 0.380), (0.195, 0.1
 
 
 class ListFiles(Source):
-    """Images listed in one text file for each split; their paths start at the folder of the lists.
+    """Images listed in one text file for each split, with paths relative to the folder of the lists.
 
-    Classes have no names in such files; they are called by their numbers.
+    Such files have no class names, so the class numbers are used.
     """
 
     def __init__(
@@ -35,11 +35,10 @@ class ListFiles(Source):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Those that have a list."""
         return tuple(self._lists)
 
     def files(self, split: str) -> Sequence[Path]:
-        """The list; whether the images are there is for `verify_images` to see."""
+        """Return the list of the split; `verify_images` checks its images."""
         return [self._root / self._lists[split]]
 
     def _load(self, split: str) -> ImageSet:
@@ -48,17 +47,17 @@ class ListFiles(Source):
     def _read(self, split: str) -> FileImages:
         train_list, this_list = self.files("train")[0], self.files(split)[0]
         if not train_list.exists():
-            raise EnergyAlignError(f"{self.name} needs {train_list}, which is not there. {self.how_to_get}")
+            raise EnergyAlignError(f"{self.name} needs {train_list}, which is missing. {self.how_to_get}")
         train = read_list(train_list)
         n_classes = check_no_gap(train[1], str(train_list))
         if n_classes < 2:
             raise EnergyAlignError(
-                f"{train_list} has images of one class, but a classifier needs at least 2: list those of others too."
+                f"{train_list} must have images of at least 2 classes, got 1: list those of other classes too."
             )
         paths, labels = train if split == "train" else read_list(this_list)
         if len(labels) == 0 or labels.max() >= n_classes:
             raise EnergyAlignError(
-                f"{this_list} must have images of the classes 0..{n_classes - 1} of {train_list} and of no others."
+                f"{this_list} must have images of the classes 0..{n_classes - 1} of {train_list}, and of no others."
             )
         names = tuple(map(str, range(n_classes)))
         files, positions = DiskFiles(self._root, paths), np.arange(len(paths))
@@ -66,7 +65,7 @@ class ListFiles(Source):
 
 
 class OwnLists(ListFiles):
-    """Lists of a user's own: images of one size up to 64 x 64 are kept in memory, as those of a folder are."""
+    """The user's own lists; like those of a folder, images that have one size up to 64 x 64 are kept in memory."""
 
     def _load(self, split: str) -> ImageSet:
         train = self._read("train")
@@ -74,10 +73,10 @@ class OwnLists(ListFiles):
 
 
 def read_list(path: Path) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Paths and labels of a list.
+    """Read the paths and labels of a list.
 
-    Paths must stay below the folder of the list. Links in it may point elsewhere: they are the user's own doing, where
-    a list may come from anybody.
+    Paths must stay below the folder of the list, which may come from anybody. Links may point elsewhere: the user made
+    them.
     """
     paths, labels = [], []
     try:
@@ -87,23 +86,23 @@ def read_list(path: Path) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dt
     for number, line in enumerate(lines, 1):
         words = line.rsplit(None, 1)  # a path may have spaces in it
         if len(words) != 2 or not (words[1].isascii() and words[1].isdigit()):
-            raise EnergyAlignError(f"{path}, line {number}: {line[:80]!r} is not `path label` with a class number.")
+            raise EnergyAlignError(f"{path}, line {number}: expected a path and a class number, got {line[:80]!r}.")
         image, label = words[0].lstrip(), words[1]
         place = PurePosixPath(image)
         if place.is_absolute() or ".." in place.parts or "\0" in image:
             raise EnergyAlignError(
-                f"{path}, line {number}: the path {image[:80]!r} leads out of the data root. Give paths below it."
+                f"{path}, line {number}: paths must be below the data root, got {image[:80]!r}."
             )
         paths.append(image)
         labels.append(int(label))
     try:
         return tuple(paths), np.array(labels, dtype=np.int64)
     except OverflowError as error:
-        raise EnergyAlignError(f"{path} has a label that is no class number: {max(labels)}.") from error
+        raise EnergyAlignError(f"{path}: labels must fit into 64 bits, got {max(labels)}.") from error
 
 
 def imagenet_lt(data_root: Path) -> Source:
-    """ImageNet-LT (Liu et al. 2019): 115,846 training, 20,000 validation and 50,000 test images of 1,000 classes."""
+    """Return ImageNet-LT (Liu et al. 2019): 115,846 training, 20,000 validation, 50,000 test images, 1,000 classes."""
     lists = {split: f"ImageNet_LT_{split}.txt" for split in ("train", "val", "test")}
     return ListFiles(
         "imagenet-lt",
@@ -118,7 +117,7 @@ def imagenet_lt(data_root: Path) -> Source:
 
 
 def inaturalist18(data_root: Path) -> Source:
-    """iNaturalist 2018: 437,513 training images of 8,142 species; its 24,426 validation images are the test split.
+    """Return iNaturalist 2018: 437,513 training images of 8,142 species; 24,426 validation images as the test split.
 
     The labels of the official test images are not public, so the literature reports accuracy on the validation images.
     """
@@ -136,7 +135,7 @@ def inaturalist18(data_root: Path) -> Source:
 
 
 def any_lists(path: Path) -> Source:
-    """A folder with ``train.txt``, ``test.txt`` and perhaps ``val.txt``."""
+    """Return the lists ``train.txt``, ``test.txt`` and, if it exists, ``val.txt`` of a folder."""
     splits = ("train", "val", "test") if (path / "val.txt").exists() else ("train", "test")
     return OwnLists(
         f"lists:{path}",

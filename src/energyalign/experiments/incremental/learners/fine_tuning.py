@@ -39,7 +39,7 @@ class FineTuning(Learner):
 
     def start(self, step: Step, before: Network | None) -> Network:
         """The network with which a step begins: a new one, or that of the step before with a larger head."""
-        from energyalign.experiments.engine.network import network_for
+        from energyalign.experiments.engine.trained import network_for
         from energyalign.experiments.nets.heads import grown
 
         if before is not None and not self.starts_anew:

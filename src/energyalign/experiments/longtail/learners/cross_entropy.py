@@ -24,7 +24,7 @@ class CrossEntropy(Learner):
 
     def network(self, setting: Setting) -> Network:
         """The untrained network. `setting.config` says which, after `backbone`, `head` and `scale` had their say."""
-        from energyalign.experiments.engine.network import network_for
+        from energyalign.experiments.engine.trained import network_for
 
         return network_for(setting.config, setting.train, setting.train.n_classes)
 
