@@ -17,7 +17,7 @@ from scipy.optimize import brentq, minimize
 
 from energyalign.experiments.correctors.bic import BiasCorrection, fit_pair
 from energyalign.experiments.engine.config import EvidencePlan
-from energyalign.experiments.incremental.learners.bic import BiC
+from energyalign.experiments.incremental.learners.distill import BiC
 from energyalign.experiments.incremental.step import Step
 from energyalign.experiments.nets.network import Network
 
