@@ -100,7 +100,7 @@ def test_one_held_out_image_of_each_class_is_a_concern() -> None:
     images = pixels([[9, 0], [0, 9]], [0, 1], 2)
     after = hand_made_step(linear([[1.0, 0.0], [0.0, 1.0]]), (1, 1), images, held_out=images)
     (concern,) = BiasCorrection().correct(after, EvidencePlan()).concerns
-    assert "from 1 held-out images of each class" in concern
+    assert "from only 1 held-out images of each class" in concern
 
 
 @dataclass(frozen=True)
