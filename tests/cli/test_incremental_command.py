@@ -347,7 +347,7 @@ BAD = [
     (["digits-il-5", "--steps", "2"], "leave --steps out"),
     (["digits", "--memory", "9"], "a memory of 9 exemplars is too small for 10 classes"),
     (["digits", "--memory", "0"], "needs a number of exemplars of 1 or more"),
-    (["digits", "--memory", "random:many"], "expected a number of exemplars after the colon"),
+    (["digits", "--memory", "random:many"], "expected a memory such as random:2000"),
     (["digits", "--memory", "none:5", "--corrector", "raw"], "takes no number of exemplars"),
     (["digits", "--memory", "lots"], "unknown memory 'lots'"),
     (["digits", "--method", "bic", "--memory", "12"], "give at least herding:20"),

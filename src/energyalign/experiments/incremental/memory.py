@@ -47,7 +47,7 @@ class MemoryPlan:
         """Parse ``random:2000``, or ``random`` for the default number of the data set."""
         name, colon, number = text.partition(":")
         if colon and not re.fullmatch(r"[0-9]+", number):
-            raise EnergyAlignError(f"memory: expected a number of exemplars after the colon, got {text!r}. Give random:2000.")
+            raise EnergyAlignError(f"expected a memory such as random:2000, got {text!r}: give a whole number.")
         if colon:
             return cls(name, int(number))
         return cls(name, default_total if name in ("random", "herding") else 0)
