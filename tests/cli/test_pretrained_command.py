@@ -85,16 +85,16 @@ def test_a_sweep_passes_them_on() -> None:
 VIT, OWN = ["--backbone", "timm:test_vit"], ["--weights", "own.safetensors"]
 BAD = [
     (["longtail", "digits", "--freeze"], "without weights it is random: give --weights too"),
-    (["longtail", "digits", "--weights", "nowhere.pth"], "--weights nowhere.pth is no file"),
+    (["longtail", "digits", "--weights", "nowhere.pth"], "--weights nowhere.pth is not a file"),
     (["longtail", "digits", "--weights", "default"], "small-cnn is none: give --backbone torchvision:NAME"),
     (["longtail", "digits", "--method", "bbn", *OWN], "bbn builds its own backbone: leave out --weights"),
     (["longtail", "digits", "--method", "bbn", *VIT], "bbn has two last blocks"),
     (["longtail", "digits", "--corrector", "oltr", *VIT], "timm:test_vit gives features alone"),
     (["longtail", "digits", "--corrector", "oltr", "--freeze", *OWN], "--freeze keeps it: leave out oltr"),
     (["incremental", "digits", "--method", "rps", *VIT], "a network of its own, not timm:test"),
-    (["incremental", "digits", "--method", "wa", *VIT], "wa cuts weights off at 0, which takes"),
+    (["incremental", "digits", "--method", "wa", *VIT], "wa clips weights at 0, which needs"),
     (["incremental", "digits", "--backbone", "timm:test_vti"], "unknown backbone 'timm:test_vti'"),
-    (["sweep", "longtail", "--cell", "digits-lt-50", "--weights", "nowhere.pth"], "--weights nowhere.pth is no file"),
+    (["sweep", "longtail", "--cell", "digits-lt-50", "--weights", "nowhere.pth"], "--weights nowhere.pth is not a file"),
 ]
 
 

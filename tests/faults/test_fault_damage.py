@@ -164,7 +164,7 @@ def test_checkpoints_that_are_gone_from_a_finished_run_are_missed(
     rows = next(longtail[1].glob("run/*/seed-0/rows.jsonl"))
     shutil.copy(rows, unfinished)
     assert main(longtail[0]) == 2
-    assert "was finished, but its checkpoints are gone" in capsys.readouterr().err
+    assert "was finished, but its checkpoints are missing" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [["--seed", "1"], ["--epochs", "4"]], ids=["seed", "schedule"])

@@ -17,7 +17,7 @@ from scipy.optimize import brentq, minimize
 
 from energyalign.experiments.correctors.bic import BiasCorrection, fit_pair
 from energyalign.experiments.engine.config import EvidencePlan
-from energyalign.experiments.incremental.learners.bic import BiC
+from energyalign.experiments.incremental.learners.distill import BiC
 from energyalign.experiments.incremental.step import Step
 from energyalign.experiments.nets.network import Network
 
@@ -100,7 +100,7 @@ def test_one_held_out_image_of_each_class_is_a_concern() -> None:
     images = pixels([[9, 0], [0, 9]], [0, 1], 2)
     after = hand_made_step(linear([[1.0, 0.0], [0.0, 1.0]]), (1, 1), images, held_out=images)
     (concern,) = BiasCorrection().correct(after, EvidencePlan()).concerns
-    assert "from 1 held-out images of each class" in concern
+    assert "from only 1 held-out images of each class" in concern
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ import torch
 from safetensors.torch import load_file
 from untrained_run import images_of_test, scores_of_test, untrained_run
 
-from energyalign.experiments.correctors.crt import ClassifierRetraining
-from energyalign.experiments.correctors.lws import LearnableWeightScaling
+from energyalign.experiments.correctors.decoupling import ClassifierRetraining, LearnableWeightScaling
 from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.presets import PRESETS

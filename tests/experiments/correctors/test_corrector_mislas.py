@@ -11,12 +11,16 @@ import pytest
 import torch
 from untrained_run import images_of_test, scores_of_test, untrained_run
 
-from energyalign.experiments.correctors.mislas import PUBLISHED, LabelAwareSmoothing
+from energyalign.experiments.correctors.mislas import (
+    PUBLISHED,
+    LabelAwareSmoothing,
+    label_aware_amounts,
+    label_aware_loss,
+)
 from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.learners import find_learner
 from energyalign.experiments.longtail.presets import PRESETS
-from energyalign.experiments.losses.label_aware import label_aware_amounts, label_aware_loss
 from energyalign.experiments.train.recipe import SGD
 
 

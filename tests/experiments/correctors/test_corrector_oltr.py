@@ -60,7 +60,7 @@ def test_cross_entropy_does_not_move_the_centroids() -> None:
 def test_where_it_starts_from_and_what_it_trains(tmp_path: Path) -> None:
     trained = untrained_run(tmp_path, epochs=2)
     oltr = Oltr()
-    network = oltr._network(trained)
+    network = oltr._make_network(trained)
     for k in range(10):
         mean = trained.train_features[trained.train.labels == k].astype(np.float64).mean(0)
         np.testing.assert_allclose(network.memory.centroids[k].detach(), mean, rtol=1e-5, atol=1e-7)
@@ -79,7 +79,7 @@ def test_where_it_starts_from_and_what_it_trains(tmp_path: Path) -> None:
 
 def test_another_head_than_a_linear_one_has_no_part_in_it(tmp_path: Path) -> None:
     trained = untrained_run(tmp_path, head="cosine")
-    assert Oltr()._network(trained).memory.recall.weight.shape == trained.network.head.weight.shape
+    assert Oltr()._make_network(trained).memory.recall.weight.shape == trained.network.head.weight.shape
 
 
 def test_a_backbone_without_maps_is_refused_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

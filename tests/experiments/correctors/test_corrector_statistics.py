@@ -12,8 +12,7 @@ from untrained_run import scores_of_test, untrained_run
 
 from energyalign import EnergyAlignError
 from energyalign.experiments.correctors import find_corrector
-from energyalign.experiments.correctors.ranpac import RanPacHead
-from energyalign.experiments.correctors.slda import Slda
+from energyalign.experiments.correctors.statistics import RanPacHead, Slda
 from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.incremental.learners import find_learner
 from energyalign.experiments.nets.lda import LdaHead

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from untrained_run import images_of_test, scores_of_test, untrained_run
 
-from energyalign.experiments.correctors.tau_norm import TauNorm, rescaled
+from energyalign.experiments.correctors.tau_norm import TauNorm, rescale
 from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.outputs import as_evidence, drawn_outputs
 from energyalign.experiments.nets.heads import make_head
@@ -27,7 +27,7 @@ def test_by_hand(tau: float, expected: list[float]) -> None:
     with torch.no_grad():
         head.weight.copy_(torch.tensor([[3.0, 4.0], [0.0, 2.0]]))
         head.bias.copy_(torch.tensor([-50.0, 50.0]))
-    logits = rescaled(head, tau)(torch.ones(1, 2))
+    logits = rescale(head, tau)(torch.ones(1, 2))
     np.testing.assert_allclose(logits.detach().numpy(), [expected], rtol=1e-6)
     np.testing.assert_array_equal(head.weight.detach(), [[3, 4], [0, 2]])
     assert head.bias is not None
@@ -36,7 +36,7 @@ def test_by_hand(tau: float, expected: list[float]) -> None:
 def test_weights_of_length_zero_stay() -> None:
     head = nn.Linear(3, 2)
     nn.init.zeros_(head.weight)
-    assert torch.equal(rescaled(head, 1.5)(torch.ones(1, 3)), torch.zeros(1, 2))
+    assert torch.equal(rescale(head, 1.5)(torch.ones(1, 3)), torch.zeros(1, 2))
 
 
 @pytest.mark.parametrize("kind", ["cosine", "capsule"])
@@ -44,7 +44,7 @@ def test_it_does_nothing_to_a_head_that_normalises_its_weights(kind: str) -> Non
     head = make_head(kind, 8, 5)
     features = torch.randn(20, 8)
     for tau in TauNorm().grid:
-        torch.testing.assert_close(rescaled(head, tau)(features), head(features))
+        torch.testing.assert_close(rescale(head, tau)(features), head(features))
 
 
 def test_ties_go_to_the_larger_tau(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_tau_is_the_best_on_the_evidence(tmp_path: Path) -> None:
         trained.network.head.weight *= torch.linspace(3.0, 0.3, 10)[:, None]
     accuracies = []
     for tau in taus:
-        network = Network(trained.network.backbone, rescaled(trained.network.head, tau))
+        network = Network(trained.network.backbone, rescale(trained.network.head, tau))
         evidence = as_evidence(drawn_outputs(network, trained.train, plan, trained.config.seed), trained.train)
         logits = np.concatenate([np.asarray(block.logits) for block in evidence.blocks()])
         accuracies.append(float(np.mean(logits.argmax(1) == evidence.labels)))
@@ -89,7 +89,7 @@ def test_tau_is_chosen_on_validation_images_where_there_are_some(tmp_path: Path)
     with torch.no_grad():
         trained.network.head.weight *= torch.linspace(3.0, 0.3, 10)[:, None]
     assert TauNorm(grid=taus).correct(trained, EvidencePlan(5)).details["tau"] == 8.0
-    weight = rescaled(trained.network.head, 0.0).weight.detach().numpy()
+    weight = rescale(trained.network.head, 0.0).weight.detach().numpy()
     labels = (trained.features(images_of_test(trained)) @ weight.T).argmax(axis=1)
     with_images = replace(trained, validation=replace(images_of_test(trained), labels=labels))
     corrected = TauNorm(grid=taus).correct(with_images, EvidencePlan(5))

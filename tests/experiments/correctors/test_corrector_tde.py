@@ -18,7 +18,7 @@ from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.presets import preset_for
-from energyalign.experiments.nets.corrected_heads import WithoutDirection, without_direction
+from energyalign.experiments.nets.corrected_heads import WithoutDirection, remove_direction
 from energyalign.experiments.nets.heads import NormalisedHead, make_head
 
 torch.set_num_threads(1)
@@ -123,7 +123,7 @@ def test_with_alpha_one_nothing_is_left_along_the_direction(name: str) -> None:
     """So a class whose weights point there has a logit of zero for every image."""
     torch.manual_seed(0)
     head, features, mean = make_head(name, 6, 4), torch.rand(9, 6), torch.rand(6)
-    left = without_direction(head.normalised(features), mean, 1.0, head.n_parts)
+    left = remove_direction(head.normalised(features), mean, 1.0, head.n_parts)
     size = 6 // head.n_parts
     for x, d in zip(left.split(size, dim=1), mean.split(size), strict=True):
         torch.testing.assert_close(x @ d, torch.zeros(9), rtol=0, atol=1e-6)

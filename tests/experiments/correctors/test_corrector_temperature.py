@@ -42,7 +42,7 @@ def test_a_network_that_knows_the_evidence_stays_as_it_is(
     monkeypatch.setattr(temperature, "fit_temperature", lambda _: 0.25)
     after = find_corrector(f"{name}+ts").correct(trained, PLAN)
     assert after.details["temperature"] == used  # distances need a scale of their own
-    assert any("the evidence asks for the temperature 0.25" in each for each in after.concerns) == (name == "raw")
+    assert any("the evidence suggests a temperature of 0.25" in each for each in after.concerns) == (name == "raw")
 
 
 def test_the_evidence_is_likelier_than_at_any_other(tmp_path: Path) -> None:
@@ -70,5 +70,5 @@ def test_behind_a_network_of_its_own(tmp_path: Path) -> None:
 def test_names() -> None:
     assert find_corrector("ea-M3+ts").inner == find_corrector("ea-M3")  # type: ignore[attr-defined]
     assert find_corrector("bic+ts").held_out == find_corrector("bic").held_out
-    with pytest.raises(EnergyAlignError, match=r"unknown corrector 'nothing': choose .*\+ts behind for temperature"):
+    with pytest.raises(EnergyAlignError, match=r"unknown corrector 'nothing': choose .*followed by \+ts for temperature"):
         find_corrector("nothing+ts")

@@ -16,7 +16,7 @@ from energyalign.core._io.signals import Interrupted
 from energyalign.experiments.correctors.wa import WeightAligning
 from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.trained import Trained
-from energyalign.experiments.incremental.learners.wa import WA
+from energyalign.experiments.incremental.learners.distill import WA
 from energyalign.experiments.incremental.step import Step
 from energyalign.experiments.nets.heads import CosineHead
 from energyalign.experiments.nets.network import Network

@@ -10,9 +10,8 @@ import pytest
 import torch
 from untrained_run import untrained_run
 
-from energyalign.experiments.correctors.crt import ClassifierRetraining
+from energyalign.experiments.correctors.decoupling import ClassifierRetraining, LearnableWeightScaling
 from energyalign.experiments.correctors.disalign import DistributionAlignment
-from energyalign.experiments.correctors.lws import LearnableWeightScaling
 from energyalign.experiments.correctors.mislas import LabelAwareSmoothing
 from energyalign.experiments.correctors.oltr import Oltr
 from energyalign.experiments.engine.config import EvidencePlan

@@ -27,8 +27,7 @@ from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import find_runs
 from energyalign.experiments.incremental.experiment import IncrementalExperiment
 from energyalign.experiments.incremental.learners import find_learner
-from energyalign.experiments.incremental.learners.bic import BiC
-from energyalign.experiments.incremental.learners.distill import Distill
+from energyalign.experiments.incremental.learners.distill import BiC, Distill
 from energyalign.experiments.incremental.methods import METHODS
 from energyalign.experiments.incremental.stream import load_stream
 from energyalign.experiments.nets.corrected_heads import ShiftedHead
@@ -266,7 +265,7 @@ def test_a_step_that_is_gone_before_a_later_one_is_missed(tmp_path: Path) -> Non
     settings = config(epochs=1, n_steps=2)
     run_digits(tmp_path / "run", settings, "raw", per_class=FEW)
     (tmp_path / "run" / "step-01" / "state.json").unlink()
-    with pytest.raises(EnergyAlignError, match=r"step-01/state\.json is gone, though step 2 was trained after it"):
+    with pytest.raises(EnergyAlignError, match=r"step-01/state\.json is missing, though step 2 was trained after it"):
         run_digits(tmp_path / "run", settings, "raw", per_class=FEW)
 
 

@@ -113,7 +113,7 @@ def test_a_subset_in_the_order_of_its_own_positions(tree: Any) -> None:
 
 def test_imagenet100_is_drawn_from_1000_classes(tree: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert PRESETS["imagenet100-il-10"].subset == "seed1993"
-    with pytest.raises(EnergyAlignError, match="'seed1993' is drawn from 1,000 classes, and this dataset has 12"):
+    with pytest.raises(EnergyAlignError, match="'seed1993' is drawn from 1,000 classes, and this data set has 12"):
         load_stream(config_of(subset="seed1993"), tree[0])
     out = tmp_path / "run"
     assert main(["incremental", "imagenet100", "--data-root", str(tree[0]), "--out", str(out)]) == 2

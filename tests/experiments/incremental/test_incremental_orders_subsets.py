@@ -35,7 +35,7 @@ def test_the_other_names() -> None:
 
 @pytest.mark.parametrize("n_classes", [100, 999, 1001])
 def test_the_drawn_subset_is_of_1000_classes_only(n_classes: int) -> None:
-    with pytest.raises(EnergyAlignError, match=f"drawn from 1,000 classes, and this dataset has {n_classes}"):
+    with pytest.raises(EnergyAlignError, match=f"drawn from 1,000 classes, and this data set has {n_classes}"):
         subset_classes("seed1993", n_classes)
 
 
@@ -48,7 +48,7 @@ def test_too_few_and_too_many_classes_are_refused(name: str, n_classes: int, ask
 
 
 def test_the_first_hundred_of_fewer_are_refused() -> None:
-    with pytest.raises(EnergyAlignError, match="'first100' asks for 100 classes of a dataset of 99"):
+    with pytest.raises(EnergyAlignError, match="'first100' asks for 100 classes of a data set of 99"):
         subset_classes("first100", 99)
 
 

@@ -89,5 +89,5 @@ def test_by_dataset_by_name_and_at_another_imbalance() -> None:
 def test_what_there_is_not() -> None:
     with pytest.raises(EnergyAlignError, match=r"there is no preset for 'mnist': choose one of .*cifar100"):
         preset_for("mnist", None)
-    with pytest.raises(EnergyAlignError, match="long-tailed as it comes: leave --imbalance out"):
+    with pytest.raises(EnergyAlignError, match="long-tailed already: leave --imbalance out"):
         preset_for("imagenet-lt", 100)

@@ -105,7 +105,7 @@ def test_convolutions_are_initialised_for_relu_by_fan_in() -> None:
 
 
 def test_no_stage_is_empty() -> None:
-    with pytest.raises(EnergyAlignError, match="at least one block, not 0"):
+    with pytest.raises(EnergyAlignError, match="blocks_per_stage must be >= 1, got 0"):
         CifarResNet(blocks_per_stage=0)
 
 

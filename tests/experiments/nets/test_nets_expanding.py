@@ -9,7 +9,7 @@ from torch import nn
 
 from energyalign.experiments.engine.outputs import for_inference
 from energyalign.experiments.nets.backbones import SmallCnn
-from energyalign.experiments.nets.expanding import ExpandingBackbone, ExpandingNetwork, widened
+from energyalign.experiments.nets.expanding import ExpandingBackbone, ExpandingNetwork, widen
 
 
 def test_only_the_newest_learns_and_the_others_stay() -> None:
@@ -39,9 +39,9 @@ def test_features_one_after_another_and_an_auxiliary_head_on_the_last() -> None:
 
 def test_a_wider_head_says_the_same_of_old_classes_by_old_features() -> None:
     head = nn.Linear(3, 2)
-    larger = widened(head, 5, 4)
+    larger = widen(head, 5, 4)
     features = torch.randn(6, 3)
     padded = torch.cat([features, torch.zeros(6, 2)], dim=1)
     torch.testing.assert_close(larger(padded)[:, :2], head(features))
     assert larger.weight.shape == (4, 5)
-    assert widened(nn.Linear(3, 2, bias=False), 5, 4).bias is None
+    assert widen(nn.Linear(3, 2, bias=False), 5, 4).bias is None

@@ -117,7 +117,7 @@ def test_heads_by_name() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(EnergyAlignError, match="unknown head 'cosin': choose linear, cosine"):
         make_head("cosin", 64, 10)
-    with pytest.raises(EnergyAlignError, match="at least one class, not 0"):
+    with pytest.raises(EnergyAlignError, match="n_classes must be >= 1, got 0"):
         make_head("linear", 64, 0)
     for scale in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(EnergyAlignError, match="scale of a cosine head must be a positive number"):

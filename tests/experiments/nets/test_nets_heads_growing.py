@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.nets.heads import CosineHead, grown, make_head
+from energyalign.experiments.nets.heads import CosineHead, grow, make_head
 from energyalign.experiments.nets.registry import HEADS
 
 N_OLD, N_ALL = 5, 8
@@ -39,7 +39,7 @@ def head(request: pytest.FixtureRequest) -> nn.Module:
 
 def test_old_rows_stay_bit_for_bit_and_so_do_old_logits(head: nn.Module) -> None:
     features = torch.randn(20, 6)
-    larger = grown(head, N_ALL)
+    larger = grow(head, N_ALL)
     assert torch.equal(larger.weight[:N_OLD], head.weight)
     logits = larger(features)
     assert logits.shape == (20, N_ALL)
@@ -50,7 +50,7 @@ def test_old_rows_stay_bit_for_bit_and_so_do_old_logits(head: nn.Module) -> None
 
 
 def test_new_biases_are_zero_and_none_appears(head: nn.Module) -> None:
-    larger = grown(head, N_ALL)
+    larger = grow(head, N_ALL)
     if head.bias is None:
         assert larger.bias is None
     else:
@@ -60,7 +60,7 @@ def test_new_biases_are_zero_and_none_appears(head: nn.Module) -> None:
 
 def test_the_head_given_stays_as_it_is_and_shares_nothing(head: nn.Module) -> None:
     before = {name: value.clone() for name, value in head.state_dict().items()}
-    larger = grown(head, N_ALL)
+    larger = grow(head, N_ALL)
     with torch.no_grad():
         for parameter in larger.parameters():
             parameter.add_(1.0)
@@ -73,7 +73,7 @@ def test_the_head_given_stays_as_it_is_and_shares_nothing(head: nn.Module) -> No
 def test_new_rows_are_drawn_as_those_of_a_fresh_head(name: str) -> None:
     head = make_head(name, 64, N_OLD)
     torch.manual_seed(3)
-    larger = grown(head, N_OLD + 100)
+    larger = grow(head, N_OLD + 100)
     torch.manual_seed(3)
     fresh = make_head(name, 64, 100)
     torch.testing.assert_close(larger.weight[N_OLD:], fresh.weight)
@@ -81,21 +81,21 @@ def test_new_rows_are_drawn_as_those_of_a_fresh_head(name: str) -> None:
 
 
 def test_the_grown_head_trains_as_the_old_one_did(head: nn.Module) -> None:
-    larger = grown(head, N_ALL)
+    larger = grow(head, N_ALL)
     assert type(larger) is type(head)
     assert {n for n, p in larger.named_parameters() if p.requires_grad} == {n for n, _ in head.named_parameters()}
     larger(torch.randn(4, 6)).logsumexp(1).sum().backward()
     assert all(p.is_leaf and p.grad is not None for p in larger.parameters())
-    frozen = grown(head.requires_grad_(False), N_ALL)
+    frozen = grow(head.requires_grad_(False), N_ALL)
     assert not any(p.requires_grad for p in frozen.parameters())
 
 
 def test_precision_is_kept(head: nn.Module) -> None:
-    assert {p.dtype for p in grown(head.to(torch.bfloat16), N_ALL).parameters()} == {torch.bfloat16}
+    assert {p.dtype for p in grow(head.to(torch.bfloat16), N_ALL).parameters()} == {torch.bfloat16}
 
 
 def test_growing_twice(head: nn.Module) -> None:
-    twice = grown(grown(head, N_ALL), N_ALL + 2)
+    twice = grow(grow(head, N_ALL), N_ALL + 2)
     assert twice.out_features == len(twice.weight) == N_ALL + 2
     assert torch.equal(twice.weight[:N_OLD], head.weight)
 
@@ -103,4 +103,4 @@ def test_growing_twice(head: nn.Module) -> None:
 @pytest.mark.parametrize("n_classes", [N_OLD, N_OLD - 1, 0])
 def test_a_head_does_not_shrink(head: nn.Module, n_classes: int) -> None:
     with pytest.raises(EnergyAlignError, match=f"head of 5 classes cannot grow to {n_classes}"):
-        grown(head, n_classes)
+        grow(head, n_classes)

@@ -100,7 +100,7 @@ def test_files_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(EnergyAlignError, match=message):
             make_network(backbone, 3, weights=str(file))
 
-    refused("nowhere.safetensors", "resnet8", r"--weights nowhere\.safetensors is no file")
+    refused("nowhere.safetensors", "resnet8", r"--weights nowhere\.safetensors is not a file")
     refused(path, "timm:test_convnext", r"not those of this backbone: it lacks stem\..* and \d+ more; it also has ")
     deeper = tmp_path / "resnet34.safetensors"  # every tensor of ResNet-18 is there, in the same shape
     save_file(models.get_model("resnet34", weights=None).state_dict(), deeper)
@@ -124,7 +124,7 @@ def test_files_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("torchvision:fasterrcnn_resnet50_fpn", "unknown backbone"),
         ("torchvision:squeezenet1_0", "does not end in one linear classifier"),
         ("torchvision:googlenet", "does not end in one linear classifier"),
-        ("timm:resnet18-bbn", "which part of timm:resnet18 is its last block is not known"),
+        ("timm:resnet18-bbn", "which is not known of timm:resnet18"),
         ("timm:resnet18.nope", r"cannot be made \(Invalid pretrained tag"),
     ],
 )
@@ -146,7 +146,7 @@ def test_default_weights_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("timm.create_model", offline)
     with pytest.raises(EnergyAlignError, match="cannot get the default weights of timm:resnet18"):
         make_network("timm:resnet18", 3, weights="default")
-    with pytest.raises(EnergyAlignError, match="resnet18 is none: give --backbone torchvision:NAME"):
+    with pytest.raises(EnergyAlignError, match="which resnet18 is not: give --backbone torchvision:NAME"):
         make_network("resnet18", 3, weights="default")
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.nets.heads import grown
+from energyalign.experiments.nets.heads import grow
 from energyalign.experiments.nets.network import FrozenBackbone, Network, make_network
 from energyalign.experiments.nets.registry import BACKBONES, HEADS
 from energyalign.pytorch import align
@@ -92,7 +92,7 @@ def test_an_aligned_network_can_grow_and_be_aligned_again(head: str, images: tor
     loader = [(images, torch.arange(10) % N_CLASSES)]
     network = align(make_network("resnet8", N_CLASSES, head=head), loader, counts=COUNTS, estimator="prior")
     old = logits_of(network, images)
-    network.head = grown(network.head, N_CLASSES + 3)
+    network.head = grow(network.head, N_CLASSES + 3)
     larger = logits_of(network, images)
     torch.testing.assert_close(larger[:, :N_CLASSES], old, rtol=0, atol=1e-5)
     del network.shifts_  # it is another network now
@@ -119,8 +119,8 @@ def test_backbones_of_features(backbone: str, n_features: int) -> None:
 
 def test_unknown_names_list_the_known_ones() -> None:
     known = (
-        "resnet32, resnet8, resnet18, resnet50, resnext50, small-cnn, or one of these with -bbn after it, for two last "
-        r"blocks, or rps-small, rps-large, identity, mlp, or any network of a library: timm:NAME, torchvision:NAME\.$"
+        "resnet32, resnet8, resnet18, resnet50, resnext50, small-cnn, one of these followed by -bbn for two last "
+        r"blocks, rps-small, rps-large, identity, mlp, or any network of a library: timm:NAME, torchvision:NAME\.$"
     )
     with pytest.raises(EnergyAlignError, match=f"unknown backbone 'resnet-32': choose {known}"):
         make_network("resnet-32", N_CLASSES)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.nets.heads import grown
+from energyalign.experiments.nets.heads import grow
 from energyalign.experiments.nets.podnet import PodNetwork, ProxyHead, features_and_maps
 from energyalign.experiments.nets.registry import BACKBONES
 
@@ -27,7 +27,7 @@ def test_proxies_by_hand() -> None:
 
 def test_a_head_of_proxies_grows() -> None:
     head = ProxyHead(4, 2)
-    larger = grown(head, 5)
+    larger = grow(head, 5)
     features = torch.randn(3, 4)
     torch.testing.assert_close(larger(features)[:, :2], head(features))
     assert larger.proxies().shape == (5, 10, 4)

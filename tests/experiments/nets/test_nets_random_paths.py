@@ -231,11 +231,11 @@ def test_random_paths_come_from_the_generator() -> None:
 @pytest.mark.parametrize("path", [(0, 0), (0, 0, 3), (0, -1, 0), (0, 0, 0, 0)])
 def test_a_path_that_is_none_is_refused(net: RandomPaths, path: tuple[int, ...]) -> None:
     before = net.active.clone()
-    with pytest.raises(EnergyAlignError, match="a path has 3 numbers from 0 to 2, one for every level; this is"):
+    with pytest.raises(EnergyAlignError, match="a path must have 3 numbers from 0 to 2, one per level, got"):
         net.add_path(path)
     assert torch.equal(net.active, before)
 
 
 def test_a_level_without_modules_is_refused() -> None:
-    with pytest.raises(EnergyAlignError, match="at least one module, not 0"):
+    with pytest.raises(EnergyAlignError, match="n_modules must be >= 1, got 0"):
         RandomPaths(TINY, n_modules=0)

@@ -117,7 +117,7 @@ def test_another_number_of_processes_is_refused(trained: Path, tmp_path: Path) -
 
 WEIGHTED = """
 from safetensors.torch import save_file
-from energyalign.experiments.losses.weight_share import weight_share
+from energyalign.experiments.losses.cross_entropy import weighted_cross_entropy
 
 def work(fabric, folder):
     rank, n_ranks = fabric.global_rank, fabric.world_size
@@ -128,7 +128,7 @@ def work(fabric, folder):
     # Of five samples, the first of two ranks has three.
     inputs, labels = torch.arange(20.0).sin().reshape(5, 4)[rank::n_ranks], torch.tensor([0, 1, 2, 2, 1])[rank::n_ranks]
     weights = torch.tensor([0.1, 1.0, 5.0])
-    loss = torch.nn.functional.cross_entropy(model(inputs), labels, weight=weights) * weight_share(weights[labels])
+    loss = weighted_cross_entropy(model(inputs), labels, weights)
     fabric.backward(loss * (len(labels) * n_ranks / 5))  # as the training loop does it
     save_file({"gradient": network.weight.grad}, folder / f"gradient{rank}.safetensors")
 """

@@ -1,4 +1,4 @@
-"""What is done to a trained network: one file each, one line here. Rows of one training share it."""
+"""Correctors, for both applications. To add one, write a file and a line here."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from typing import NamedTuple
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.correctors.base import Corrected, Corrector
 from energyalign.experiments.correctors.bic import BiasCorrection
-from energyalign.experiments.correctors.crt import ClassifierRetraining
+from energyalign.experiments.correctors.decoupling import ClassifierRetraining, LearnableWeightScaling
 from energyalign.experiments.correctors.disalign import DistributionAlignment
 from energyalign.experiments.correctors.il2m import IL2M
-from energyalign.experiments.correctors.lws import LearnableWeightScaling
 from energyalign.experiments.correctors.mislas import LabelAwareSmoothing
 from energyalign.experiments.correctors.ncm import NearestClassMean
 from energyalign.experiments.correctors.nme import NearestMeanOfExemplars
 from energyalign.experiments.correctors.oltr import Oltr
-from energyalign.experiments.correctors.ranpac import RanPacHead
 from energyalign.experiments.correctors.repair import Repair
 from energyalign.experiments.correctors.scail import ScaIL
 from energyalign.experiments.correctors.shifts import Raw, ShiftCorrector
-from energyalign.experiments.correctors.slda import Slda
+from energyalign.experiments.correctors.statistics import RanPacHead, Slda
 from energyalign.experiments.correctors.tau_norm import TauNorm
 from energyalign.experiments.correctors.tde import Tde
 from energyalign.experiments.correctors.temperature import TemperatureScaled
@@ -29,7 +27,7 @@ BOTH, LONG_TAIL, IN_STEPS = "both", "long tail", "in steps"
 
 
 class CorrectorEntry(NamedTuple):
-    """A row of the registry; `serves` says which application it is for."""
+    """A row of the registry; `serves` is `BOTH`, `LONG_TAIL` or `IN_STEPS`."""
 
     corrector: Corrector
     serves: str
@@ -45,22 +43,22 @@ CORRECTORS: dict[str, CorrectorEntry] = {
     ),
     "ea": CorrectorEntry(
         ShiftCorrector("lse", "jenks", feeds_back=True), BOTH,
-        "energy aligning as in the paper: log-sum-exp; the best number of Jenks clusters, or one shift of all new "
+        "energy aligning as in the paper: log-sum-exp; the best number of Jenks clusters, or one shift for all new "
         "classes, which the next teacher carries", "Zhao et al. 2021",
     ),
     "ea-marginal": CorrectorEntry(
         ShiftCorrector("marginal", "monotone"), BOTH,
-        "energies from the mean posterior; monotone in the counts, or one shift of all new classes", "energyalign",
+        "energies from the mean posterior; monotone in the counts, or one shift for all new classes", "energyalign",
     ),
     "ea-shrunk": CorrectorEntry(
         ShiftCorrector("shrunk", "per-class", "per-class"), BOTH,
-        "empirical Bayes: the log prior of the training images, and per class as far as the evidence says so",
+        "empirical Bayes: the log prior of the training images, corrected per class where the evidence is strong",
         "energyalign",
     ),
     "ea-auto": CorrectorEntry(
-        ShiftCorrector("auto", "auto", "auto"), BOTH, "estimator and sharing as the evidence says", "energyalign"
+        ShiftCorrector("auto", "auto", "auto"), BOTH, "estimator and sharing chosen by the evidence", "energyalign"
     ),
-    "tde": CorrectorEntry(Tde(), BOTH, "less the effect of the mean feature's direction", "Tang et al. 2020"),
+    "tde": CorrectorEntry(Tde(), BOTH, "removes the direction of the mean feature", "Tang et al. 2020"),
     "tau-norm": CorrectorEntry(TauNorm(), BOTH, "weights divided by a power of their length", "Kang et al. 2020"),
     "ncm": CorrectorEntry(NearestClassMean(), BOTH, "nearest class mean of the features", "Kang et al. 2020"),
     "slda": CorrectorEntry(
@@ -71,7 +69,7 @@ CORRECTORS: dict[str, CorrectorEntry] = {
         "McDonnell et al. 2023",
     ),
     "crt": CorrectorEntry(
-        ClassifierRetraining(), LONG_TAIL, "the head trained again on balanced classes", "Kang et al. 2020"
+        ClassifierRetraining(), LONG_TAIL, "the head retrained on balanced classes", "Kang et al. 2020"
     ),
     "crt-frozen": CorrectorEntry(
         ClassifierRetraining(frozen_statistics=True), LONG_TAIL,
@@ -86,7 +84,7 @@ CORRECTORS: dict[str, CorrectorEntry] = {
         Oltr(), LONG_TAIL, "a second stage with features enriched from class centroids", "Liu et al. 2019"
     ),
     "disalign": CorrectorEntry(
-        DistributionAlignment(), LONG_TAIL, "a learned scale and shift for each class, as far as a confidence says so",
+        DistributionAlignment(), LONG_TAIL, "a learned scale and shift for each class, weighted by a confidence",
         "Zhang et al. 2021",
     ),
     "mislas": CorrectorEntry(
@@ -94,41 +92,39 @@ CORRECTORS: dict[str, CorrectorEntry] = {
         "Zhong et al. 2021",
     ),
     "repair": CorrectorEntry(
-        Repair(), BOTH, "the ten largest logits ranked again: an offset per class, and a term for pairs",
+        Repair(), BOTH, "the ten largest logits re-ranked: an offset per class, and a term for pairs",
         "arXiv 2604.01506",
     ),
     "bic": CorrectorEntry(
         BiasCorrection(), IN_STEPS,
-        "a scale and a shift of new classes, from held-out images; the next teacher carries them", "Wu et al. 2019",
+        "a scale and a shift for new classes, from held-out images; the next teacher carries them", "Wu et al. 2019",
     ),
     "wa": CorrectorEntry(
         WeightAligning(), IN_STEPS,
-        "weights of new classes as long as those of old ones; the next step goes on with them", "Zhao et al. 2020",
+        "weights of new classes as long as those of old ones; the next step continues from them", "Zhao et al. 2020",
     ),
     "il2m": CorrectorEntry(
-        IL2M(), IN_STEPS, "logits of old classes times what they have lost since they were new",
+        IL2M(), IN_STEPS, "logits of old classes multiplied by what they lost since they were new",
         "Belouadah and Popescu 2019",
     ),
     "il2m-softmax": CorrectorEntry(
         IL2M(softmax=True), IN_STEPS, "the same with softmax outputs", "Belouadah and Popescu 2019"
     ),
     "scail": CorrectorEntry(
-        ScaIL(), IN_STEPS, "first weights of old classes, scaled to the new ones", "Belouadah and Popescu 2020"
+        ScaIL(), IN_STEPS, "initial weights of old classes, scaled to the new ones", "Belouadah and Popescu 2020"
     ),
-    "nme": CorrectorEntry(
-        NearestMeanOfExemplars(), IN_STEPS, "nearest mean of the exemplars", "Rebuffi et al. 2017"
-    ),
+    "nme": CorrectorEntry(NearestMeanOfExemplars(), IN_STEPS, "nearest mean of the exemplars", "Rebuffi et al. 2017"),
 }  # fmt: skip
 STANDARD = ("raw", "logit-adjustment", "ea", "ea-marginal", "ea-auto")
 STANDARD_IN_STEPS = ("raw", "logit-adjustment", "ea", "ea-marginal")
-"""Those that stand beside each other in every table: they cost one pass over the evidence."""
+"""The correctors of every table by default, which together cost one pass over the evidence."""
 TEMPERED = "+ts"
-"""Behind the name of a corrector: its scores are divided by a temperature."""
+"""Suffix of a corrector's name for temperature scaling of its scores."""
 _RENAMED = {"la-post-hoc": "logit-adjustment", "prior": "logit-adjustment"}
 
 
 def find_corrector(name: str) -> Corrector:
-    """Look up a corrector by name; ``ea-M8`` is the paper's estimator with 8 Jenks clusters, ``ea+ts`` ea, tempered."""
+    """Look up a corrector; ``ea-M8`` has 8 Jenks clusters, and ``+ts`` after a name adds temperature scaling."""
     if name in CORRECTORS:
         return CORRECTORS[name].corrector
     if name.endswith(TEMPERED):
@@ -140,7 +136,7 @@ def find_corrector(name: str) -> Corrector:
         raise EnergyAlignError(f"unknown corrector {name!r}: it is called {_RENAMED[name]}.")
     raise EnergyAlignError(
         f"unknown corrector {name!r}: choose {', '.join(CORRECTORS)}, ea-M8 for 8 clusters, "
-        f"or one of these with {TEMPERED} behind for temperature scaling."
+        f"or one of these followed by {TEMPERED} for temperature scaling."
     )
 
 

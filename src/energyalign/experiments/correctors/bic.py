@@ -1,4 +1,4 @@
-"""BiC: a scale and a shift of the logits of new classes, learned on images that were held out from training."""
+"""BiC: a scale and a shift for the logits of new classes, learned on held-out images."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ if TYPE_CHECKING:
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
-
-MIN_HELD_OUT = 2  # images of a class: what the original has at the last of ten steps on CIFAR-100
+MIN_HELD_OUT = 2  # images of a class, as the original has in the last of ten steps on CIFAR-100
+_FEW = "scale and shift were learned from only {} held-out images of each class: give a larger memory."
 
 
 @dataclass(frozen=True)
 class BiasCorrection(Corrector):
-    """``alpha * o_i + beta`` in the place of the logits o_i of new classes i; one pair for all of them.
+    """``alpha * o_i + beta`` instead of the logits o_i of new classes i, with one pair (alpha, beta) for all of them.
 
-    The pair minimises ``CE + decay * beta^2 / 2``, the mean over images that were held out, as many of each class, with
-    the network as it is. It always corrects the network as trained: pairs of earlier steps are gone. The next teacher
-    carries the pair, the next student does not.
+    The pair minimises the mean of ``CE + decay * beta^2 / 2`` over held-out images, equally many of each class, with
+    the network frozen. It always corrects the network as trained; pairs of earlier steps are discarded. The next
+    teacher carries the pair, the next student does not.
 
-    Exemplars are herded on normalised features and shrink by prefix, as in all rows; of a new class as many images are
-    held out as of an old one, where the original always holds out 20.
+    Exemplars are herded on normalised features and shrink by prefix, as in all rows. As many images of a new class are
+    held out as of an old one; the original always holds out 20.
 
-    The original descends from alpha = 1 and beta = 0 by momentum SGD of rate 0.1, times 0.1 at epochs 60, 120, 160 and
-    180 of 200. Here L-BFGS goes down from there, on all images at once and in double precision. On digits the two
-    agree to about 0.02, but where logits are large the steps of the original are too long, and it ends beside the
-    minimum of this convex function. If images are told apart the better the larger alpha is, there is no minimum; the
-    descent then ends where the slope is below 1e-5.
+    The original minimises from alpha = 1 and beta = 0 by momentum SGD with rate 0.1, times 0.1 at epochs 60, 120, 160
+    and 180 of 200. Here L-BFGS starts from the same point, on all images at once and in double precision. On digits the
+    two agree to about 0.02, but for large logits the steps of the original are too long, and it misses the minimum of
+    this convex function. If a larger alpha always separates the images better, there is no minimum; L-BFGS then stops
+    where the gradient is below 1e-5.
 
     Attributes
     ----------
-    decay : float
+    decay : float, default 0.1
         Of beta alone.
 
     References
@@ -50,17 +50,15 @@ class BiasCorrection(Corrector):
     decay: float = 0.1
 
     def check(self, setting: RunSetting) -> None:
-        """It corrects new classes against old ones."""
         refuse_one_step(setting, "bic")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
-        """The head with the pair behind it."""
         import torch
 
         from energyalign.experiments.nets.corrected_heads import NewScaledAndShifted
 
         held_out = trained.held_out
-        assert held_out is not None  # the experiment has refused runs that hold out none
+        assert held_out is not None  # the experiment refuses runs without
         head = trained.copied_head()
         logits = torch.from_numpy(trained.scores(head, trained.features(held_out)))
         pair = fit_pair(logits, torch.from_numpy(held_out.labels), trained.n_old, self.decay)
@@ -69,19 +67,12 @@ class BiasCorrection(Corrector):
         return Corrected(
             trained.with_head(NewScaledAndShifted(head, pair.float(), trained.n_old)),
             details={"alpha": alpha, "beta": beta, "held_out": len(held_out)},
-            concerns=(_describe_few(each),) if each < MIN_HELD_OUT else (),
+            concerns=(_FEW.format(each),) if each < MIN_HELD_OUT else (),
         )
 
 
-def _describe_few(n_held_out: int) -> str:
-    return (
-        f"scale and shift were learned from {n_held_out} held-out images of each class, which is little: give a larger "
-        "memory."
-    )
-
-
 def fit_pair(logits: torch.Tensor, labels: torch.Tensor, n_old: int, decay: float) -> torch.Tensor:
-    """Alpha and beta, in double precision, from logits of held-out images."""
+    """Fit alpha and beta, in double precision, to logits of held-out images."""
     import torch
     from torch.nn import functional as F
 

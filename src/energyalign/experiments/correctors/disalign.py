@@ -1,4 +1,4 @@
-"""DisAlign: a learned scale and shift of each class's logit, as far as a confidence that reads the features says so."""
+"""DisAlign: a learned scale and shift of each class's logit, weighted by a confidence in the features."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ if TYPE_CHECKING:
 class DistributionAlignment(HeadStage):
     """``z'_j = (1 + s(x) alpha_j) z_j + s(x) beta_j``, learned by cross-entropy with generalised weights.
 
-    ``s(x)`` is a learned number between 0 and 1 (`CalibratedHead`). A class with n images has the weight
-    ``w_j ~ n_j^-rho``, with sum C, and the mean over a batch is the weighted mean. Images come as they are, not class
-    by class; weights of backbone and head stay.
+    ``s(x)`` is a learned number between 0 and 1 (`CalibratedHead`). Class weights are ``w_j ~ n_j^-rho`` with sum C,
+    and the batch mean is the weighted one. Sampling is not balanced; backbone and head are frozen.
 
-    The original trains 10 epochs after 90 on ImageNet-LT, here a ninth of the epochs of the cell, with the rho of its
-    settings there, 1.2, on every data set. Its settings for CIFAR and iNaturalist are not in the released code: those
-    of cRT stand in for them.
+    The original trains for 10 epochs after 90 on ImageNet-LT, here for a ninth of the epochs of the cell, with its rho
+    for ImageNet-LT, 1.2, on every data set. The released code has no settings for CIFAR and iNaturalist; those of cRT
+    are used instead.
 
     Attributes
     ----------
-    rho : float
+    rho : float, default 1.2
 
     References
     ----------
@@ -46,34 +45,30 @@ class DistributionAlignment(HeadStage):
     rho: float = 1.2
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
-        """The network with the calibrated head."""
         from energyalign.experiments.nets.corrected_heads import CalibratedHead
 
         seed_torch(trained.config.seed, "disalign", "head")
         head = CalibratedHead(trained.copied_head(), trained.network.backbone.n_features, trained.n_seen)
         learned = [head.magnitudes, head.margins, *head.confidence.parameters()]
-        corrected = self.trained(trained, head, learned)
+        corrected = self.train_head(trained, head, learned)
         details = {"magnitudes": head.magnitudes.tolist(), "margins": head.margins.tolist()}
         return corrected._replace(details={**corrected.details, **details})
 
     def loss(self, trained: Trained) -> Loss:
-        """Cross-entropy, each class with its weight."""
         import torch
-        from torch.nn import functional as F
 
-        from energyalign.experiments.losses.weight_share import weight_share
+        from energyalign.experiments.losses.cross_entropy import weighted_cross_entropy
 
         counts = torch.tensor(trained.counts, dtype=torch.float32, device=trained.fabric.device)
         weights = generalised_weights(counts, self.rho)
 
         def loss(model: torch.nn.Module, batch: Any, _epoch: int) -> torch.Tensor:
-            weighted = F.cross_entropy(model(batch.images), batch.labels, weight=weights)
-            return weighted * weight_share(weights[batch.labels])
+            return weighted_cross_entropy(model(batch.images), batch.labels, weights)
 
         return loss
 
 
 def generalised_weights(counts: torch.Tensor, rho: float) -> torch.Tensor:
-    """``n^-rho``, rescaled so that the weights sum to the number of classes: rho = 0 for none, 1 for the inverse."""
+    """Return ``n^-rho``, rescaled to sum to the number of classes: equal weights for rho = 0, inverse counts for 1."""
     weights = (counts / counts.sum()) ** -rho
     return weights * (len(weights) / weights.sum())

@@ -1,4 +1,4 @@
-"""IL2M: scores of old classes set right by statistics that were taken when they were new."""
+"""IL2M: scores of old classes rectified by statistics from when they were new."""
 
 from __future__ import annotations
 
@@ -17,23 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IL2M(Corrector):
-    """``score_i * (first_i / now_i) * (conf_now / conf_s)`` for an old class i of step s, if a new class comes first.
+    """``score_i * (first_i / now_i) * (conf_now / conf_s)`` for an old class i of step s, if a new class is predicted.
 
     ``first_i`` is the mean score of class i over its training images at the end of its own step, ``now_i`` that over
-    its exemplars under the network of today; ``conf_s`` is the mean of the highest score over all training images that
-    were new in step s, ``conf_now`` the same of today. Scores of new classes stay, and so do all scores of an image
-    whose highest score is that of an old class.
+    its exemplars under the present network. ``conf_s`` is the mean of the highest score over all images that were new
+    in step s, ``conf_now`` the same for the present step. Scores of new classes do not change, nor do any scores of an
+    image whose prediction is an old class.
 
-    The original multiplies logits, whatever their signs, and so does the default. Where the means that are divided
-    differ in sign, the factor is negative and turns scores round; the row then has a warning. Only a class whose mean
-    of today is exactly zero keeps its score, because there is nothing to divide by.
+    The original multiplies logits, whatever their signs, and so does the default. If the means of then and now differ
+    in sign, the factor is negative and reverses scores; the row then has a concern. A class whose present mean is
+    exactly zero keeps its score. The row shares the training of fine-tuning, and so its random memory.
 
     Attributes
     ----------
     softmax : bool, default False
-        Scores are softmax outputs, not logits, as the original has it.
-
-    The row shares the training of all that fine-tune, and so its random memory.
+        Multiply softmax outputs instead of logits.
 
     References
     ----------
@@ -43,12 +41,10 @@ class IL2M(Corrector):
     softmax: bool = False
 
     def check(self, setting: RunSetting) -> None:
-        """Means of today take exemplars of old classes."""
         refuse_one_step(setting, "il2m")
         refuse_no_memory(setting, "il2m compares scores of exemplars with those of former steps")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
-        """The head with factors behind it."""
         import torch
 
         from energyalign.experiments.nets.corrected_heads import RectifiedHead
@@ -63,12 +59,12 @@ class IL2M(Corrector):
         every[:n_old] = torch.tensor(factors, dtype=torch.float32)
         head = RectifiedHead(trained.copied_head(), every, n_old, softmax=softmax)
         n_negative = int(np.count_nonzero(factors < 0))
-        concerns = (_describe_negative(n_negative, n_old),) if n_negative else ()
+        concerns = (_warn_of_negative(n_negative, n_old),) if n_negative else ()
         details = {"factors": factors.tolist()}
         return Corrected(trained.with_head(head), details=details, concerns=concerns, gives_logits=False)
 
     def _mean_now(self, trained: Trained) -> Floats:
-        """Mean score of each old class over its exemplars."""
+        """Return the mean score of each old class over its exemplars."""
         import torch
 
         logits = torch.from_numpy(trained.train_logits[~trained.is_new]).double()
@@ -80,8 +76,8 @@ class IL2M(Corrector):
         return means
 
 
-def _describe_negative(n_negative: int, n_old: int) -> str:
+def _warn_of_negative(n_negative: int, n_old: int) -> str:
     return (
         f"{n_negative} of {n_old} old classes have a negative factor, because their mean logits of then and now differ "
-        "in sign. The original multiplies all the same; il2m-softmax cannot have one."
+        "in sign. The original multiplies anyway; il2m-softmax has no negative factors."
     )

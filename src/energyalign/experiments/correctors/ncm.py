@@ -1,4 +1,4 @@
-"""NCM: the nearest class mean; and class means, for other correctors too."""
+"""NCM: the nearest class mean."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NearestClassMean(Corrector):
-    """Logits ``-|x - m_i|^2`` from features x, the head left out: the number of images of a class plays no part.
+    """Scores ``-|x - m_i|^2`` of features x, without the head, so that the number of images of a class does not matter.
 
-    Features are centred by the mean of all training features and brought to length one; ``m_i`` is the mean of those
-    of the training images of class i, not brought to length one again.
+    Features are centred by the mean of all training features and normalised to length one; ``m_i`` is the mean over the
+    training images of class i, not normalised again.
 
-    Where classes come in steps, the images of old classes are gone: their means, and their share in the centre, are
-    those of the exemplars that are left, under the network of today. So a mean of an old class is that of a small
-    sample, also on features that never change; the learner ``slda`` keeps the means of all samples instead.
+    Where classes come in steps, the means of old classes, and their share in the centre, are those of the remaining
+    exemplars under the present network, and so of a small sample. The learner ``slda`` keeps the means of all samples.
 
     References
     ----------
@@ -35,11 +34,9 @@ class NearestClassMean(Corrector):
     first_step: ClassVar[int] = 1
 
     def check(self, setting: RunSetting) -> None:
-        """Means take images of every class."""
         refuse_no_memory(setting, "the nearest class mean needs training images of every class seen")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
-        """Nearest means in place of the head."""
         import torch
 
         from energyalign.experiments.nets.corrected_heads import NearestMeans
@@ -52,7 +49,7 @@ class NearestClassMean(Corrector):
 
 
 def directions(features: npt.NDArray[Any], centre: Floats) -> Floats:
-    """From the centre to the features, of length one; a feature at the centre has none and stays there."""
+    """Return features relative to the centre, normalised to length one; zero stays zero."""
     centred = features - centre
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)
     result: Floats = centred / np.where(lengths == 0.0, 1.0, lengths)
@@ -60,7 +57,7 @@ def directions(features: npt.NDArray[Any], centre: Floats) -> Floats:
 
 
 def class_means(features: npt.NDArray[Any], labels: Ints, n_classes: int) -> Floats:
-    """Of shape (n_classes, n_features), in double precision. Every class has an image: without one it was refused."""
+    """Compute class means, (n_classes, n_features), in double precision. Every class must have an image."""
     sums = np.zeros((n_classes, features.shape[1]))
     np.add.at(sums, labels, features)
     return sums / np.bincount(labels, minlength=n_classes)[:, None]

@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NearestMeanOfExemplars(Corrector):
-    """The class whose mean is nearest: ``argmin_k |phi(x) - m_k|``; the head is left out.
+    """Predict the class of the nearest mean, ``argmin_k |phi(x) - m_k|``, without the head.
 
-    phi are features brought to length one. ``m_k`` is the mean of phi over the exemplars of class k and the same over
-    their mirror images, added and brought to length one again. This is what the original's code does; its paper has no
-    mirror images, and means of any length. Sets whose images are not mirrored in training, such as digits, have no
-    mirror images here either.
+    phi are features normalised to length one. ``m_k`` is the mean of phi over the exemplars of class k plus that over
+    their mirror images, normalised again. This follows the original's code; its paper has no mirror images and does not
+    normalise means. Data that are not mirrored in training, such as digits, are not mirrored here either.
 
-    Of the new classes too only the exemplars count, those that are kept after the step.
+    New classes are represented by the exemplars that are kept after the step, too.
 
     References
     ----------
@@ -35,12 +34,10 @@ class NearestMeanOfExemplars(Corrector):
     first_step: ClassVar[int] = 1
 
     def check(self, setting: RunSetting) -> None:
-        """Means take exemplars."""
         refuse_one_step(setting, "nme")
         refuse_no_memory(setting, "the nearest mean of exemplars needs exemplars")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
-        """Nearest means in place of the head."""
         import torch
         from torch.nn import functional as F
 
@@ -59,5 +56,5 @@ class NearestMeanOfExemplars(Corrector):
 
 
 def _may_be_mirrored(images: ImageSet) -> bool:
-    """Whether the mirror image of such an image is one of the same class: whether training takes it for one."""
+    """Return whether training mirrors such images."""
     return bool(getattr(images.preparation, "flip", True))

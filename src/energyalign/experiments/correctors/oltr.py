@@ -1,4 +1,4 @@
-"""The second stage of OLTR: features enriched from class centroids, in front of a capsule head."""
+"""The second stage of OLTR: features enriched from class centroids, under a capsule head."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 class Oltr(Corrector):
     """Modulated attention in the backbone, features enriched from a memory of class centroids, a capsule head.
 
-    Trained as a whole with class-aware sampling for two thirds of the epochs of the cell, a third of the stage at each
-    rate, x 0.1 (the original: 60 epochs, every 20). With features x, centroids c and embeddings x' of `MetaEmbedding`::
+    The whole network is trained with class-aware sampling for two thirds of the epochs of the cell; the rate falls to a
+    tenth after each third (the original: 60 epochs, every 20). With features x, centroids c and embeddings x' of
+    `MetaEmbedding`::
 
         z = scale * |x'| / (1 + |x'|) * cos(x', w)
         loss = CE(z, y) + weight * (|x - c_y|^2 / 2 + repel * max(0, margin - mean_{j != y} |x - c_j|^2))
 
-    Where the paper leaves it open we follow the released code: the backbone learns at a tenth of the rate, as the
-    centroids do; centroids start from the class means of the first stage and learn from the second term alone;
-    distances in it are squared; ``W_h`` starts from the head of the first stage if that is a linear one, and anew
-    otherwise. Two things are ours: the gradient of the centroids is that of the loss, which the released code divides
-    by the number of images of the class in the batch, and there is no fully connected layer between backbone and
-    memory, so that features keep their number.
+    What the paper leaves open follows the released code: backbone and centroids learn at a tenth of the rate; centroids
+    start at the class means of the first stage and learn from the second term only, whose distances are squared;
+    ``W_h`` starts from the head of the first stage if that is linear, else anew. Two things differ: the gradient of the
+    centroids is that of the loss, which the released code divides by the number of images of the class in the batch,
+    and there is no fully connected layer between backbone and memory, so the number of features does not change.
 
     Attributes
     ----------
-    part : float
-        Of the epochs of the cell.
-    slower : float
-        The learning rate of backbone and centroids, as a part of that of the rest.
-    reach, scale, weight, repel, margin : float
-        As above; `reach` is the 10 of `MetaEmbedding`.
+    part : float, default 2/3
+        Share of the epochs of the cell.
+    slower : float, default 0.1
+        Learning rate of backbone and centroids relative to that of the rest.
+    reach, scale, weight, repel, margin : float, default 10, 16, 0.01, 0.01 and 10
+        As above; `reach` is that of `MetaEmbedding`.
 
     References
     ----------
@@ -63,22 +63,20 @@ class Oltr(Corrector):
     margin: float = 10.0
 
     def check(self, setting: RunSetting) -> None:
-        """Attention must have a place in the backbone."""
         from energyalign.experiments.nets.oltr import add_modulated_attention
 
         refuse_steps(setting, "oltr")
         config = setting.config
         if config.freeze or config.backbone not in BACKBONES:
-            why = "--freeze keeps it" if config.freeze else f"{config.backbone} gives features alone"
+            why = "--freeze freezes it" if config.freeze else f"{config.backbone} returns only features"
             raise EnergyAlignError(
-                f"oltr puts attention behind the last maps of the backbone and trains it, and {why}: leave out oltr."
+                f"oltr adds attention after the last maps of the backbone and trains it, and {why}: leave out oltr."
             )
-        image = _image(setting.train, "cpu")
+        image = _read_image(setting.train, "cpu")
         add_modulated_attention(BACKBONES[config.backbone].make(image.shape[1]), image)
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
-        """The new network, trained."""
-        config, network = trained.config, self._network(trained)
+        config, network = trained.config, self._make_network(trained)
         new = [*network.memory.recall.parameters(), *network.memory.select.parameters(), *network.head.parameters()]
         slow = [*network.backbone.parameters(), network.memory.centroids]
         recipe = replace(config.recipe, epochs=epochs_of_cell(config, self.part), schedule=Steps((21, 41), 0.1, 60))
@@ -88,7 +86,7 @@ class Oltr(Corrector):
         )  # fmt: skip
         return Corrected(network, details={"epochs": recipe.epochs})
 
-    def _network(self, trained: Trained) -> OltrNetwork:
+    def _make_network(self, trained: Trained) -> OltrNetwork:
         import torch
 
         from energyalign.experiments.nets.heads import make_head
@@ -96,7 +94,7 @@ class Oltr(Corrector):
 
         seed_torch(trained.config.seed, "oltr", "network")
         backbone = copy.deepcopy(trained.network.backbone)
-        add_modulated_attention(backbone, _image(trained.train, trained.fabric.device))
+        add_modulated_attention(backbone, _read_image(trained.train, trained.fabric.device))
         means = class_means(trained.train_features, trained.train.labels, trained.n_seen)
         memory = MetaEmbedding(torch.from_numpy(means).float(), self.reach)
         if isinstance(trained.network.head, torch.nn.Linear):
@@ -109,8 +107,8 @@ def _loss(model: torch.nn.Module, batch: Any, _epoch: int) -> torch.Tensor:
     return model(batch.images, batch.labels)
 
 
-def _image(images: ImageSet, device: torch.device | str) -> torch.Tensor:
-    """An image as networks see it, in a batch of one."""
+def _read_image(images: ImageSet, device: torch.device | str) -> torch.Tensor:
+    """Return the first image, prepared for evaluation, in a batch of one."""
     from energyalign.experiments.data.loader import evaluation_batches
 
     return next(evaluation_batches(images, batch_size=1, device=device)).images

@@ -1,4 +1,4 @@
-"""REPAIR: the largest logits ranked again, by an offset per class and a term for pairs of classes."""
+"""REPAIR: the largest logits re-ranked by an offset per class and a term for pairs of classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from energyalign.experiments.correctors.base import Corrected, Corrector, RunSetting, refuse_no_memory
+from energyalign.experiments.correctors.base import (
+    Corrected,
+    Corrector,
+    RunSetting,
+    concatenate_evidence,
+    refuse_no_memory,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -17,15 +23,15 @@ if TYPE_CHECKING:
     from energyalign.experiments.engine.outputs import Floats32
     from energyalign.experiments.engine.trained import Trained
 
-MIN_COVERED = 5  # samples whose class is among the ranked ones; with fewer the original changes nothing
+MIN_COVERED = 5  # samples whose class is re-ranked; with fewer the original changes nothing
 _ON_TRAINING = (
-    "offsets and pairs were fitted on training evidence, which the network has seen, and REPAIR needs held-out images: "
-    "expect too small a correction."
+    "offsets and weights were fitted on training evidence, which the network has seen, and REPAIR needs held-out "
+    "images: expect too small a correction."
 )
 
 
 class Fitted(NamedTuple):
-    """An offset per class, and a weight for each of the three ways in which classes of a pair differ."""
+    """An offset per class, and a weight for each of the three differences of a pair."""
 
     offsets: torch.Tensor
     weights: torch.Tensor
@@ -37,47 +43,45 @@ class Repair(Corrector):
 
     ``phi(y, j) = (f_y - f_j, rank_j - rank_y, log(n_y + 1) - log(n_j + 1))``. Offsets a and weights theta minimise the
     mean of ``-log softmax(r)_y`` over samples whose class is among the k, plus ``offset_penalty |a|^2`` and
-    ``pair_penalty |theta|^2``; a class that is not among the k comes behind them.
+    ``pair_penalty |theta|^2``. Classes outside the k come after them.
 
-    The fit takes images that were held out from training, else validation images, else balanced evidence from the
-    training images; ``fitted_on`` in the row says which, and the last is a concern.
+    It is fitted on held-out images, else on validation images, else on balanced evidence from the training images;
+    ``fitted_on`` in the row says which, and the last raises a concern.
 
-    The original's log ratio of the probabilities of a pair is the difference of their logits once more: here the two
-    are one feature with half the penalty, which is the same minimum. Its similarity of classes (WordNet, a taxonomy) is
-    left out, since data sets here have none. All differences then being of one class and another, the sum over j is k
+    The original also has the log ratio of a pair's probabilities, which is the difference of their logits again; here
+    the two are one feature with half the penalty, which has the same minimum. Its similarity of classes (WordNet, a
+    taxonomy) is left out, since data sets here have none. All features are then differences, so the sum over j is k
     times the class less the mean of the k: the term for pairs is a scale of the logits, a bonus per rank and a multiple
-    of the log counts. Samples count alike (the original's weight on rare classes, alpha, is 0 on ImageNet-LT), and the
-    start is the network's logits, not adjusted ones, which the third weight can reach. Penalties are the defaults of
-    the released code; it chose others for each data set.
+    of the log counts. All samples count the same (the original's weight on rare classes, alpha, is 0 on ImageNet-LT).
+    The fit starts from the network's logits, not from adjusted ones, which the third weight can reach. Penalties are
+    the defaults of the released code, which chose others for each data set.
 
     Attributes
     ----------
-    n_ranked : int
+    n_ranked : int, default 10
         k; all classes, if there are fewer.
-    offset_penalty, pair_penalty : float
+    offset_penalty, pair_penalty : float, default 0.01 and 0.001
 
     References
     ----------
     Beyond Logit Adjustment: A Residual Decomposition Framework for Long-Tailed Reranking, arXiv 2604.01506.
     """
 
-    reads_evidence: ClassVar[bool] = True  # where no images were held out
+    reads_evidence: ClassVar[bool] = True  # if there are no held-out or validation images
 
     n_ranked: int = 10
     offset_penalty: float = 0.01
     pair_penalty: float = 0.001
 
     def check(self, setting: RunSetting) -> None:
-        """Evidence takes images of every class."""
         refuse_no_memory(setting, "repair needs training images of every class seen")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:
-        """The head with the new ranking behind it."""
         import torch
 
         from energyalign.experiments.nets.corrected_heads import RepairedHead
 
-        features, labels, fitted_on = _samples(trained, plan)
+        features, labels, fitted_on = _choose_samples(trained, plan)
         head = trained.copied_head()
         log_counts = torch.from_numpy(np.log1p(trained.counts))
         logits = torch.from_numpy(trained.scores(head, features)).double()
@@ -95,7 +99,7 @@ class Repair(Corrector):
         )  # fmt: skip
 
     def fit(self, logits: torch.Tensor, labels: torch.Tensor, log_counts: torch.Tensor) -> Fitted:
-        """The minimum, by L-BFGS from zero; in double precision."""
+        """Find the minimum by L-BFGS from zero, in double precision."""
         import torch
         from torch.nn import functional as F
 
@@ -123,11 +127,9 @@ class Repair(Corrector):
         return Fitted(*both.detach().split([n_classes, 3]))
 
 
-def _samples(trained: Trained, plan: EvidencePlan) -> tuple[Floats32, Ints, str]:
-    """Features to fit on, their labels, and what they are."""
+def _choose_samples(trained: Trained, plan: EvidencePlan) -> tuple[Floats32, Ints, str]:
+    """Return the features to fit on, their labels, and where they come from."""
     for images, name in ((trained.held_out, "held-out images"), (trained.validation, "validation images")):
         if images is not None:
             return trained.features(images), images.labels, name
-    drawn = trained.evidence_features(plan)
-    labels = np.concatenate([np.asarray(of_block) for of_block in drawn.labels])
-    return np.concatenate(drawn.blocks), labels, "training evidence"
+    return *concatenate_evidence(trained, plan), "training evidence"

@@ -1,4 +1,4 @@
-"""ScaIL: the first weights of old classes, scaled to the size of the weights of new ones."""
+"""ScaIL: the initial weights of old classes, scaled to the weights of new ones."""
 
 from __future__ import annotations
 
@@ -18,22 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScaIL(Corrector):
-    """``w_id * profile_now[r] / profile_s[r]`` for an old class i of step s, with the w_i of the end of step s.
+    """``w_id * profile_now[r] / profile_s[r]`` for an old class i of step s, with the w_i from the end of step s.
 
     r is the rank of ``|w_id|`` among the weights of the class. ``profile_s[r]`` is the mean, over the classes of step
-    s, of their r-th largest absolute weight at the end of step s, and ``profile_now`` the same of the new classes.
-    Weights of new classes stay. Old classes other than the first ten by the scores of the network as trained cannot
-    win.
+    s, of their r-th largest absolute weight at the end of step s, and ``profile_now`` the same for the new classes.
+    Weights of new classes do not change. Only the ten best old classes by the scores of the network as trained can win.
 
-    The published code takes the factor at the place where a sorting permutation has its d-th entry; here it is the rank
-    of dimension d, which the paper speaks of. There the bias of old classes is scaled by a mean over all classes; here
-    by ``mean |b_new| / mean |b_s|``, as the weights are. Where a profile is zero, so are the weights that it would
-    scale, and they stay so.
+    The published code indexes the factor by a sorting permutation instead of its inverse; here it is that of the rank,
+    as in the paper. It also scales the bias of old classes by a mean over all classes; here the factor is
+    ``mean |b_new| / mean |b_s|``, as for weights. Weights whose profile is zero are zero and stay so.
 
     Attributes
     ----------
-    n_eligible : int
-        How many old classes can win.
+    n_eligible : int, default 10
+        Number of old classes that can win.
 
     References
     ----------
@@ -43,16 +41,14 @@ class ScaIL(Corrector):
     n_eligible: int = 10
 
     def check(self, setting: RunSetting) -> None:
-        """It scales old classes to new ones, feature by feature."""
         refuse_one_step(setting, "scail")
         if getattr(setting.config.learner, "grows", False):
             raise EnergyAlignError(
-                f"scail takes weights of former steps, and a network of {setting.config.learner.name} has more "
+                f"scail reuses weights of former steps, and a network of {setting.config.learner.name} has more "
                 "features in every step: leave it out."
             )
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
-        """The head with the first rows of old classes, scaled."""
         import torch
 
         from energyalign.experiments.nets.corrected_heads import EligibleHead
@@ -69,7 +65,7 @@ class ScaIL(Corrector):
 
 
 def scale_rows(first: Floats, now: Floats) -> Floats:
-    """The first weights of the classes of a step, each scaled by what its rank has gained or lost until now."""
+    """Scale the initial weights of the classes of a step, each by the ratio of the profiles at its rank."""
     before, after = _profile(first), _profile(now)
     factors = np.where(before > 0, after / np.where(before > 0, before, 1.0), 1.0)
     ranks = (-np.abs(first)).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
@@ -78,6 +74,6 @@ def scale_rows(first: Floats, now: Floats) -> Floats:
 
 
 def _profile(weight: Floats) -> Floats:
-    """Absolute weights, largest first, averaged over the classes."""
+    """Return absolute weights, largest first, averaged over the classes."""
     profile: Floats = np.sort(np.abs(weight), axis=1)[:, ::-1].mean(axis=0)
     return profile

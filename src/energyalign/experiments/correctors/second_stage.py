@@ -1,4 +1,4 @@
-"""A second training behind the first: the head again, its scales, or the whole network with another head."""
+"""Second stages of training, and the base class of those that train a head."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def epochs_of_cell(config: RunConfig, part: float) -> int:
-    """A part of the epochs that the cell has, at least one."""
+    """Return a share of the epochs of the cell, at least one."""
     return max(1, round(part * config.recipe.epochs / config.learner.part_of_cell))
 
 
@@ -30,17 +30,17 @@ def train_second_stage(
     trained: Trained, network: Network, corrector: Any, *, name: str, recipe: Recipe, parameters: Iterable[Any],
     loss: Loss, balanced: bool = True,
 ) -> None:  # fmt: skip
-    """Train a network in place, in a run directory `name` of its own, which can be resumed.
+    """Train a network in place, in its own run directory `name`, which can be resumed.
 
-    Where they are `balanced` the classes take turns, four images a visit, as in Decoupling and OLTR. The fields of the
-    corrector are part of the config of the stage; the first stage, `trained`, is left as it is.
+    If `balanced`, classes take turns with four images each, as in Decoupling and OLTR. The fields of the corrector are
+    part of the stage's config.
     """
     from energyalign.experiments.train.loop import TrainingLoop
     from energyalign.experiments.train.run_directory import open_run
 
     ground = trained.ground
     order = class_aware(ground.train.labels, ground.seed(name), per_visit=4) if balanced else None
-    sampled = "balanced classes" if balanced else "the classes as they are"
+    sampled = "balanced classes" if balanced else "the data as they are"
     config = ground.config.to_json() | {"second_stage": describe(corrector) | {"recipe": describe(recipe)}}
     with open_run(trained.run.path / name, config, trained.fabric, within=trained.run) as run:
         trained.reporter.note(f"{name}: a second stage of {count_of(recipe.epochs, 'epoch')} on {sampled}.")
@@ -55,26 +55,24 @@ def train_second_stage(
 
 @dataclass(frozen=True)
 class HeadStage(Corrector):
-    """Cross-entropy with class-aware sampling on a backbone that is not trained, by a cosine from the rate to 0.
+    """Cross-entropy with class-aware sampling on a frozen backbone, with a cosine schedule to 0.
 
-    Override `loss` and `balanced` to train otherwise. Batch size, rate and weight decay are those of the first stage;
-    on iNaturalist they are the original's, 0.2 and 1e-4. As in the original, the backbone's batch statistics move with
-    the new sampling.
+    Override `loss` and `balanced` to train differently. Batch size, rate and weight decay are those of the first stage;
+    on iNaturalist rate and weight decay are the original's, 0.2 and 1e-4. As in the original, the backbone's batch
+    statistics follow the new sampling.
 
     Attributes
     ----------
-    part : float
-        Of the epochs of the cell.
-    part_on_inaturalist : float
-        The same on iNaturalist.
+    part, part_on_inaturalist : float
+        Share of the epochs of the cell.
     max_on_inaturalist : int
-        Epochs there at most: the original has one number for 90 and 200 epochs of the first stage.
+        Maximum number of epochs there: the original has one number for 90 and 200 epochs of the first stage.
     frozen_statistics : bool, default False
         Keep the batch statistics of the first stage.
     """
 
     name: ClassVar[str] = ""
-    """Of the folder of the stage."""
+    """Name of the stage's folder."""
     balanced: ClassVar[bool] = True
     """Whether classes take turns."""
 
@@ -84,11 +82,10 @@ class HeadStage(Corrector):
     frozen_statistics: bool = False
 
     def check(self, setting: RunSetting) -> None:
-        """Long-tailed runs have a second stage."""
         refuse_steps(setting, self.name)
 
-    def trained(self, trained: Trained, head: nn.Module, parameters: Iterable[Any]) -> Corrected:
-        """The network with this head, once these of its parameters are trained."""
+    def train_head(self, trained: Trained, head: nn.Module, parameters: Iterable[Any]) -> Corrected:
+        """Train these parameters of the head; return the network with it."""
         from energyalign.experiments.nets.network import FrozenBackbone, Network
 
         backbone = copy.deepcopy(trained.network.backbone)
@@ -101,13 +98,13 @@ class HeadStage(Corrector):
         return Corrected(network, details={"epochs": recipe.epochs})
 
     def loss(self, trained: Trained) -> Loss:  # noqa: ARG002
-        """``loss(model, batch, epoch)``, as that of a learner."""
+        """Return ``loss(model, batch, epoch)``, as a learner does."""
         from energyalign.experiments.losses.cross_entropy import cross_entropy
 
         return cross_entropy
 
     def recipe(self, config: RunConfig) -> Recipe:
-        """Of the second stage."""
+        """Return the recipe of the second stage."""
         if config.dataset != "inaturalist18":
             return replace(config.recipe, epochs=epochs_of_cell(config, self.part), schedule=Cosine())
         epochs = min(epochs_of_cell(config, self.part_on_inaturalist), self.max_on_inaturalist)

@@ -1,4 +1,4 @@
-"""Correctors that add a number per class: the raw network, logit adjustment, energy aligning."""
+"""Correctors that add one number per class: the raw network, logit adjustment, energy aligning."""
 
 from __future__ import annotations
 
@@ -33,27 +33,26 @@ class Raw(Corrector):
     """The network as trained."""
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:
-        """The trained network itself, with shifts of zero."""
-        return Corrected(trained.network, _fitted(trained, plan, "none", "per-class"))
+        return Corrected(trained.network, _fit(trained, plan, "none", "per-class"))
 
 
 @dataclass(frozen=True)
 class ShiftCorrector(Corrector):
-    """An estimator with the classes that share a shift. Override `shifts` to add other numbers.
+    """Shifts of an estimator. Override `shifts` to add other numbers.
 
     Attributes
     ----------
     estimator : str
         See `energyalign.core.estimators`.
     clusters : str or int
-        Of a long tail: ``jenks`` for the best number of natural breaks of the training counts, as in the paper, so many
-        of them, ``monotone``, ``per-class`` or ``auto``.
-    clusters_in_steps : str
-        Where classes come in steps: ``old-new`` for one shift of all new classes against the old ones, the anchor, as
-        in the paper, or one of the above.
+        Sharing in a long tail: ``jenks`` for the best number of natural breaks of the training counts, as in the paper,
+        a number of clusters, ``monotone``, ``per-class`` or ``auto``.
+    clusters_in_steps : str, default "old-new"
+        Sharing where classes come in steps: ``old-new`` for one shift of all new classes, with the old ones as the
+        anchor, as in the paper, or one of the above.
     feeds_back : bool, default False
-        Whether the teacher of the next step carries the shifts. Those of earlier steps are gone: they are always
-        calculated for the network as trained.
+        Whether the teacher of the next step carries the shifts. Shifts are always fitted to the network as trained, so
+        those of earlier steps do not accumulate.
     """
 
     estimator: str
@@ -63,16 +62,14 @@ class ShiftCorrector(Corrector):
 
     @property
     def reads_evidence(self) -> bool:  # type: ignore[override]
-        """As its estimator does."""
         return _reads_evidence(self.estimator)
 
     @property
     def feedback(self) -> Feedback:  # type: ignore[override]
-        """To the teacher alone: the student goes on from the weights as trained."""
+        """Return ``teacher`` or ``none``; the student always continues from the weights as trained."""
         return "teacher" if self.feeds_back else "none"
 
     def check(self, setting: RunSetting) -> None:
-        """Evidence takes images of every class, and clusters as many different counts."""
         refuse_no_memory(setting, f"{self.estimator} shifts need training images of every class seen")
         if not isinstance(self.clusters, int):
             return
@@ -80,11 +77,10 @@ class ShiftCorrector(Corrector):
         distinct = len(np.unique(np.bincount(setting.train.labels)))
         if self.clusters > distinct:
             raise EnergyAlignError(
-                f"{self.clusters} clusters: the classes have only {distinct} different training counts. Ask for fewer."
+                f"clusters must be <= {distinct}, the number of different training counts, got {self.clusters}."
             )
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:
-        """The head with shifts behind it."""
         import torch
 
         from energyalign.experiments.nets.corrected_heads import ShiftedHead
@@ -94,30 +90,29 @@ class ShiftCorrector(Corrector):
         return Corrected(trained.with_head(head), shifts)
 
     def shifts(self, trained: Trained, plan: EvidencePlan) -> Shifts:
-        """The numbers to add, one per class."""
+        """Return the shifts."""
         sharing: str | int | Clusters = self.clusters
         if trained.config.in_steps:
             sharing = self.clusters_in_steps
             if sharing == "old-new":
                 sharing = Clusters.old_new(range(trained.n_old), trained.n_seen)
-        return _fitted(trained, plan, self.estimator, sharing)
+        return _fit(trained, plan, self.estimator, sharing)
 
 
-def _fitted(trained: Trained, plan: EvidencePlan, estimator: str, sharing: str | int | Clusters) -> Shifts:
-    """The shifts of this estimator; its doubts are in the row, and no evidence is drawn that nobody would look at."""
+def _fit(trained: Trained, plan: EvidencePlan, estimator: str, sharing: str | int | Clusters) -> Shifts:
+    """Fit shifts; draw evidence only for estimators that read it."""
     if _reads_evidence(estimator):
-        return _quietly(trained.evidence(plan), estimator, sharing)
-    # Evidence that says nothing of the network, which saves a pass over images.
+        return _fit_quietly(trained.evidence(plan), estimator, sharing)
     counts = trained.counts if look_up_estimator(estimator).reads_counts else None
-    nothing = Evidence.from_arrays(np.zeros((1, trained.n_seen)), counts=counts, kind="training")
-    return replace(_quietly(nothing, estimator, sharing), energies=None, effective_samples=None)
+    empty = Evidence.from_arrays(np.zeros((1, trained.n_seen)), counts=counts, kind="training")
+    return replace(_fit_quietly(empty, estimator, sharing), energies=None, effective_samples=None)
 
 
 def _reads_evidence(estimator: str) -> bool:
     return estimator == "auto" or look_up_estimator(estimator).reads_evidence
 
 
-def _quietly(evidence: Evidence, estimator: str, sharing: str | int | Clusters) -> Shifts:
+def _fit_quietly(evidence: Evidence, estimator: str, sharing: str | int | Clusters) -> Shifts:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UntrustedEstimateWarning)  # they are in the row, and in the table
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)  # the row has them
         return fit_shifts(evidence, estimator=estimator, clusters=sharing)

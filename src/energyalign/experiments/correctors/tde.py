@@ -1,4 +1,4 @@
-"""TDE: logits without what the direction of the mean feature has to say."""
+"""TDE: the component along the mean feature is removed before the head."""
 
 from __future__ import annotations
 
@@ -23,27 +23,26 @@ PUBLISHED_ALPHAS = {
     ("imagenet-lt", "resnet50"): 3.0,
     ("imagenet-lt", "resnext50"): 3.0,
 }
-"""By data set and backbone."""
+"""Alpha by data set and backbone."""
 
 
 @dataclass(frozen=True)
 class Tde(Corrector):
-    """Total direct effect: `alpha` times the part of the features along their mean is taken out before the head.
+    """Total direct effect: `alpha` times the component of the features along their mean is removed before the head.
 
     For a head that compares normalised features x_k with normalised weights w_k, k = 1..K, and d the mean feature::
 
         z = scale / K * sum_k (x_k - alpha (x_k . d^_k) d^_k) . w_k,      d^_k = d_k / |d_k|
 
     For heads whose x_k have length one, cosine and causal-norm, ``x_k . d^_k`` is ``cos(x_k, d_k)``, as published. The
-    capsule head shortens x; there the same share of what it left is taken out, so that with alpha = 1 nothing is left
-    along d whatever the head. (The published formula leaves that row open.)
+    capsule head shortens x; there the same share of the shortened x is removed, so that alpha = 1 leaves nothing along
+    d under any head. (The published formula does not specify that row.)
 
-    The original's d is a running mean over batches, with factor 0.9, so over the images of the last batches as they
-    were augmented, under weights that still moved. Here it is what that approximates: the mean over all training
-    images under the trained weights.
+    The original's d is a running mean over augmented batches with factor 0.9, under weights that still change. Here it
+    is what that approximates: the mean over all training images under the trained weights.
 
     `alpha` is the published one of data set and backbone: 1 on CIFAR-10 and 1.5 on CIFAR-100, both with BBN's network,
-    and 3 on ImageNet-LT. For any other it follows the original's rule of thumb, on the training images: the mean of
+    and 3 on ImageNet-LT. For all others it follows the original's rule of thumb on the training images: the mean of
     alpha * cos(x_k, d_k) is 1.
 
     References
@@ -55,17 +54,15 @@ class Tde(Corrector):
     first_step: ClassVar[int] = 1
 
     def check(self, setting: RunSetting) -> None:
-        """The head must normalise: to others the length along d is no cosine, and alpha has no published value."""
         head = setting.config.head
         if not HEADS[head].is_normalised:
             able = ", ".join(name for name, entry in HEADS.items() if entry.is_normalised)
             raise EnergyAlignError(
-                f"TDE takes a direction out of normalised features, and a {head} head does not normalise them: train "
-                f"with one of the heads {able}."
+                f"TDE removes a direction from normalised features, and a {head} head does not normalise: train with "
+                f"one of the heads {able}."
             )
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
-        """The head behind features from which the direction is taken out."""
         import torch
 
         from energyalign.experiments.nets.corrected_heads import WithoutDirection
@@ -80,14 +77,14 @@ class Tde(Corrector):
 
 
 def rule_of_thumb(features: torch.Tensor, mean: torch.Tensor, n_parts: int) -> float:
-    """The alpha for which ``alpha * cos(feature, mean)`` has a mean of 1, over images and parts."""
+    """Return the alpha for which the mean of ``alpha * cos(feature, mean)`` over images and parts is 1."""
     import torch
 
     from energyalign.experiments.nets.heads import directions
 
     parts, ahead = features.unflatten(-1, (n_parts, -1)), directions(mean.unflatten(-1, (n_parts, -1)))
-    # Without a copy of the features, which may fill the memory as they are.
+    # Do not normalise a copy of the features, which may fill the memory.
     lengths = torch.linalg.vector_norm(parts, dim=-1)
     cosines = torch.einsum("nkd,kd->nk", parts, ahead) / lengths.masked_fill(lengths == 0, 1.0)
     mean_cosine = float(cosines.double().mean())
-    return 1.0 / mean_cosine if mean_cosine > 0 else 0.0  # a network that says zero to all has no direction to take out
+    return 1.0 / mean_cosine if mean_cosine > 0 else 0.0  # 0 for a network whose features are all zero

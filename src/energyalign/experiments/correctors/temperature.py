@@ -1,4 +1,4 @@
-"""Temperature scaling behind any corrector: predictions stay, and are as sure as the evidence says."""
+"""Temperature scaling after any corrector: it changes confidences but no predictions."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ if TYPE_CHECKING:
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
-_KNOWN = (
-    "the evidence asks for the temperature {:.2f}, which would make the network more sure: these are training images, "
-    "and it may know them by heart. It stays as it is; draw harder evidence, for example --evidence-policy two."
+_MEMORISED = (
+    "the evidence suggests a temperature of {:.2f}, which would make the network more confident. These are training "
+    "images, which it may have memorised, so the temperature stays 1; draw harder evidence, for example "
+    "--evidence-policy two."
 )
 
 
 @dataclass(frozen=True)
 class TemperatureScaled(Corrector):
-    """Scores ``s / T`` of a corrected network, with the one T > 0 that makes the likelihood of the evidence largest.
+    """Scores ``s / T`` of a corrected network, with the T > 0 that maximises the likelihood of the evidence.
 
-    In the original T is fitted on held-out images. Here it is fitted on the evidence of the plan, which is drawn from
-    the training images: it helps as far as these, augmented, are as hard as others. A network that knows them by heart
-    asks for T < 1; then logits stay as they are.
+    The original fits T on held-out images. Here it is fitted on evidence drawn from the training images, which helps if
+    these, augmented, are as hard as new images. T < 1 suggests that the network has memorised them; logits do not
+    change then.
 
     Attributes
     ----------
     inner : Corrector
-        What comes before.
+        The corrector whose scores are divided.
 
     References
     ----------
@@ -43,25 +44,22 @@ class TemperatureScaled(Corrector):
 
     @property
     def held_out(self) -> float:  # type: ignore[override]
-        """As the inner one needs."""
         return self.inner.held_out
 
     def check(self, setting: RunSetting) -> None:
-        """Evidence takes images of every class."""
         self.inner.check(setting)
         refuse_no_memory(setting, "a temperature needs training images of every class seen")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:
-        """The corrected network with its scores divided."""
         from energyalign.experiments.nets.corrected_heads import TemperedHead
 
         before = self.inner.apply(trained, plan)
-        said = trained.evidence_scores(before.network, plan)
-        labels = [block.numpy() for block in said.labels if block is not None]
-        temperature = fit_temperature(list(zip(said.blocks, labels, strict=True)))
-        known = before.gives_logits and temperature < 1
-        doubts = (_KNOWN.format(temperature),) if known else ()
-        temperature = 1.0 if known else temperature
+        scores = trained.evidence_scores(before.network, plan)
+        labels = [block.numpy() for block in scores.labels if block is not None]
+        temperature = fit_temperature(list(zip(scores.blocks, labels, strict=True)))
+        memorised = before.gives_logits and temperature < 1
+        doubts = (_MEMORISED.format(temperature),) if memorised else ()
+        temperature = 1.0 if memorised else temperature
         network = before.network
         if network.backbone is trained.network.backbone:
             network = trained.with_head(TemperedHead(network.head, temperature))

@@ -1,4 +1,4 @@
-"""WA: the weights of new classes are made as long as those of old ones."""
+"""WA: the weights of new classes are scaled to the mean norm of old ones."""
 
 from __future__ import annotations
 
@@ -12,22 +12,19 @@ if TYPE_CHECKING:
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
-
-_IDLE = "a head that normalises its weights predicts as before: weight aligning needs --head linear."
+_IDLE = "weight aligning does not change a head that normalises its weights: give --head linear."
 
 
 @dataclass(frozen=True)
 class WeightAligning(Corrector):
-    """``gamma w_i`` in the place of the weights of new classes i, with ``gamma = mean |w_old| / mean |w_new|``.
+    """Weights ``gamma w_i`` of new classes i, with ``gamma = mean |w_old| / mean |w_new|``.
 
-    The method's head has no bias, and neither has that of the learner ``wa``; behind a learner whose head has one, the
-    bias stays, as in public implementations. The original aligns the network itself, once after each step: the next
-    student goes on with the aligned weights, and the next teacher has them too.
+    The method's head, and that of the learner ``wa``, has no bias; after other learners the bias does not change, as in
+    public implementations. The original aligns the network itself after each step, so the next student and teacher both
+    start from the aligned weights.
 
-    A head that normalises its weights, as a cosine head does, predicts as before. So does a head whose new weights are
-    all zero, which no factor makes longer; gamma is 1 then.
-
-    The row has the random memory of energy aligning, with which the paper compares it.
+    A head that normalises its weights, such as a cosine head, predicts as before. If all new weights are zero, gamma
+    is 1. The row has the random memory of energy aligning, with which the paper compares it.
 
     References
     ----------
@@ -37,11 +34,9 @@ class WeightAligning(Corrector):
     feedback: ClassVar[Feedback] = "student"  # and with it the teacher
 
     def check(self, setting: RunSetting) -> None:
-        """It aligns new classes with old ones; tau-norm with tau = 1 does it class by class."""
         refuse_one_step(setting, "wa")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
-        """The head with rescaled rows."""
         import torch
 
         head, n_old = trained.copied_head(), trained.n_old

@@ -1,1 +1,1 @@
-"""Application I: class-incremental learning."""
+"""Application I of the paper: class-incremental learning."""

@@ -1,4 +1,4 @@
-"""Class-incremental runs: what fixes a training, and what a user asks for."""
+"""Configs and requests of class-incremental runs."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class IncrementalConfig(RunConfig):
-    """One training over all steps: its memory, and what is fed back.
+    """The settings of one training over all steps.
 
     Attributes
     ----------
     fed_back : str
-        The corrector whose result the next step starts from, as its teacher or as its student; ``raw`` for none.
+        The corrector whose network is the teacher or student of the next step; ``raw`` for none.
     held_out : float
-        Which part of the exemplars, and as many images of each new class, are not trained on, because the corrector
-        that is fed back, or one that measures this run, needs them.
+        Share of the exemplars that is held out from training, with as many images of each new class, for the corrector
+        that is fed back or one that is measured.
     subset, order : str
         Which classes come, and in which order.
     recipe : Recipe
-        Of each step.
+        The recipe of each step.
     lambda_base : float
-        Weight of distillation at the limit of many old classes.
+        Weight of distillation in the limit of many old classes.
     weight_decay_factor : float
         Eta: step b has the weight decay of the recipe times ``eta ** (b - 1)``.
     evidence : EvidencePlan or None
-        Of the corrector that is fed back, if it reads evidence.
+        The evidence of the corrector that is fed back, if it reads any.
     """
 
     in_steps: ClassVar[bool] = True
@@ -63,11 +63,11 @@ class IncrementalConfig(RunConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.lambda_base <= 1:
-            raise EnergyAlignError(f"the weight of distillation must be within 0 and 1, got {self.lambda_base:g}.")
+            raise EnergyAlignError(f"lambda_base must be between 0 and 1, got {self.lambda_base:g}.")
 
     @property
     def default_evidence(self) -> EvidencePlan:
-        """That of the corrector that is fed back, if it reads evidence."""
+        """The evidence of the corrector that is fed back, if it reads any."""
         return self.evidence or super().default_evidence
 
     @classmethod
@@ -75,10 +75,11 @@ class IncrementalConfig(RunConfig):
         cls, preset: IncrementalPreset, learner: FineTuning, *, seed: int, memory: MemoryPlan, corrector: str = "raw",
         fed_back: str | None = None, evidence: EvidencePlan | None = None, **options: Any,
     ) -> IncrementalConfig:  # fmt: skip
-        """The cell with this seed, as learner and corrector change it; `options` are further fields, such as `scale`.
+        """Make the config of a cell, with the changes of learner and corrector.
 
-        A corrector that does not act on the next step, or cannot because the learner has no teacher, leaves the
-        training as it would be without: such rows share one run. `fed_back` names another one to act on it.
+        The corrector is fed back if it changes the teacher or student of the next step and the learner has one; other
+        rows share one run. `fed_back` names another corrector to feed back. `options` are further fields, such as
+        `scale`.
         """
         acting = find_corrector(corrector)
         if fed_back is None:
@@ -87,8 +88,8 @@ class IncrementalConfig(RunConfig):
         teaching = find_corrector(fed_back)
         if fed_back != "raw" and teaching.feedback != "student" and not learner.has_teacher:
             raise EnergyAlignError(
-                f"{fed_back} cannot be fed back: the learner {learner.name} has no teacher that could carry it. Leave "
-                "out --fed-back, or choose a learner with a teacher, such as distill."
+                f"{fed_back} cannot be fed back: the learner {learner.name} has no teacher. Leave out --fed-back, or "
+                "choose a learner with a teacher, such as distill."
             )
         return cls.of_cell(
             preset, learner, memory=memory, fed_back=fed_back, held_out=max(acting.held_out, teaching.held_out),
@@ -100,11 +101,11 @@ class IncrementalConfig(RunConfig):
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> IncrementalConfig:
-        """What `to_json` wrote."""
+        """Restore what `to_json` returned."""
         return cls.restore(value, LEARNERS, MemoryPlan)
 
     def recipe_of(self, step: int) -> Recipe:
-        """With the weight decay of step 1, 2, ..."""
+        """Return the recipe of step 1, 2, ..., with its weight decay."""
         optimizer: Any = self.recipe.optimizer
         factor = 1.0 if self.learner.constant_weight_decay else self.weight_decay_factor
         decay = optimizer.weight_decay * factor ** (step - 1)
@@ -114,7 +115,7 @@ class IncrementalConfig(RunConfig):
 def config_of(
     method: Method, preset: IncrementalPreset, *, seed: int, memory: MemoryPlan | None = None, **others: Any
 ) -> IncrementalConfig:  # fmt: skip
-    """The training of a row in a cell, with its memory unless another is given; see `IncrementalConfig.from_preset`."""
+    """Make the config of a method in a cell, by default with its memory; see `IncrementalConfig.from_preset`."""
     return IncrementalConfig.from_preset(
         preset.with_head(method.head), find_learner(method.learner), seed=seed,
         memory=memory or MemoryPlan.parse(method.memory, preset.memory_for(0, 1)),
@@ -124,15 +125,16 @@ def config_of(
 
 @dataclass(frozen=True, kw_only=True)
 class IncrementalRequest(RunRequest):
-    """Class-incremental runs.
+    """A request for class-incremental runs.
 
     Attributes
     ----------
     steps : int or None
+        Number of steps.
     order, subset : str or None
-        Of the classes.
+        Order of the classes, and which take part.
     learner, memory, fed_back : str or None
-        The slots of a method of one's own, or a change of all methods asked for.
+        Parts of your own method, or changes of all requested methods.
     """
 
     command: ClassVar[str] = "incremental"
@@ -149,26 +151,25 @@ class IncrementalRequest(RunRequest):
 
     @cached_property
     def preset(self) -> IncrementalPreset:
-        """The cell, changed as the options say."""
+        """The cell with the options applied."""
         preset = self.change(preset_for(self.dataset, self.steps))
-        if self.subset not in (None, preset.subset):  # other classes are another cell, and none of the paper's
+        if self.subset not in (None, preset.subset):  # other classes are another cell, which the paper does not have
             preset = replace(preset, name=f"{preset.name}-{self.subset.replace(':', '-')}", subset=self.subset)
         return replace(preset, order=preset.order if self.order is None else read_order(self.order))
 
     def load_for(self, config: IncrementalConfig) -> ClassStream:
-        """Read the source and arrange its classes."""
+        """Load the source and arrange its classes."""
         from energyalign.experiments.incremental.stream import load_stream
 
         return load_stream(config, self.data_root, self.own_source)
 
     def experiment(self, config: IncrementalConfig, data: ClassStream, **others: Any) -> IncrementalExperiment:
-        """The experiment of one config."""
         from energyalign.experiments.incremental.experiment import IncrementalExperiment
 
         return IncrementalExperiment(config, stream=data, **others)
 
     def plan(self, data: ClassStream | None = None) -> list[Planned]:
-        """A training for each learner, head, memory and what is fed back."""
+        """Plan one training for each combination of learner, head, memory and fed-back corrector."""
         n_train, n_classes = (0, 1) if data is None else (len(data.train), data.train.n_classes)
         preset = self.for_images(self.preset, None if data is None else data.train)
         default_memory = preset.memory_for(n_train, n_classes)
@@ -181,7 +182,7 @@ class IncrementalRequest(RunRequest):
             )  # fmt: skip
             # The raw network is the control of every other row, and costs nothing.
             groups.setdefault(config, ["raw"]).append(method.corrector)
-        # Behind every run: correctors asked for beside methods, or the standard ones if nothing was asked.
+        # Every run also gets the correctors given beside methods, or the standard ones if nothing was given.
         composed = bool(self.corrector or self.learner)
         extra = self.corrector if self.method else () if composed else STANDARD_IN_STEPS
         return [
@@ -190,34 +191,34 @@ class IncrementalRequest(RunRequest):
         ]
 
     def names_data_of(self, config: RunConfig) -> bool:
-        """Whether the data set of the request, or the selection of it, is that of a finished run."""
+        """Return whether a finished run has the data set of the request, or its selection of classes."""
         selection = selection_of(self.dataset)
         return super().names_data_of(config) or selection == (config.dataset, getattr(config, "subset", ""))
 
     def is_finished(self, run: RunDirectory, config: IncrementalConfig) -> bool:
-        """Whether all steps have been trained."""
+        """Return whether all steps have been trained."""
         from energyalign.experiments.incremental.step import is_finished
 
         return all(is_finished(run, step) for step in range(1, config.n_steps + 1))
 
     def behind(self, run: RunDirectory, config: IncrementalConfig) -> Sequence[str]:  # noqa: ARG002
-        """Those asked for, or the standard ones, beside the raw network."""
+        """Return the raw network and the requested correctors, or the standard ones."""
         usual = ("raw",) if config.memory.selection == "none" else STANDARD_IN_STEPS
         return ["raw", *(self.corrector or usual)]
 
     def _methods(self) -> list[Method]:
-        """The rows: those with a name, or one for each corrector of the composition."""
+        """Return the requested methods, or one for each corrector of the composition."""
         if self.method:
             if self.learner:
-                raise EnergyAlignError("a method has a learner of its own: give --method or --learner, not both.")
+                raise EnergyAlignError("a method has its own learner: give --method or --learner, not both.")
             return [find_method(name) for name in (METHODS if "all" in self.method else self.method)]
         learner, ours = find_learner(self.learner or "distill").name, METHODS["ea"]
-        rows = [ours, *METHODS.values()]  # the first of the learner; one that is in no table is corrected as ours
+        rows = [ours, *METHODS.values()]  # the first with this learner, else ours with this learner
         row = next((row for row in rows if row.learner == learner), ours._replace(learner=learner))._replace(head=None)
         return [row._replace(corrector=corrector) for corrector in self.corrector or [row.corrector]]
 
     def _memory(self, method: Method, default_total: int) -> MemoryPlan:
-        """That of the method, changed as --memory says. Methods that keep nothing, or everything, have no number."""
+        """Return the memory of the method, changed by --memory; ``none`` and ``all`` ignore a number."""
         own = MemoryPlan.parse(method.memory, default_total)
         if self.memory is None:
             return own
@@ -227,7 +228,7 @@ class IncrementalRequest(RunRequest):
 
 
 def _folder(config: IncrementalConfig) -> str:
-    """What tells a training from the others of the same cell."""
+    """Return a folder name that is unique among the trainings of a cell."""
     words = [config.learner.name, "" if config.head == "cosine" else config.head]
     words += [str(config.memory).replace(":", "-"), "" if config.fed_back == "raw" else config.fed_back]
     words += ["held-out"] if config.held_out and config.fed_back == "raw" else []

@@ -1,4 +1,4 @@
-"""Application I, class-incremental learning, from data to rows: step by step (Algorithm 1)."""
+"""Application I, class-incremental learning, step by step (Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from energyalign.experiments.train.run_directory import RunDirectory
 
 
 class IncrementalExperiment(Experiment[IncrementalConfig]):
-    """One cell with one seed: all steps of it.
+    """A class-incremental run, with all its steps.
 
     Parameters
     ----------
     config : IncrementalConfig
     data_root : path, optional
-        Where the data set is.
+        Directory of the data set.
     stream : ClassStream, optional
-        What `load_stream` gave for a config with the same data, to read them once for many runs.
+        The result of `load_stream` for a config with the same data, to load them once for many runs.
     **others
         See `Experiment`.
     """
@@ -61,35 +61,30 @@ class IncrementalExperiment(Experiment[IncrementalConfig]):
 
     @property
     def train(self) -> ImageSet:
-        """Those of all steps."""
         return self.stream.train
 
     @cached_property
     def manifest(self) -> Manifest:
-        """The record of all images."""
         return self.stream.manifest(self.config.dataset)
 
     @property
     def facts(self) -> RunFacts:
-        """Images, memory, and the order of the classes."""
         return RunFacts(self.manifest.sha256, str(self.config.memory), self.config.fed_back, self.stream.order)
 
     def check_protocol(self) -> None:
-        """The memory is large enough, and learner, network and what is fed back fit the settings."""
         n_classes = len(self.stream.order)
-        self.config.memory.check(n_classes)  # after the last step it has exemplars of all of them
+        self.config.memory.check(n_classes)  # after the last step it holds exemplars of all classes
         n_held_out(self.config.memory, n_classes, self.config.held_out)
         learner = self.config.learner
         learner.check(self.config)
         few = self.stream.seen(self.stream.new_indices(1)[:8], 1)
         network = network_for(self.config, few, n_classes)
         if learner.needs_no_negative_features:
-            why = f"{learner.name} cuts weights off at 0, which takes features that are not negative"
+            why = f"{learner.name} clips weights at 0, which needs features that are not negative"
             refuse_negative_features(network, few, why)
         find_corrector(self.config.fed_back).check(RunSetting(self.config, self.train))
 
     def begin(self, run: RunDirectory) -> None:
-        """Say what is run, and keep the manifest."""
         config, stream = self.config, self.stream
         self.reporter.note(
             f"{config.name}, {config.learner.name}, {config.head} head, memory {config.memory}, fed back: "
@@ -97,21 +92,21 @@ class IncrementalExperiment(Experiment[IncrementalConfig]):
             f"{config.order} ({order_hash(stream.order)[:12]}), manifest {self.manifest.short_hash}."
         )
         is_known = self.fabric.broadcast((run.path / "manifest.json").exists())
-        if (is_known or stream.all_readable) and run.writes:  # it is written once all images could be read
+        if (is_known or stream.all_readable) and run.writes:  # the manifest is written after all images were read
             with run.saving() as folder:
                 self.manifest.keep(folder / "manifest.json")
 
     def steps(self, run: RunDirectory) -> Iterator[Trained]:
-        """Each step trained to its end, now or by an earlier process."""
+        """Yield each step, trained now or by an earlier process."""
         network: Network | None = None
         teacher: torch.nn.Module | None = None
         records: list[StepRecord] = []
         memory = Memory()
         finished: FinishedStep | None = None
         for number in range(1, self.stream.n_steps + 1):
-            step = self._step(number, memory, run)
+            step = self._make_step(number, memory, run)
             network = self.config.learner.start(step, network)
-            finished = self._finished(step, network, teacher, memory, finished)
+            finished = self._train_or_load(step, network, teacher, memory, finished)
             memory, records = finished.memory, [*records, finished.record]
             trained = Trained(
                 network=network, ground=step, evidence_seed=step.seed("evidence"), run=run, fabric=self.fabric,
@@ -120,13 +115,12 @@ class IncrementalExperiment(Experiment[IncrementalConfig]):
             )  # fmt: skip
             yield trained
             if number < self.stream.n_steps and not self._is_finished(run, number + 1):
-                network, teacher = self._handed_on(trained)
+                network, teacher = self._hand_on(trained)
 
     def test_images(self, step: int) -> ImageSet:
-        """Of all classes seen up to a step."""
         return self.stream.test_images(step)
 
-    def _step(self, number: int, memory: Memory, run: RunDirectory) -> Step:
+    def _make_step(self, number: int, memory: Memory, run: RunDirectory) -> Step:
         images = images_of_step(self.stream, number, memory, self.config)
         seen, held_out = self.stream.seen, images.all_held_out(memory)
         return Step(
@@ -136,13 +130,13 @@ class IncrementalExperiment(Experiment[IncrementalConfig]):
         )  # fmt: skip
 
     def _is_finished(self, run: RunDirectory, number: int) -> bool:
-        """As the first of several processes sees it: others may see files of a shared folder later."""
+        """Ask the first process, because others may see files of a shared folder later."""
         return bool(self.fabric.broadcast(is_finished(run, number)))
 
-    def _finished(
+    def _train_or_load(
         self, step: Step, network: Network, teacher: torch.nn.Module | None, memory: Memory, before: FinishedStep | None
     ) -> FinishedStep:
-        """The step trained to its end, now or by an earlier process."""
+        """Train the step, or load it if an earlier process did."""
         refuse_gap(step.run, step.number, self.stream.n_steps)
         if self._is_finished(step.run, step.number):
             return load_step(step.run, step.number, network)
@@ -156,8 +150,8 @@ class IncrementalExperiment(Experiment[IncrementalConfig]):
         self.config.learner.learn(step, network, teacher)
         return save_step(step.run, step.number, network, *finish_step(step, network, memory), processes=processes)
 
-    def _handed_on(self, trained: Trained) -> tuple[Network, torch.nn.Module | None]:
-        """The network that the next step goes on from, and the teacher that it has."""
+    def _hand_on(self, trained: Trained) -> tuple[Network, torch.nn.Module | None]:
+        """Return the network that the next step continues from, and its teacher."""
         corrector = find_corrector(self.config.fed_back)
         corrected = corrector.apply(trained, self.config.default_evidence).network
         student = trained.network

@@ -1,4 +1,4 @@
-"""Rows of incremental tables, the paper's and newer ones: each a learner with a memory and a corrector."""
+"""Methods of incremental tables, the paper's and newer ones: each a learner, a memory and a corrector."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from energyalign.experiments.engine.config import Method, look_up
 from energyalign.experiments.incremental.learners import LEARNERS
 
 METHODS: dict[str, Method] = {
-    "fine-tuning": Method("fine-tune", "raw", "trains on, with exemplars and nothing else against forgetting", "",
+    "fine-tuning": Method("fine-tune", "raw", "continues training, with exemplars only", "",
                           "linear", "random"),
     "ft-th": Method("fine-tune", "logit-adjustment", "fine-tuning, outputs divided by the prior",
                     "Belouadah and Popescu 2020", "linear", "random"),
-    "lwf": Method("lwf", "raw", "distils what it knew, and keeps no exemplar", "Li and Hoiem 2017", "linear", "none"),
+    "lwf": Method("lwf", "raw", "distils the former network, without exemplars", "Li and Hoiem 2017", "linear", "none"),
     "icarl": Method("icarl", "nme", "nearest mean of the exemplars", "Rebuffi et al. 2017", "linear", "herding"),
     "eeil": Method("eeil", "raw", "a balanced second stage", "Castro et al. 2018", "linear", "herding"),
-    "bic": Method("bic", "bic", "a scale and a shift of new classes, learned on held-out images", "Wu et al. 2019",
+    "bic": Method("bic", "bic", "a scale and a shift for new classes, learned on held-out images", "Wu et al. 2019",
                   "linear", "herding"),
     "rps": Method("rps", "raw", "random paths through a wide network", "Rajasegaran et al. 2019", "linear", "random"),
-    "il2m": Method("fine-tune", "il2m", "scores set right by statistics of former steps",
+    "il2m": Method("fine-tune", "il2m", "scores rectified by statistics of former steps",
                    "Belouadah and Popescu 2019", "linear", "random"),
-    "scail": Method("fine-tune", "scail", "first weights of old classes, scaled to the new ones",
+    "scail": Method("fine-tune", "scail", "initial weights of old classes, scaled to the new ones",
                     "Belouadah and Popescu 2020", "linear", "random"),
     "wa": Method("wa", "wa", "weights of new classes scaled to the length of old ones", "Zhao et al. 2020", "linear",
                  "random"),
-    "distill": Method("distill", "raw", "rehearsal and distillation, nothing corrected", "Wu et al. 2019",
+    "distill": Method("distill", "raw", "rehearsal and distillation, not corrected", "Wu et al. 2019",
                       memory="random"),
     "ea": Method("distill", "ea", "energy aligning as in the paper", "Zhao et al. 2021", memory="random"),
     "ea-linear": Method("distill", "ea", "the same with a linear head", "Zhao et al. 2021", "linear", "random"),
@@ -43,11 +43,11 @@ METHODS: dict[str, Method] = {
 
 
 def find_method(name: str) -> Method:
-    """Look up a row by name."""
+    """Look up a method by name."""
     return look_up(METHODS, name, "method")
 
 
 def head_of(learner: str) -> str:
-    """The head of a learner's rows: its own, or cosine as in the paper."""
-    known = LEARNERS.get(learner)  # a learner of the user's own is in no registry
+    """Return the head of a learner's rows: its own, or cosine as in the paper."""
+    known = LEARNERS.get(learner)  # users' own learners are not registered
     return (known.head if known else None) or "cosine"

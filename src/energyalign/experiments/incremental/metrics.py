@@ -1,7 +1,6 @@
-"""What a run over several steps comes to: average accuracy and forgetting.
+"""Metrics of a run over several steps: average accuracy and forgetting.
 
-Accuracies are plain numbers here, all shares or all per cent. The accuracy of a step is over the test images of all
-classes seen so far, in one pool.
+Accuracies may be fractions or per cent. The accuracy of a step is over the test images of all classes seen so far.
 """
 
 from __future__ import annotations
@@ -14,12 +13,10 @@ from energyalign.core.errors import EnergyAlignError
 
 
 def average(accuracies: Sequence[float], *, with_first: bool) -> float:
-    """Mean of the accuracies after each step.
+    """Return the mean of the accuracies after each step, or NaN if there are none.
 
-    The paper leaves the first step out, as EEIL and IL2M do, since nothing is incremental about it; iCaRL counts it
-    in. The two differ by several points, so the caller has to say which it is.
-
-    NaN if no step is left to average.
+    The paper leaves out the first step, as EEIL and IL2M do, since it is not incremental; iCaRL includes it. The two
+    differ by several points, so the caller must choose.
 
     References
     ----------
@@ -36,15 +33,15 @@ def average(accuracies: Sequence[float], *, with_first: bool) -> float:
 
 
 def forgetting(groups: Sequence[Sequence[float]]) -> float:
-    """How far the accuracy on old classes has fallen from its best.
+    """Return how far the accuracy on old classes has fallen from its maximum.
 
     With ``a[b][g]`` the accuracy, after step b, on the classes that came in step g, and B the last step::
 
         mean over g < B of ( max over g <= b < B of a[b][g]  -  a[B][g] )
 
-    The best is looked for in all earlier steps, because a group is not always best when it is new: a correction that
-    favours old classes lifts it later. Every group counts the same, however many classes it has. Below zero if the
-    old classes have gained in the last step; NaN with one step, which has no old classes.
+    The maximum is over all earlier steps, because a group is not always best when it is new: a correction that favours
+    old classes raises it later. Every group counts the same, whatever its number of classes. The result is negative if
+    old classes gained in the last step, and NaN if there is only one step.
 
     Parameters
     ----------
@@ -64,8 +61,8 @@ def forgetting(groups: Sequence[Sequence[float]]) -> float:
     for step, of_step in enumerate(groups):
         if len(of_step) != step + 1:
             raise EnergyAlignError(
-                f"the accuracies after step {step + 1} are of {len(of_step)} groups of classes: "
-                f"give one for each step so far, {step + 1} in all."
+                f"the accuracies after step {step + 1} are of {len(of_step)} groups of classes: give one for each step "
+                f"so far, {step + 1} in all."
             )
     if len(groups) < 2:
         return float("nan")

@@ -1,7 +1,7 @@
-"""Which classes of a data set come, and in which order.
+"""Class orders and subsets.
 
-"The order of seed 1993" is two orders in public code, and ImageNet100 two sets of classes; results under one do not
-compare with results under the other. They are written out here, so that no version of NumPy can move them.
+Public code has two different "orders of seed 1993" and two sets of classes called ImageNet100, whose results are not
+comparable. They are written out here, so that they do not depend on the version of NumPy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from energyalign.core._io.strict_json import read_json_file
 from energyalign.core.errors import EnergyAlignError, some_of
 
 ORDERS: dict[str, str] = {
-    "natural": "classes by their number",
+    "natural": "classes by number",
     "seed1993": "NumPy's permutation from seed 1993, as in LUCIR, FACIL and PyCIL",
     "icarl": "what iCaRL's own script draws from seed 1993, as in PODNet and DER; 100 classes only",
     "seed:N": "NumPy's permutation from a seed of your choice",
@@ -38,7 +38,7 @@ SEED1993_CIFAR100: tuple[int, ...] = (
     75, 5, 32, 4, 51, 48, 73, 93, 39, 67, 29, 49, 57, 33,
 )
 
-# The same seed, after the data loader of the original has shuffled the 500 images of each of the 100 classes.
+# The same seed, after the original's data loader has shuffled the 500 images of each of the 100 classes.
 ICARL_CIFAR100: tuple[int, ...] = (
     87, 0, 52, 58, 44, 91, 68, 97, 51, 15, 94, 92, 10, 72, 49, 78, 61, 14, 8, 86, 84, 96, 18, 24, 32, 45, 88, 11, 4,
     67, 69, 66, 77, 47, 79, 93, 29, 50, 57, 83, 17, 81, 41, 12, 37, 59, 25, 20, 80, 73, 1, 28, 6, 46, 62, 82, 53, 9,
@@ -59,21 +59,21 @@ IMAGENET100_SEED1993: tuple[int, ...] = (
 _FIRST = re.compile(r"first:(-?[0-9]{1,9})")
 _SEED = re.compile(r"seed:([0-9]{1,10})")
 _LISTED = "list:"
-_SEEDS = 2**32  # as many as RandomState takes
+_MAX_SEED = 2**32 - 1  # of RandomState
 
 
 def subset_classes(name: str, n_classes: int) -> tuple[int, ...]:
-    """The numbers of the classes that take part, in increasing order.
+    """Return the numbers of the classes that take part, in increasing order.
 
-    The order in which they arrive is another matter: the publications apply theirs (`class_order`) to the positions in
-    this tuple, because their loaders sort the chosen classes anew.
+    Orders (`class_order`) apply to positions in this tuple, because the loaders of the publications sort the chosen
+    classes again.
 
     Parameters
     ----------
     name : str
         One of `SUBSETS`.
     n_classes : int
-        How many classes the dataset has.
+        Number of classes of the data set.
 
     Examples
     --------
@@ -87,8 +87,8 @@ def subset_classes(name: str, n_classes: int) -> tuple[int, ...]:
     if name == "seed1993":
         if n_classes != 1000:
             raise EnergyAlignError(
-                f"the subset 'seed1993' is drawn from 1,000 classes, and this dataset has {n_classes}: "
-                "choose all or first:N."
+                f"the subset 'seed1993' is drawn from 1,000 classes, and this data set has {n_classes}: choose all or "
+                "first:N."
             )
         return tuple(sorted(IMAGENET100_SEED1993))
     first = _FIRST.fullmatch("first:100" if name == "first100" else name)
@@ -97,14 +97,14 @@ def subset_classes(name: str, n_classes: int) -> tuple[int, ...]:
     n_first = int(first[1])
     if not 2 <= n_first <= n_classes:
         raise EnergyAlignError(
-            f"the subset {name!r} asks for {n_first} classes of a dataset of {n_classes}: "
-            f"choose first:N with N between 2 and {n_classes}."
+            f"the subset {name!r} asks for {n_first} classes of a data set of {n_classes}: choose first:N with N "
+            f"between 2 and {n_classes}."
         )
     return tuple(range(n_first))
 
 
 def read_order(name: str) -> str:
-    """An order as runs keep it: its name, or the content of a file."""
+    """Return an order as configs store it: its name, or the content of a file."""
     if not name.endswith(".json"):
         return name
     try:
@@ -117,15 +117,15 @@ def read_order(name: str) -> str:
 
 
 def class_order(name: str, n_classes: int, class_names: Sequence[str] = ()) -> tuple[int, ...]:
-    """The classes in the order in which they arrive: the first number belongs to the class that comes first.
+    """Return the classes in their order of arrival.
 
     Parameters
     ----------
     name : str
-        One of `ORDERS`, or what `read_order` made of a file.
+        One of `ORDERS`, or the result of `read_order`.
     n_classes : int
     class_names : sequence of str, default ()
-        For an order that names them.
+        For orders that contain names.
 
     Examples
     --------
@@ -141,20 +141,20 @@ def class_order(name: str, n_classes: int, class_names: Sequence[str] = ()) -> t
     if name == "icarl":
         if n_classes != len(ICARL_CIFAR100):
             raise EnergyAlignError(
-                f"the class order 'icarl' exists for {len(ICARL_CIFAR100)} classes only, not for {n_classes}: "
-                "choose seed1993, natural or seed:N."
+                f"the class order 'icarl' exists for {len(ICARL_CIFAR100)} classes only, not for {n_classes}: choose "
+                "seed1993, natural or seed:N."
             )
         return ICARL_CIFAR100
     seed = _SEED.fullmatch(name)
     if seed is None:
         raise EnergyAlignError(f"unknown class order {name!r}: choose one of {', '.join(ORDERS)}.")
-    if int(seed[1]) >= _SEEDS:
-        raise EnergyAlignError(f"the class order {name!r} has too large a seed: choose one below {_SEEDS}.")
+    if int(seed[1]) > _MAX_SEED:
+        raise EnergyAlignError(f"the seed of the class order {name!r} must be <= {_MAX_SEED}.")
     return _permutation(int(seed[1]), n_classes)
 
 
 def order_hash(order: Sequence[int]) -> str:
-    """SHA-256 of the numbers joined by commas: two results compare if theirs are equal."""
+    """Return the SHA-256 of the numbers joined by commas; results are comparable if it is equal."""
     return hashlib.sha256(",".join(map(str, order)).encode()).hexdigest()
 
 
@@ -163,11 +163,11 @@ def _listed_order(entries: Sequence[str | int], n_classes: int, class_names: Seq
     unknown = [entry for entry in entries if entry not in number]
     order = tuple(number[entry] for entry in entries if entry in number)
     if unknown or sorted(order) != list(range(n_classes)):
-        wrong = f"it has {some_of(unknown)}, which is none" if unknown else f"it has {len(order)} entries"
+        wrong = f"unknown classes are {some_of(unknown)}" if unknown else f"it has {len(order)} entries"
         raise EnergyAlignError(f"the class order must name each of the {n_classes} classes once: {wrong}.")
     return order
 
 
 def _permutation(seed: int, n_classes: int) -> tuple[int, ...]:
-    # The published orders come from the old generator, and NumPy has promised never to change its numbers.
+    # The published orders come from this legacy generator, whose numbers NumPy guarantees never to change.
     return tuple(np.random.RandomState(seed).permutation(n_classes).tolist())

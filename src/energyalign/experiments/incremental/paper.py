@@ -1,6 +1,6 @@
-"""The class-incremental tables of the paper, as printed: our numbers stand beside them.
+"""The class-incremental tables of the paper, as printed.
 
-The paper quotes most rows from other papers, each with its own class order, subset and network; only EA is its own.
+The paper quotes most rows from other papers, each with its own class order, subset and network; it ran only EA.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import NamedTuple
 class PaperCurve(NamedTuple):
     """Accuracy in per cent after each step, over all classes seen; None where the paper has a dash.
 
-    Empty where the table has no such line. The averages are the printed ones, which leave the first step out. The
-    paper prints standard deviations for EA on ImageNet alone, and does not say over how many runs.
+    Empty where the table has no such line. The averages are the printed ones, which leave out the first step. The paper
+    prints standard deviations only for EA on ImageNet, and does not say over how many runs.
     """
 
     top1: tuple[float | None, ...] = ()

@@ -1,4 +1,4 @@
-"""Every class-incremental cell of the paper as a setting that can be run, and some that run in seconds."""
+"""Presets of all class-incremental cells of the paper, and small ones of our own."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class IncrementalPreset(Preset):
     subset, order : str
         Which classes come, and in which order. The paper does not say; these are the most common ones.
     memory_total : int or None
-        Exemplars of all old classes together; None for a twenty-fifth of the training images, as 2,000 are of CIFAR's.
+        Exemplars of all old classes together; None for 4 % of the training images, the share of 2,000 in CIFAR.
     lambda_base : float
-        Weight of distillation at the limit of many old classes.
+        Weight of distillation in the limit of many old classes.
     weight_decay_factor : float
         Eta: step b has the weight decay of the recipe times ``eta ** (b - 1)``.
     """
@@ -34,11 +34,11 @@ class IncrementalPreset(Preset):
 
     @property
     def paper(self) -> dict[str, PaperCurve]:
-        """The paper's numbers of this cell, by row; empty for a cell of our own."""
+        """The paper's numbers for this cell, by method; empty for our own cells."""
         return PAPER.get(self.name, {})
 
     def memory_for(self, n_train: int, n_classes: int) -> int:
-        """How many exemplars belong to a data set of this size: at least one for each class."""
+        """Return the default number of exemplars of a data set of this size, at least one for each class."""
         return self.memory_total or max(n_classes, n_train // 25)
 
 
@@ -72,7 +72,7 @@ _CELLS = (
         memory_total=20000, lambda_base=1.0, weight_decay_factor=0.25, gpu_hours=55.0, quick_epochs=1,
         quick_backbone="resnet18",
     ),
-    # Small sets of our own choice, with the settings of ten steps on CIFAR-100.
+    # Our own small cells, with the settings of ten steps on CIFAR-100.
     IncrementalPreset(
         name="digits-il-5", dataset="digits", n_steps=5, backbone="small-cnn", recipe=_DIGITS, memory_total=40,
         gpu_hours=0.01, quick_epochs=20, quick_backbone="small-cnn", order="natural",
@@ -86,19 +86,19 @@ _CELLS = (
         gpu_hours=1.0, quick_epochs=4, quick_backbone="resnet8", order="natural",
     ),
 )  # fmt: skip
-# A user's own sets are smaller than ImageNet: smaller batches, so that an epoch has several, and the rate with them.
+# Users' data are smaller than ImageNet: smaller batches, so that an epoch has several, and a lower rate to match.
 _OWN_IMAGES = IncrementalPreset(
     name="", dataset="", n_steps=5, backbone="resnet18", recipe=Recipe(60, 64, SGD(0.025), Cosine()),
     memory_total=None, gpu_hours=0.0, quick_epochs=10, quick_backbone="resnet18", order="natural",
 )  # fmt: skip
 _OWN_FEATURES = replace(_OWN_IMAGES, backbone="identity", quick_backbone="identity", recipe=FEATURES_RECIPE)
 PRESETS: dict[str, IncrementalPreset] = {preset.name: preset for preset in _CELLS}
-# What the paper calls its two selections of ImageNet.
+# The paper's names for its two selections of ImageNet.
 _BY_DATASET = {"imagenet100": "imagenet100-il-10", "imagenet1000": "imagenet-il-10", "imagenet": "imagenet-il-10"}
 
 
 def preset_for(dataset: str, n_steps: int | None) -> IncrementalPreset:
-    """The cell of a dataset in so many steps, or its nearest relative; by its own name too."""
+    """Look up a cell by its name, or by data set and number of steps; for another number, adapt the nearest cell."""
     if dataset in PRESETS:
         if n_steps not in (None, PRESETS[dataset].n_steps):
             raise EnergyAlignError(f"{dataset} has a number of steps of its own: leave --steps out.")
@@ -115,6 +115,6 @@ def preset_for(dataset: str, n_steps: int | None) -> IncrementalPreset:
 
 
 def selection_of(name: str) -> tuple[str, str] | None:
-    """Data set and subset of a selection that has a name of its own, as imagenet100 has; None for other names."""
+    """Return data set and subset of a named selection, such as imagenet100; None for other names."""
     preset = PRESETS.get(_BY_DATASET.get(name, ""))
     return None if preset is None else (preset.dataset, preset.subset)

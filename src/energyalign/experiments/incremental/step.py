@@ -1,4 +1,4 @@
-"""A step: what its learner sees, what is kept at its end, and the files with which the next step can begin."""
+"""A step: what its learner sees, what it keeps, and the files from which the next step can begin."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ _ROWS = 4096
 
 @dataclass(frozen=True, eq=False)
 class Step(SeenClasses, Ground):
-    """All that learners and correctors may look at in a step: its new images and the memory, nothing else.
+    """Everything that learners and correctors may see in a step: its new images and the memory.
 
     Attributes
     ----------
     number : int
-        From 1.
+        Number of the step, from 1.
     sizes : tuple of int
-        Classes of each step up to this one. Classes are numbered in their order of arrival.
+        Number of classes of each step up to this one. Classes are numbered in their order of arrival.
     indices : array
-        Which images of the stream `train` is of.
+        Indices of the `train` images in the stream.
     train : ImageSet
         New images and exemplars.
     new_held_out : tuple of arrays
-        Which images of each new class are held out, as indices of the stream.
+        Indices in the stream of the held-out images of each new class.
     held_out : ImageSet or None
-        As many images of each class, never trained on; if the config asks for them.
+        Held-out images, equally many of each class, if the config asks for them.
     run : RunDirectory
-        Of the whole run.
+        The directory of the whole run.
     """
 
     config: IncrementalConfig
@@ -77,34 +77,31 @@ class Step(SeenClasses, Ground):
 
     @property
     def recipe(self) -> Recipe:
-        """With the weight decay of this step."""
         return self.config.recipe_of(self.number)
 
     @property
     def device(self) -> torch.device:
-        """That of the fabric."""
         return self.fabric.device
 
     @property
     def folder(self) -> Path:
-        """Where the files of this step go."""
+        """Folder of the files of this step."""
         return step_folder(self.run.path, self.number)
 
     def seed(self, *what: str | int) -> int:
-        """A seed for this purpose, derived from the seed of the run and the number of the step."""
         return derived_seed(self.config.seed, "step", self.number, *what)
 
     def seed_torch(self, *what: str | int) -> None:
-        """Seed torch's global generator for this purpose, as new weights are drawn from it."""
+        """Seed torch's global generator for this purpose."""
         seed_torch(self.config.seed, "step", self.number, *what)
 
     def train_network(
         self, network: Network, loss: Loss, *, stage: str = "training", recipe: Recipe | None = None,
         batches: EpochBatches | None = None,
     ) -> None:  # fmt: skip
-        """Train in place, in a folder of its own below that of the step; interrupted, it goes on where it was.
+        """Train in place, in a folder below that of the step, from which an interrupted training resumes.
 
-        The network is in evaluation mode afterwards, in single precision whatever that of the training.
+        Afterwards the network is in evaluation mode and single precision.
         """
         recipe = recipe or self.recipe
         config = self.config.to_json() | {"step": self.number, "stage": stage, "stage_recipe": describe(recipe)}
@@ -121,7 +118,7 @@ class Step(SeenClasses, Ground):
 
 @dataclass(frozen=True, eq=False)
 class StepRecord:
-    """What correctors of later steps need of the classes that were new in a step, under the network at its end.
+    """What later correctors need of the classes that were new in a step, under the network at its end.
 
     Attributes
     ----------
@@ -144,12 +141,12 @@ class StepRecord:
 
     @classmethod
     def of(cls, network: Network, logits: npt.NDArray[np.float32], labels: Ints, n_old: int) -> Self:
-        """From the logits of the training images of the new classes."""
+        """Make the record from the logits of the training images of the new classes."""
         head = network.head
         n_new = head.out_features - n_old
         bias = torch.zeros(head.out_features) if head.bias is None else head.bias.detach().cpu()
         own, largest, total = (np.empty(len(labels)) for _ in range(3))
-        for first in range(0, len(labels), _ROWS):  # of 100,000 images and 1,000 classes doubles would be a gigabyte
+        for first in range(0, len(labels), _ROWS):  # 100,000 images by 1,000 classes are 800 MB in doubles
             rows = slice(first, first + _ROWS)
             scores = logits[rows].astype(np.float64)
             own[rows] = scores[np.arange(len(scores)), labels[rows]]
@@ -165,12 +162,11 @@ class StepRecord:
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """For a file."""
         return {item.name: np.atleast_1d(np.asarray(getattr(self, item.name))) for item in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """What `arrays` gave."""
+        """Restore what `arrays` returned."""
         numbers = ("confidence", "confidence_probability")
         values: dict[str, Any] = {name: float(array[0]) if name in numbers else array for name, array in arrays.items()}
         return cls(**values)
@@ -178,7 +174,7 @@ class StepRecord:
 
 @dataclass(frozen=True, eq=False)
 class FinishedStep:
-    """What a later step needs to know of it, beside the network."""
+    """What a later step needs of a finished one, besides the network."""
 
     memory: Memory
     record: StepRecord
@@ -187,7 +183,7 @@ class FinishedStep:
 
 
 def finish_step(step: Step, network: Network, memory: Memory) -> tuple[Memory, StepRecord]:
-    """The memory with which the next step begins, and the record of this one."""
+    """Return the memory of the next step and the record of this one."""
     config, classes = step.config, range(step.n_old, step.n_seen)
     places = np.flatnonzero(step.is_new)
     images, indices, labels = step.train.subset(places), step.indices[places], step.train.labels[places]
@@ -204,43 +200,44 @@ def finish_step(step: Step, network: Network, memory: Memory) -> tuple[Memory, S
 
 
 def is_finished(run: RunDirectory, number: int) -> bool:
-    """Whether the step has been trained to its end. The state is written last."""
+    """Return whether the step is finished. Its state is written last."""
     return (step_folder(run.path, number) / STATE).exists()
 
 
 def refuse_gap(run: RunDirectory, number: int, n_steps: int) -> None:
-    """An error if a later step is finished and this one is not: to train it again silently would hide the loss."""
+    """Raise an error if this step is missing although a later one is finished, instead of training it again."""
     later = [other for other in range(number + 1, n_steps + 1) if is_finished(run, other)]
     if later and not is_finished(run, number):
         folder = step_folder(run.path, number)
         raise EnergyAlignError(
-            f"{folder / STATE} is gone, though step {later[0]} was trained after it: put it back, or {_remedy(folder)}"
+            f"{folder / STATE} is missing, though step {later[0]} was trained after it: put it back, or "
+            f"{_remedy(folder)}"
         )
 
 
 def save_step(
     run: RunDirectory, number: int, network: Network, memory: Memory, record: StepRecord, *, processes: int = 1
 ) -> FinishedStep:
-    """Write the files and drop the trainings that led there; `processes` is how many shared them."""
+    """Write the files of a step and delete those of its trainings, which `processes` shared."""
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     content = save(weights)
     finished = FinishedStep(memory, record, hashlib.sha256(content).hexdigest(), processes)
     if run.writes:
         with run.saving() as place:
             folder = step_folder(place, number)
-            folder.mkdir(exist_ok=True)  # a learner need not train
+            folder.mkdir(exist_ok=True)  # some learners do not train
             with atomic_write(folder / NETWORK, "wb") as stream:
                 stream.write(content)
             save_arrays(folder / RECORD, record.arrays())
             hashes = {NETWORK: finished.network_sha256, RECORD: _sha256(folder / RECORD)}
             state = {"memory": memory.to_json(), "sha256": hashes, "processes": processes}
             RunDirectory(folder).write_json(STATE, state | {"checksum": _checksum(state, run)})
-            _drop_stages(folder)
+            _delete_stages(folder)
     return finished
 
 
 def load_step(run: RunDirectory, number: int, network: Network) -> FinishedStep:
-    """Read what `save_step` wrote; the weights go into the network."""
+    """Read what `save_step` wrote, with the weights into `network`."""
     folder = step_folder(run.path, number)
     state = RunDirectory(folder).read_json(STATE) or {}
     if state.pop("checksum", None) != _checksum(state, run):
@@ -260,18 +257,18 @@ def load_step(run: RunDirectory, number: int, network: Network) -> FinishedStep:
         ) from error
     network.eval()
     if run.writes:
-        _drop_stages(folder)  # a process may have been killed right before it did
+        _delete_stages(folder)  # the process that saved the step may have been killed before
     return FinishedStep(memory, record, state["sha256"][NETWORK], processes)
 
 
-def _drop_stages(folder: Path) -> None:
-    """The run directories of the trainings of a finished step, with their checkpoints: nobody will need them."""
+def _delete_stages(folder: Path) -> None:
+    """Delete the run directories of the trainings of a finished step."""
     for config in folder.glob("*/config.json"):
         remove_folder(config.parent)
 
 
 def _checksum(state: dict[str, Any], run: RunDirectory) -> str:
-    """Of which exemplars there are and which files, and of the settings of the run."""
+    """Return a checksum of the state and of the settings of the run."""
     return hashlib.sha256((json.dumps(state, sort_keys=True) + run.config_sha256).encode()).hexdigest()
 
 

@@ -1,1 +1,1 @@
-"""Long-tailed recognition, the paper's second application: protocol, presets and one file per method."""
+"""Application II of the paper: long-tailed recognition."""

@@ -1,4 +1,4 @@
-"""Long-tailed runs: what fixes a training, and what a user asks for."""
+"""Configs and requests of long-tailed runs."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LongTailConfig(RunConfig):
-    """A training and its long-tail cut.
+    """The settings of one training and its long-tail cut.
 
     Attributes
     ----------
     profile : str or mapping
-        How the counts fall from class to class, ``natural`` to take the data as they come, or the counts themselves,
-        by the name of the class.
+        How counts fall from class to class, ``natural`` for the data as they are, or counts by class name.
+    imbalance : float or None
+        Largest class over smallest; None for the data as they are.
     split_seed : int
-        Of the long-tail cut. Seed 0 is the subset that LDAM, BBN and those after them use, so it stays 0 while `seed`
-        varies.
+        Seed of the long-tail cut. Seed 0 is the subset of LDAM, BBN and later work, so it stays 0 while `seed` varies.
     """
 
     learner: CrossEntropy
@@ -51,14 +51,14 @@ class LongTailConfig(RunConfig):
         cls, preset: LongTailPreset, learner: CrossEntropy | None = None, *, seed: int,
         profile: str | Mapping[str, int] = "exponential", split_seed: int = 0, **options: Any,
     ) -> LongTailConfig:  # fmt: skip
-        """The cell with this seed, as the learner changes it; plain cross-entropy unless another one is given.
+        """Make the config of a cell, with the changes of the learner, which is cross-entropy by default.
 
         `options` are further fields, such as `scale` or `precision`.
         """
         learner = learner or CrossEntropy()
         if preset.imbalance is None:
             if profile != "exponential" and isinstance(profile, str):
-                raise EnergyAlignError(f"{preset.name} is taken as it comes: a profile needs an imbalance too.")
+                raise EnergyAlignError(f"{preset.name} is not cut: a profile needs an imbalance too.")
             profile = "natural" if isinstance(profile, str) else profile
         if learner.scale is not None:
             options |= {"scale": learner.scale, "learned_scale": False}
@@ -68,22 +68,24 @@ class LongTailConfig(RunConfig):
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> LongTailConfig:
-        """What `to_json` wrote."""
+        """Restore what `to_json` returned."""
         return cls.restore(value, LEARNERS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LongTailRequest(RunRequest):
-    """Long-tailed runs.
+    """A request for long-tailed runs.
 
     Attributes
     ----------
     imbalance : float or None
         Largest class over smallest.
     profile : str or None
-        How counts fall, or a JSON file from class names to counts.
+        How counts fall, or a JSON file of counts by class name.
+    split_seed : int or None
+        Seed of the long-tail cut.
     clusters : tuple of int
-        Also energy aligning with so many Jenks clusters.
+        Numbers of Jenks clusters, each of which adds energy aligning with so many.
     """
 
     command: ClassVar[str] = "longtail"
@@ -99,23 +101,22 @@ class LongTailRequest(RunRequest):
 
     @cached_property
     def preset(self) -> LongTailPreset:
-        """The cell, changed as the options say."""
+        """The cell with the options applied."""
         return self.change(preset_for(self.dataset, self.imbalance))
 
     def load_for(self, config: LongTailConfig) -> LongTailData:
-        """Read the source and cut it."""
+        """Load the source and cut it."""
         from energyalign.experiments.longtail.experiment import load_data
 
         return load_data(config, self.data_root, self.own_source)
 
     def experiment(self, config: LongTailConfig, data: LongTailData, **others: Any) -> LongTailExperiment:
-        """The experiment of one config."""
         from energyalign.experiments.longtail.experiment import LongTailExperiment
 
         return LongTailExperiment(config, data=data, **others)
 
     def plan(self, data: LongTailData | None = None) -> list[Planned]:
-        """A training for each learner and head."""
+        """Plan one training for each learner and head."""
         preset = self.for_images(self.preset, None if data is None else data.train)
         given = self.given(*self.config_options)
         if self.profile is not None:
@@ -128,25 +129,25 @@ class LongTailRequest(RunRequest):
         return planned
 
     def is_finished(self, run: RunDirectory, config: LongTailConfig) -> bool:
-        """Whether there is a checkpoint of the last epoch."""
+        """Return whether there is a checkpoint of the last epoch."""
         from energyalign.experiments.train.checkpoint import newest_checkpoint
 
         checkpoint, _ = newest_checkpoint(run.checkpoints, run.config_sha256)
         return checkpoint is not None and checkpoint.position.epoch > config.recipe.epochs
 
     def behind(self, run: RunDirectory, config: LongTailConfig) -> Sequence[str]:
-        """Those of methods of the same learner, and those asked for by name."""
+        """Return the correctors of the requested methods, which must have this learner, and those given by name."""
         groups = self._groups(config.head, config.learner)
         for learner, _ in groups:
             if learner != config.learner:
                 raise EnergyAlignError(
-                    f"{run.path} was trained by {config.learner.name}; {learner.name} needs a training of its own: "
-                    "leave out --from, or that method."
+                    f"{run.path} was trained by {config.learner.name}; {learner.name} needs its own training: leave "
+                    "out --from, or that method."
                 )
         return [corrector for correctors in groups.values() for corrector in correctors]
 
     def _groups(self, cell_head: str, default: CrossEntropy) -> dict[tuple[CrossEntropy, str], tuple[str, ...]]:
-        """The correctors of each learner and head; `default` is the learner of a request without methods."""
+        """Group correctors by learner and head; `default` is the learner of a request without methods."""
         extra = [*self.corrector, *(f"ea-M{m}" for m in self.clusters)]
         groups: dict[tuple[CrossEntropy, str], list[str]] = {}
         for method in map(find_method, METHODS if "all" in self.method else self.method):
@@ -158,7 +159,7 @@ class LongTailRequest(RunRequest):
 
 
 def _read_profile(name: str) -> str | Mapping[str, int]:
-    """The profile of that name, or the counts of a JSON file."""
+    """Return the name of a profile, or the counts of a JSON file."""
     if not name.endswith(".json"):
         return name
     try:

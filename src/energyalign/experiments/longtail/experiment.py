@@ -1,4 +1,4 @@
-"""Application II, long-tailed recognition, from data to rows (Algorithm 2): an experiment with one step."""
+"""Application II, long-tailed recognition (Algorithm 2): an experiment with one step."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from energyalign.experiments.train.run_directory import RunDirectory
 
 
 class LongTailData(NamedTuple):
-    """What a run trains and tests on, and the record of it.
+    """The images of a run and their manifest.
 
     Attributes
     ----------
     validation : ImageSet or None
-        For correctors that choose a hyper-parameter; None if there are none.
+        For correctors that choose a hyper-parameter, if the data set has such images.
     """
 
     train: ImageSet
@@ -52,7 +52,7 @@ class LongTailData(NamedTuple):
 def load_data(
     config: LongTailConfig, data_root: str | Path | None = None, source: Source | None = None
 ) -> LongTailData:
-    """Read the source, by default that of the config's name, and cut it as the config says."""
+    """Load the source, by default the config's, and cut it as the config says."""
     source = source or open_source(config.dataset, data_root)
     train, test = source.load("train"), source.load("test")
     manifest = cut_long_tail(
@@ -67,14 +67,14 @@ def load_data(
 
 @dataclass(frozen=True, eq=False)
 class Setting(Ground):
-    """What a learner sees of a run: all that losses, samplers and networks may depend on.
+    """What learners see of a run: everything that losses, samplers and networks may depend on.
 
     Attributes
     ----------
     counts : torch.Tensor
         Training images per class, float32, on the device.
     workers : int
-        Processes that read images.
+        Number of processes that read images.
     """
 
     config: LongTailConfig
@@ -85,29 +85,27 @@ class Setting(Ground):
 
     @property
     def n_epochs(self) -> int:
-        """Of the training."""
         return self.config.recipe.epochs
 
     @property
     def has_photographs(self) -> bool:
-        """Whether the images are files of any size, as those of ImageNet-LT and iNaturalist are."""
+        """Whether images are files of any size, as in ImageNet-LT and iNaturalist."""
         return isinstance(self.train, FileImages)
 
     def seed(self, *what: str | int) -> int:
-        """A seed for this purpose, derived from the seed of the run."""
         return derived_seed(self.config.seed, *what)
 
 
 class LongTailExperiment(Experiment[LongTailConfig]):
-    """One cell with one seed.
+    """A long-tailed run.
 
     Parameters
     ----------
     config : LongTailConfig
     data_root : path, optional
-        Where the data set is.
+        Directory of the data set.
     data : LongTailData, optional
-        What `load_data` gave for a config with the same data, to read them once for many runs.
+        The result of `load_data` for a config with the same data, to load them once for many runs.
     **others
         See `Experiment`.
     """
@@ -121,39 +119,33 @@ class LongTailExperiment(Experiment[LongTailConfig]):
 
     @property
     def train(self) -> ImageSet:
-        """Long-tailed."""
         return self.data.train
 
     @cached_property
     def setting(self) -> Setting:
-        """What learners see of the run."""
         counts = torch.tensor(self.data.counts, dtype=torch.float32, device=self.fabric.device)
         return Setting(self.config, self.train, counts, self.workers, self.fabric.device)
 
     @property
     def facts(self) -> RunFacts:
-        """The images."""
         return RunFacts(self.data.manifest.sha256)
 
     def check_protocol(self) -> None:
-        """The network can be made."""
-        self.config.learner.network(self.setting)
+        self.config.learner.network(self.setting)  # raises an error if it cannot be made
 
     def begin(self, run: RunDirectory) -> None:
-        """Say what is run, and keep the manifest."""
         self.reporter.note(
             f"{self.config.name}, {self.config.learner.name}, {self.config.head} head, seed {self.config.seed}: "
             f"{len(self.data.train):,} training {self.train.unit}s of {self.data.train.n_classes} classes, manifest "
             f"{self.data.manifest.short_hash}."
         )
-        if not self.fabric.broadcast((run.path / "rows.jsonl").exists()):  # a finished run has read them all
+        if not self.fabric.broadcast((run.path / "rows.jsonl").exists()):  # a finished run has read all images
             refuse_unreadable(*filter(None, (self.data.train, self.data.test, self.data.validation)))
         if run.writes:
             with run.saving() as folder:
                 self.data.manifest.keep(folder / "manifest.json")
 
     def steps(self, run: RunDirectory) -> Iterator[Trained]:
-        """The one step: all classes at once."""
         seed_torch(self.config.seed, "network")
         network = self.config.learner.network(self.setting)
         self._train(network, run)
@@ -164,13 +156,12 @@ class LongTailExperiment(Experiment[LongTailConfig]):
         )  # fmt: skip
 
     def test_images(self, step: int) -> ImageSet:  # noqa: ARG002
-        """All of them."""
         return self.data.test
 
     def _train(self, network: Network, run: RunDirectory) -> None:
         if run.read_rows() and not any(run.checkpoints.glob("*.safetensors")):
             raise EnergyAlignError(
-                f"the training of {run.path} was finished, but its checkpoints are gone from {run.checkpoints}: put "
+                f"the training of {run.path} was finished, but its checkpoints are missing from {run.checkpoints}: put "
                 f"them back, or remove {run.path} to train again."
             )
         learner = self.config.learner

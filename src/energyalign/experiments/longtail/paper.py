@@ -1,6 +1,6 @@
-"""The long-tailed tables of the paper, as printed: our numbers stand beside them.
+"""The long-tailed tables of the paper, as printed.
 
-The paper quotes most rows from other papers, each with its own network, schedule and subset; only EA is its own.
+The paper quotes most rows from other papers, each with its own network, schedule and subset; it ran only EA.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import NamedTuple
 class PaperNumbers(NamedTuple):
     """Top-1 accuracy in per cent; None where the paper has a dash.
 
-    The deviations are standard deviations in the order of the accuracies, for EA on ImageNet-LT and iNaturalist, where
-    alone the paper prints them; it does not say over how many runs.
+    The deviations are standard deviations in the order of the accuracies. The paper prints them only for EA on
+    ImageNet-LT and iNaturalist, and does not say over how many runs.
     """
 
     overall: float

@@ -1,4 +1,4 @@
-"""Every long-tailed cell of the paper as a setting that can be run, and one that runs in seconds."""
+"""Presets of all long-tailed cells of the paper, and small ones of our own."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from energyalign.experiments.train.recipe import SGD, Cosine, Recipe, Steps, War
 
 @dataclass(frozen=True, kw_only=True)
 class LongTailPreset(Preset):
-    """A cell and its cut.
+    """A cell and its long-tail cut.
 
     Attributes
     ----------
     imbalance : float or None
-        Largest over smallest class of the long-tail cut; None for a set that is long-tailed as it comes.
+        Largest class over smallest; None for data that are not cut.
     """
 
     imbalance: float | None
 
     @property
     def paper(self) -> dict[str, PaperNumbers]:
-        """The paper's numbers of this cell, by row; empty for a cell of our own."""
+        """The paper's numbers for this cell, by method; empty for our own cells."""
         return PAPER.get(self.name, {})
 
 
@@ -66,7 +66,7 @@ _CELLS = (
         gpu_hours=0.05, quick_epochs=8, quick_backbone="resnet8",
     ),
 )  # fmt: skip
-# A user's own sets are smaller than ImageNet: smaller batches, so that an epoch has several, and the rate with them.
+# Users' data are smaller than ImageNet: smaller batches, so that an epoch has several, and a lower rate to match.
 _OWN_IMAGES = LongTailPreset(
     name="", dataset="", imbalance=None, backbone="resnet18", recipe=Recipe(60, 64, SGD(0.025), Cosine()),
     gpu_hours=0.0, quick_epochs=10, quick_backbone="resnet18",
@@ -76,7 +76,7 @@ PRESETS: dict[str, LongTailPreset] = {preset.name: preset for preset in _CELLS}
 
 
 def preset_for(dataset: str, imbalance: float | None) -> LongTailPreset:
-    """The cell of a dataset at an imbalance, or its nearest relative at that imbalance; by its own name too."""
+    """Look up a cell by its name, or by data set and imbalance; for another imbalance, adapt the nearest cell."""
     if dataset in PRESETS:
         if imbalance not in (None, PRESETS[dataset].imbalance):
             raise EnergyAlignError(f"{dataset} has an imbalance of its own: leave --imbalance out.")
@@ -89,5 +89,5 @@ def preset_for(dataset: str, imbalance: float | None) -> LongTailPreset:
     if exact:
         return exact[0]
     if same[0].imbalance is None:
-        raise EnergyAlignError(f"{dataset} is long-tailed as it comes: leave --imbalance out.")
+        raise EnergyAlignError(f"{dataset} is long-tailed already: leave --imbalance out.")
     return replace(same[0], name=f"{dataset}-lt-{imbalance:g}", imbalance=imbalance)

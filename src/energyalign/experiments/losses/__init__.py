@@ -1,1 +1,1 @@
-"""Losses, one a file: functions of logits and labels, and of the training counts where they need them."""
+"""Losses that several methods share. A loss of one method is in the file of that method."""

@@ -1,4 +1,4 @@
-"""Class weights from the effective number of images."""
+"""Class weights from the effective number of samples."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ import torch
 
 
 def class_balanced_weights(counts: torch.Tensor, beta: float) -> torch.Tensor:
-    """``(1 - beta) / (1 - beta^n)`` for a class of n images, rescaled so that the weights sum to the number of classes.
+    """Return ``(1 - beta) / (1 - beta^n)`` for classes of n >= 1 images, rescaled to sum to the number of classes.
 
-    The effective number ``(1 - beta^n) / (1 - beta)`` is n for small n and never more than ``1 / (1 - beta)``: near
-    beta = 1 the weights are inverse frequencies, at beta = 0 they would all be one.
-
-    Beta is between 0 and 1: 0.9999 on CIFAR, 0.999 on ImageNet and iNaturalist. Every class needs an image.
+    The effective number ``(1 - beta^n) / (1 - beta)`` is about n for small n and at most ``1 / (1 - beta)``. So weights
+    are inverse frequencies for beta near 1 and equal for beta near 0. Usual values are 0.9999 on CIFAR and 0.999 on
+    ImageNet and iNaturalist.
 
     References
     ----------
     Cui et al. 2019, Class-Balanced Loss Based on Effective Number of Samples.
     """
-    # 1 - beta^n by expm1: in single precision the difference itself would lose four of the seven digits.
+    # expm1, because 1 - beta^n would lose four of the seven digits of single precision.
     weights = 1.0 / -torch.expm1(counts * math.log(beta))
     return weights * (len(weights) / weights.sum())

@@ -7,9 +7,9 @@ from torch.nn import functional as F
 
 
 def distillation(student: torch.Tensor, teacher: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Cross-entropy of softened softmax outputs: ``-sum_i q_i log p_i`` with q, p = softmax(logits / T) over classes.
+    """Return the batch mean of ``-sum_i q_i log p_i`` with q, p = softmax(logits / T) of teacher and student.
 
-    Of the given columns alone, averaged over the batch, and without the factor T^2 that some implementations add.
+    The softmaxes are over the given columns. The factor T^2 of some implementations is left out.
 
     References
     ----------

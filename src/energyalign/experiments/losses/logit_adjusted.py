@@ -1,4 +1,4 @@
-"""Cross-entropy on logits to which the log prior is added."""
+"""Cross-entropy with the log prior added to the logits."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from torch.nn import functional as F
 
 
 def log_prior(counts: torch.Tensor) -> torch.Tensor:
-    """``log(n_j / N)`` of every class."""
+    """Return ``log(n_j / N)`` of every class."""
     return torch.log(counts / counts.sum())
 
 
 def logit_adjusted_loss(
     logits: torch.Tensor, labels: torch.Tensor, log_priors: torch.Tensor, tau: float
 ) -> torch.Tensor:
-    """``CE(z + tau log pi)``: the imbalance is explained by the prior, so that z alone need not carry it.
+    """Return ``CE(z + tau log pi)``: the prior explains the imbalance, so the logits z need not.
 
     References
     ----------

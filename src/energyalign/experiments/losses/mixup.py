@@ -1,4 +1,4 @@
-"""Mixtures of the samples of a batch with one another."""
+"""Mixtures of the samples of a batch."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from torch.nn import functional as F
 
 
 class Mixture(NamedTuple):
-    """How a batch is mixed: each sample keeps `weight` and takes the rest from its partner."""
+    """How to mix a batch: each sample keeps `weight` and takes the rest from its partner.
+
+    `partners` is a permutation of the batch.
+    """
 
     weight: float
     partners: torch.Tensor
-    """A permutation of the batch."""
 
     def mix(self, values: torch.Tensor) -> torch.Tensor:
-        """``lam x + (1 - lam) x[partners]``."""
+        """Return ``lam x + (1 - lam) x[partners]``."""
         return self.weight * values + (1.0 - self.weight) * values[self.partners]
 
 
 def draw_mixture(n_samples: int, alpha: float, device: torch.device) -> Mixture:
-    """One weight from Beta(alpha, alpha) for the whole batch, and a permutation; from torch's global generator.
+    """Draw one weight from Beta(alpha, alpha) and a permutation of the batch.
 
-    Both are drawn on the CPU, so that they are the same on every device.
+    Both come from torch's global generator on the CPU, so that they are the same on every device.
     """
     weight = float(torch.distributions.Beta(alpha, alpha).sample())
     return Mixture(weight, torch.randperm(n_samples).to(device))
 
 
 def mixed_cross_entropy(logits: torch.Tensor, labels: torch.Tensor, mixture: Mixture) -> torch.Tensor:
-    """``lam CE(z, y) + (1 - lam) CE(z, y[partners])`` for the logits of mixed samples.
+    """Return ``lam CE(z, y) + (1 - lam) CE(z, y[partners])`` for the logits z of mixed samples.
 
     References
     ----------

@@ -1,7 +1,4 @@
-"""Backbones, from images to features: ResNets and a small CNN for small images, torchvision's for photographs.
-
-Two are for samples that are features already.
-"""
+"""Backbones: ResNets and a small CNN for small images, torchvision's for photographs, and two for features."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ from energyalign.core.errors import EnergyAlignError
 class CifarResNet(nn.Module):  # type: ignore[misc]
     """The ResNet for CIFAR that LDAM and BBN share, without its head: 463,504 parameters, 64 features.
 
-    Shortcuts have no parameters ("option A") and features are not negative, since they are averages of activations.
-    The depth is 6 times `blocks_per_stage` plus 2: 5 for ResNet-32, 1 for a quick ResNet-8.
+    Shortcuts have no parameters ("option A"). Features are averages of ReLU outputs, so they are not negative. The
+    depth is ``6 * blocks_per_stage + 2``: 5 blocks for ResNet-32, 1 for a quick ResNet-8.
 
     References
     ----------
@@ -30,22 +27,22 @@ class CifarResNet(nn.Module):  # type: ignore[misc]
     def __init__(self, blocks_per_stage: int = 5, in_channels: int = 3) -> None:
         super().__init__()
         if blocks_per_stage < 1:
-            raise EnergyAlignError(f"a stage needs at least one block, not {blocks_per_stage}.")
+            raise EnergyAlignError(f"blocks_per_stage must be >= 1, got {blocks_per_stage}.")
         self.trunk = Trunk((blocks_per_stage,) * 3, in_channels)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Features of shape (n, 64)."""
         return average_over_pixels(self.trunk(images))
 
     def split(self) -> tuple[nn.Module, nn.Module]:
-        """All before the last block, and that block, which is then missing here: for `TwoBranches`."""
+        """Remove the last block; return everything before it, and the block. For `TwoBranches`."""
         return self.trunk, self.trunk.stage3.pop(-1)
 
 
 class PaddedShortcut(nn.Module):  # type: ignore[misc]
-    """A way around a block that halves the image and widens it, without parameters ("option A").
+    """A shortcut without parameters around a block that halves the image and adds channels ("option A").
 
-    Every second pixel of every second row, and channels of zeros: half of them before the given ones, half after.
+    It takes every second pixel of every second row, and pads with channels of zeros: half of them before the given
+    channels, half after.
     """
 
     def __init__(self, n_channels_in: int, n_channels_out: int) -> None:
@@ -53,15 +50,11 @@ class PaddedShortcut(nn.Module):  # type: ignore[misc]
         self.n_each_side = (n_channels_out - n_channels_in) // 2
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """From (n, channels in, height, width) to (n, channels out, half the height, half the width)."""
         return F.pad(images[:, :, ::2, ::2], (0, 0, 0, 0, self.n_each_side, self.n_each_side))
 
 
 class BasicBlock(nn.Module):  # type: ignore[misc]
-    """Two 3x3 convolutions and a shortcut around them; activation after the sum.
-
-    A block that widens also halves the image.
-    """
+    """Two 3x3 convolutions and a shortcut, with the ReLU after the sum. A block that adds channels halves the image."""
 
     def __init__(self, n_channels_in: int, n_channels_out: int) -> None:
         super().__init__()
@@ -73,13 +66,12 @@ class BasicBlock(nn.Module):  # type: ignore[misc]
         self.shortcut = PaddedShortcut(n_channels_in, n_channels_out) if widens else nn.Identity()
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Not negative, as the activation comes last."""
-        inner = F.relu_(self.bn1(self.conv1(images)))  # in place: nobody else sees what it works on
+        inner = F.relu_(self.bn1(self.conv1(images)))  # in place, since nothing else reads its input
         return F.relu_(self.bn2(self.conv2(inner)) + self.shortcut(images))
 
 
 class Trunk(nn.Module):  # type: ignore[misc]
-    """A first convolution and three stages of blocks, at least one each, with 16, 32 and 64 channels."""
+    """A convolution and three stages of blocks with 16, 32 and 64 channels, the last at a quarter of the image size."""
 
     def __init__(self, n_blocks: tuple[int, int, int], in_channels: int) -> None:
         super().__init__()
@@ -90,13 +82,12 @@ class Trunk(nn.Module):  # type: ignore[misc]
         self.stage3 = stage(n_blocks[2], 32, 64)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """64 maps, of a quarter of the height and width of the images."""
         maps = F.relu_(self.bn(self.conv(images)))
         return self.stage3(self.stage2(self.stage1(maps)))
 
 
 class SmallCnn(nn.Module):  # type: ignore[misc]
-    """Three convolutions with batch normalisation, for images of 8x8 to 32x32 pixels; trains in seconds on a CPU."""
+    """Three convolutions with batch normalisation for images of 8x8 to 32x32 pixels; trains in seconds on a CPU."""
 
     n_features = 64
 
@@ -107,33 +98,31 @@ class SmallCnn(nn.Module):  # type: ignore[misc]
         )
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Features of shape (n, 64), not negative."""
         return average_over_pixels(self.layers(images))
 
     def split(self) -> tuple[nn.Module, nn.Module]:
-        """The first two convolutions and the third, each with what follows it: for `TwoBranches`."""
+        """Return the first two convolutions, and the third, each with its normalisation and ReLU. For `TwoBranches`."""
         return self.layers[:-3], self.layers[-3:]
 
 
 def conv_layer(n_channels_in: int, n_channels_out: int, *, stride: int = 1) -> list[nn.Module]:
-    """A convolution, batch normalisation and activation."""
+    """Return a convolution, batch normalisation and a ReLU."""
     return [conv3x3(n_channels_in, n_channels_out, stride=stride), nn.BatchNorm2d(n_channels_out), nn.ReLU()]
 
 
 class Identity(nn.Module):  # type: ignore[misc]
-    """Features as they come, for a head alone; `in_channels` is their number."""
+    """Features as they are, `in_channels` of them, for training a head alone."""
 
     def __init__(self, in_channels: int) -> None:
         super().__init__()
         self.n_features = in_channels
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """The features."""
         return features
 
 
 class Mlp(nn.Module):  # type: ignore[misc]
-    """One hidden layer on features, of which there are `in_channels`."""
+    """One hidden layer of 512 units on `in_channels` features."""
 
     n_features = 512
 
@@ -142,14 +131,13 @@ class Mlp(nn.Module):  # type: ignore[misc]
         self.layer = nn.Linear(in_channels, self.n_features)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Features of shape (n, 512), not negative."""
         return F.relu(self.layer(features))
 
 
 def torchvision_resnet(name: str, in_channels: int = 3) -> nn.Module:
-    """A ResNet or ResNeXt of torchvision as a backbone, never pre-trained.
+    """Make an untrained ResNet or ResNeXt of torchvision.
 
-    With other than 3 channels the first convolution is a new one, initialised as torchvision does.
+    If there are not 3 channels, the first convolution is replaced and initialised as in torchvision.
     """
     try:
         from torchvision import models
@@ -167,28 +155,25 @@ def torchvision_resnet(name: str, in_channels: int = 3) -> nn.Module:
 
 
 def split_resnet(net: nn.Module) -> tuple[nn.Module, nn.Module]:
-    """All before the last block of such a network, and that block, which is then missing in it: for `TwoBranches`."""
+    """Remove the last block of such a network; return everything before it, and the block. For `TwoBranches`."""
     last = net.layer4.pop(-1)
     before = OrderedDict((name, part) for name, part in net.named_children() if name not in ("avgpool", "fc"))
     return nn.Sequential(before), last
 
 
 def conv3x3(n_channels_in: int, n_channels_out: int, *, stride: int = 1) -> nn.Conv2d:
-    """No bias: batch normalisation follows and would take it away. Initialised for ReLU, by fan-in."""
+    """Make a convolution initialised for ReLU by fan-in, without a bias, which batch normalisation would remove."""
     conv = nn.Conv2d(n_channels_in, n_channels_out, 3, stride=stride, padding=1, bias=False)
     nn.init.kaiming_normal_(conv.weight)
     return conv
 
 
 def average_over_pixels(maps: torch.Tensor) -> torch.Tensor:
-    """Global average pooling, from (n, channels, height, width) to (n, channels).
-
-    A plain mean: the backward pass of adaptive pooling is not deterministic on GPUs.
-    """
+    """Average over pixels; unlike adaptive pooling, its backward pass is deterministic on GPUs."""
     return maps.mean(dim=(2, 3))
 
 
 def stage(n_blocks: int, n_channels_in: int, n_channels_out: int) -> nn.Sequential:
-    """So many blocks, of which the first widens."""
+    """Make a stage of `n_blocks` blocks, the first of which changes the number of channels."""
     rest = [BasicBlock(n_channels_out, n_channels_out) for _ in range(n_blocks - 1)]
     return nn.Sequential(BasicBlock(n_channels_in, n_channels_out), *rest)

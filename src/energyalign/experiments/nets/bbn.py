@@ -1,4 +1,4 @@
-"""Any backbone with two last blocks side by side: the bilateral-branch network."""
+"""The bilateral-branch network: any backbone with two last blocks side by side."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from energyalign.experiments.nets.backbones import average_over_pixels
 from energyalign.experiments.nets.network import Network
 
 Split: TypeAlias = Callable[[nn.Module], tuple[nn.Module, nn.Module]]
-"""Takes a backbone apart: from images to the input of its last block, and that block; the average over pixels of what
-the block gives are the features."""
+"""Splits a backbone into everything before its last block, and that block, whose output, averaged over pixels, are the
+features."""
 
 
 class TwoBranches(nn.Module):  # type: ignore[misc]
-    """A backbone whose last block exists twice, so that it has twice as many features.
+    """A backbone whose last block exists twice, with the features of both.
 
     BBN trains the conventional branch on the data as they are and the re-balancing branch on reversed sampling,
-    through one trunk. On ResNet-32 it has 537,488 parameters; De-confound's "ResNet-32" is that network too.
+    through one trunk. On ResNet-32 it has 537,488 parameters; De-confound's "ResNet-32" is the same network.
 
-    `make` makes the backbone, given ``in_channels``. It is called twice, so that the blocks are initialised as the
-    backbone's are, each on its own.
+    ``make(in_channels=...)`` makes the backbone. It is called twice, so that the two blocks are initialised
+    independently.
 
     References
     ----------
@@ -39,33 +39,30 @@ class TwoBranches(nn.Module):  # type: ignore[misc]
         _, self.rb_block = split(second)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Features of both branches of the same images: (n, n_features), the conventional branch first."""
+        """Return the features of both branches, the conventional one first."""
         maps = self.trunk(images)
         return torch.cat([average_over_pixels(block(maps)) for block in (self.cb_block, self.rb_block)], dim=1)
 
     def conventional_features(self, images: torch.Tensor) -> torch.Tensor:
-        """Features of the conventional branch, (n, n_features / 2)."""
         return average_over_pixels(self.cb_block(self.trunk(images)))
 
     def rebalancing_features(self, images: torch.Tensor) -> torch.Tensor:
-        """Features of the re-balancing branch, (n, n_features / 2)."""
         return average_over_pixels(self.rb_block(self.trunk(images)))
 
 
 class BbnNetwork(Network):
-    """A network whose backbone has two branches, which can see a batch each."""
+    """A network with two branches, each of which can see its own batch."""
 
     def forward(
         self, images: torch.Tensor, other: torch.Tensor | None = None, share: float | None = None
     ) -> torch.Tensor:
-        """Logits: of images that both branches see, or of pairs ``[2 a f_c(image) ; 2 (1 - a) f_r(other)]``.
+        """Return logits of images that both branches see, or of ``[2 a f_c(images) ; 2 (1 - a) f_r(other)]``.
 
-        The conventional branch sees `images`, the re-balancing one as many `other` images. The `share` is a, the weight
-        of the conventional branch; without, both have the factor 1 of a = 1/2.
+        In the second case the re-balancing branch sees the `other` images, and `share` is a.
         """
         if other is None or share is None:
             return super().forward(images)
-        # One after the other, as in the original: each batch is normalised by its own statistics.
+        # Separately, as in the original: each batch is normalised by its own statistics.
         conventional = self.backbone.conventional_features(images)
         rebalancing = self.backbone.rebalancing_features(other)
         return self.head(torch.cat([2.0 * share * conventional, 2.0 * (1.0 - share) * rebalancing], dim=1))

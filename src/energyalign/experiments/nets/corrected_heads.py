@@ -1,4 +1,4 @@
-"""Heads that correctors put in the place of the trained one: each maps features to scores."""
+"""Heads that correctors put in place of the trained one. Each maps features to scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from energyalign.experiments.nets.heads import NormalisedHead, directions
 
 
 class ShiftedHead(nn.Module):  # type: ignore[misc]
-    """A head and a number that is added to the logits of each class."""
+    """A head whose logits are shifted by one number per class."""
 
     shifts: torch.Tensor
 
@@ -22,63 +22,58 @@ class ShiftedHead(nn.Module):  # type: ignore[misc]
         self.register_buffer("shifts", shifts)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Shifted logits."""
         return self.head(features) + self.shifts
 
 
 class TemperedHead(nn.Module):  # type: ignore[misc]
-    """A head and a temperature that its scores are divided by."""
+    """A head whose scores are divided by a temperature."""
 
     def __init__(self, head: nn.Module, temperature: float) -> None:
         super().__init__()
         self.head, self.temperature = head, temperature
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Divided scores."""
         return self.head(features) / self.temperature
 
 
-class ScaledHead(nn.Module):  # type: ignore[misc]
-    """A head that stays as it is, its logits multiplied by a learned number per class (LWS)."""
+class _OnFrozenHead(nn.Module):  # type: ignore[misc]
+    """Base class of learned corrections of a frozen head."""
 
-    def __init__(self, head: nn.Module, n_classes: int) -> None:
+    def __init__(self, head: nn.Module) -> None:
         super().__init__()
         self.head = head.requires_grad_(False)
-        self.scales = nn.Parameter(torch.ones(n_classes))
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode for the scales alone."""
         super().train(mode)
         self.head.eval()
         return self
 
+
+class ScaledHead(_OnFrozenHead):
+    """A frozen head whose logits are multiplied by one learned number per class (LWS)."""
+
+    def __init__(self, head: nn.Module, n_classes: int) -> None:
+        super().__init__(head)
+        self.scales = nn.Parameter(torch.ones(n_classes))
+
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Logits, one column per class."""
         return self.scales * self.head(features)
 
 
-class CalibratedHead(nn.Module):  # type: ignore[misc]
-    """A head that stays as it is, its logits z calibrated as far as a learned confidence says so (DisAlign).
+class CalibratedHead(_OnFrozenHead):
+    """A frozen head whose logits z are calibrated in proportion to a learned confidence s(x) (DisAlign).
 
-    ``(1 + s(x) alpha_j) z_j + s(x) beta_j`` with ``s(x) = sigmoid(v . x + c)``. The magnitudes alpha are 1 at first,
-    the margins beta 0, the entries of v 0.1, and c is drawn. A head that normalises features has x normalised.
+    ``(1 + s(x) alpha_j) z_j + s(x) beta_j`` with ``s(x) = sigmoid(v . x + c)``. Magnitudes alpha start at 1, margins
+    beta at 0, the entries of v at 0.1, and c is drawn. If the head normalises features, x is normalised.
     """
 
     def __init__(self, head: nn.Module, n_features: int, n_classes: int) -> None:
-        super().__init__()
-        self.head = head.requires_grad_(False)
+        super().__init__(head)
         self.confidence = nn.Linear(n_features, 1)
         nn.init.constant_(self.confidence.weight, 0.1)
         self.magnitudes, self.margins = nn.Parameter(torch.ones(n_classes)), nn.Parameter(torch.zeros(n_classes))
 
-    def train(self, mode: bool = True) -> Self:
-        """Training mode for the calibration alone."""
-        super().train(mode)
-        self.head.eval()
-        return self
-
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Calibrated logits."""
         logits = self.head(features)
         seen = self.head.normalised(features) if isinstance(self.head, NormalisedHead) else features
         confidence = self.confidence(seen).sigmoid()
@@ -86,7 +81,7 @@ class CalibratedHead(nn.Module):  # type: ignore[misc]
 
 
 class RepairedHead(nn.Module):  # type: ignore[misc]
-    """A head whose largest logits are ranked again by an offset per class and a term for pairs of classes (REPAIR)."""
+    """A head whose largest logits are re-ranked by an offset per class and a term for pairs of classes (REPAIR)."""
 
     offsets: torch.Tensor
     weights: torch.Tensor
@@ -102,7 +97,7 @@ class RepairedHead(nn.Module):  # type: ignore[misc]
         self.register_buffer("log_counts", log_counts)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Scores; classes that are not among the ranked ones come behind these, as far apart as their logits are."""
+        """Return scores. Classes outside the re-ranked ones come after them, with the differences of their logits."""
         logits = self.head(features)
         ranked, largest, pairs = ranked_pairs(logits, self.log_counts, self.n_ranked)
         scores = largest + self.offsets[ranked] + pairs @ self.weights
@@ -113,9 +108,9 @@ class RepairedHead(nn.Module):  # type: ignore[misc]
 def ranked_pairs(
     logits: torch.Tensor, log_counts: torch.Tensor, n_ranked: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The classes of the k largest logits, those logits, and how each class differs from the other k - 1 on average.
+    """Return the classes of the k largest logits, these logits, and their mean differences from the other k - 1.
 
-    It differs in the logit, in the rank, and in the log of the training images, so that the last has shape (n, k, 3).
+    The differences are those of logit, rank and log training count, in an array of shape (n, k, 3).
     """
     k = min(n_ranked, logits.shape[1])
     largest, ranked = logits.topk(k, dim=1)
@@ -125,7 +120,7 @@ def ranked_pairs(
 
 
 class NewScaledAndShifted(nn.Module):  # type: ignore[misc]
-    """A head whose logits of new classes are ``alpha * logit + beta``, the pair; those of old classes stay (BiC)."""
+    """A head whose logits of new classes become ``alpha * logit + beta`` with the pair (alpha, beta) (BiC)."""
 
     pair: torch.Tensor
 
@@ -135,19 +130,18 @@ class NewScaledAndShifted(nn.Module):  # type: ignore[misc]
         self.register_buffer("pair", pair)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Corrected logits."""
         return scale_and_shift_new(self.head(features), self.pair, self.n_old)
 
 
 def scale_and_shift_new(logits: torch.Tensor, pair: torch.Tensor, n_old: int) -> torch.Tensor:
-    """With the pair applied to the columns of new classes."""
+    """Apply the pair (alpha, beta) to the columns of new classes."""
     return torch.cat([logits[:, :n_old], pair[0] * logits[:, n_old:] + pair[1]], dim=1)
 
 
 class RectifiedHead(nn.Module):  # type: ignore[misc]
-    """A head whose scores are multiplied by a factor per class, for those images that it takes for a new class (IL2M).
+    """A head whose scores are multiplied by a factor per class on images that it predicts to be new classes (IL2M).
 
-    The factors of new classes are 1. With `softmax` the scores are softmax outputs of the head, and not its logits.
+    The factors of new classes are 1. With `softmax` the scores are softmax outputs instead of logits.
     """
 
     factors: torch.Tensor
@@ -158,18 +152,14 @@ class RectifiedHead(nn.Module):  # type: ignore[misc]
         self.register_buffer("factors", factors)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Scores, rectified or as they are."""
         logits = self.head(features)
         scores = logits.softmax(dim=1) if self.softmax else logits
-        taken_for_new = logits.argmax(dim=1, keepdim=True) >= self.n_old
-        return torch.where(taken_for_new, scores * self.factors, scores)
+        predicts_new = logits.argmax(dim=1, keepdim=True) >= self.n_old
+        return torch.where(predicts_new, scores * self.factors, scores)
 
 
 class EligibleHead(nn.Module):  # type: ignore[misc]
-    """Scores of a head, where only those `n_eligible` old classes can win that the chooser has as its first (ScaIL).
-
-    The chooser is a head too. New classes can always win.
-    """
+    """A head under which only new classes and the `n_eligible` best old classes of another head can win (ScaIL)."""
 
     def __init__(self, head: nn.Module, chooser: nn.Module, n_old: int, n_eligible: int) -> None:
         super().__init__()
@@ -177,7 +167,6 @@ class EligibleHead(nn.Module):  # type: ignore[misc]
         self.n_old, self.n_eligible = n_old, min(n_eligible, n_old)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Scores, minus infinity for classes that cannot win."""
         scores = self.head(features)
         chosen = self.chooser(features)[:, : self.n_old].topk(self.n_eligible, dim=1).indices
         eligible = torch.ones_like(scores, dtype=torch.bool)
@@ -187,9 +176,9 @@ class EligibleHead(nn.Module):  # type: ignore[misc]
 
 
 class NearestMeans(nn.Module):  # type: ignore[misc]
-    """Scores ``-|x / |x| - m_k|^2`` of features x, with a mean for each class, in the precision of the means.
+    """Scores ``-|x / |x| - m_k|^2`` of features x and class means m_k, in the precision of the means.
 
-    A `centre` is taken from the features before they are brought to length one.
+    A `centre` is subtracted from the features before they are normalised to length one.
     """
 
     means: torch.Tensor
@@ -201,14 +190,14 @@ class NearestMeans(nn.Module):  # type: ignore[misc]
         self.register_buffer("centre", centre)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Minus squared distances, by their parts: differences would take n_classes times the memory of features."""
+        # Expand the square: the differences would take n_classes times the memory of the features.
         points = features.to(self.means)
         phi = F.normalize(points) if self.centre is None else directions(points - self.centre)
         return 2.0 * phi @ self.means.T - phi.square().sum(dim=1, keepdim=True) - self.means.square().sum(dim=1)
 
 
 class WithoutDirection(nn.Module):  # type: ignore[misc]
-    """A normalised head without `alpha` times what features have in the direction of the mean feature (TDE)."""
+    """A normalised head; `alpha` times the component along the mean feature is removed from its features (TDE)."""
 
     mean: torch.Tensor
 
@@ -218,13 +207,12 @@ class WithoutDirection(nn.Module):  # type: ignore[misc]
         self.register_buffer("mean", mean)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Logits of what is left."""
         normalised = self.head.normalised(features)
-        return self.head.compare(without_direction(normalised, self.mean, self.alpha, self.head.n_parts))
+        return self.head.compare(remove_direction(normalised, self.mean, self.alpha, self.head.n_parts))
 
 
-def without_direction(vectors: torch.Tensor, direction: torch.Tensor, alpha: float, n_parts: int) -> torch.Tensor:
-    """``v - alpha (v . d^) d^`` for each of the equal parts of vectors and direction."""
+def remove_direction(vectors: torch.Tensor, direction: torch.Tensor, alpha: float, n_parts: int) -> torch.Tensor:
+    """Return ``v - alpha (v . d^) d^`` for each of the `n_parts` equal parts of vectors and direction."""
     parts, ahead = vectors.unflatten(-1, (n_parts, -1)), directions(direction.unflatten(-1, (n_parts, -1)))
     along = (parts * ahead).sum(dim=-1, keepdim=True)
     return (parts - alpha * along * ahead).flatten(-2)

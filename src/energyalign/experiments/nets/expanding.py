@@ -1,7 +1,8 @@
-"""Networks that get a backbone more when classes come: DER, and the boosting of FOSTER."""
+"""Networks that get another backbone for new classes: DER, and the boosting of FOSTER."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import Self
 
@@ -12,7 +13,7 @@ from energyalign.experiments.nets.network import Network
 
 
 class ExpandingBackbone(nn.Module):  # type: ignore[misc]
-    """Backbones side by side: their features one after another. All but the last are frozen, statistics too."""
+    """Backbones side by side, their features concatenated. All but the last are frozen, batch statistics included."""
 
     def __init__(self, parts: Iterable[nn.Module]) -> None:
         super().__init__()
@@ -21,18 +22,16 @@ class ExpandingBackbone(nn.Module):  # type: ignore[misc]
         self.parts[:-1].requires_grad_(False)
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode for the last part alone."""
         super().train(mode)
         self.parts[:-1].eval()
         return self
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Features of shape (n, n_features), those of the newest part last."""
         return torch.cat([part(images) for part in self.parts], dim=1)
 
 
 class ExpandingNetwork(Network):
-    """A head on all features, and an auxiliary one on those of the newest backbone, which only training sees."""
+    """A head on all features, and an auxiliary head on those of the newest backbone, for training only."""
 
     def __init__(self, backbone: ExpandingBackbone, head: nn.Module, auxiliary: nn.Module | None = None) -> None:
         super().__init__(backbone, head)
@@ -41,17 +40,30 @@ class ExpandingNetwork(Network):
     def forward(
         self, images: torch.Tensor, *, with_auxiliary: bool = False
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        """Logits, of both heads if asked for."""
         features = self.features(images)
         if not with_auxiliary or self.auxiliary is None:
             return self.head(features)
         return self.head(features), self.auxiliary(features[:, -self.auxiliary.in_features :])
 
 
-def widened(head: nn.Linear, n_features: int, n_classes: int) -> nn.Linear:
-    """A linear head with more features, and maybe more classes; what it says of the old ones by old features stays.
+def expand(
+    parts: Iterable[nn.Module], head: nn.Linear, n_classes: int, *, n_auxiliary: int, bias: bool
+) -> ExpandingNetwork:
+    """Return copies of backbones beside a trainable copy of the last, under a widened head and an auxiliary one.
 
-    All other weights are drawn from torch's global generator, biases of new classes too.
+    The auxiliary head has `n_auxiliary` outputs. Its weights are drawn from torch's global generator.
+    """
+    frozen = copy.deepcopy(list(parts))
+    newest = copy.deepcopy(frozen[-1])
+    backbone = ExpandingBackbone([*frozen, newest])
+    larger = widen(head, backbone.n_features, n_classes)
+    return ExpandingNetwork(backbone, larger, nn.Linear(newest.n_features, n_auxiliary, bias=bias).to(head.weight))
+
+
+def widen(head: nn.Linear, n_features: int, n_classes: int) -> nn.Linear:
+    """Return a linear head with more features and maybe more classes, which keeps the weights of `head`.
+
+    All other weights and biases are drawn from torch's global generator.
     """
     n_old, n_before = head.weight.shape
     larger = nn.Linear(n_features, n_classes, bias=head.bias is not None).to(head.weight)

@@ -1,4 +1,4 @@
-"""Heads: from features to logits, one weight vector per class; they can grow when new classes come."""
+"""Heads: from features to logits, with one weight vector per class. They can grow when new classes come."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ LinearHead: TypeAlias = nn.Linear
 
 
 class NormalisedHead(nn.Module):  # type: ignore[misc]
-    """Logits ``scale / K * sum_k x_k . w_k`` of features x and weights w that were normalised, each cut into K parts.
+    """Logits ``scale / K * sum_k x_k . w_k`` of normalised features x and weights w, each cut into K parts.
 
-    Heads differ in how they normalise: `normalised` and `normalised_weight`. What happens between the
-    two, such as taking a direction out of the features (TDE), works on all of them alike:
-    ``head.compare(change(head.normalised(features)))``.
+    Subclasses differ in how they normalise: `normalised` and `normalised_weight`. Changes of normalised features, such
+    as removing a direction (TDE), work on all of them: ``head.compare(change(head.normalised(features)))``.
 
-    Logits lie between ``-scale`` and ``scale``, which is trained as well if it is `learned_scale`. These heads are
-    trained without a bias: it is None at first, and there for shifts to be folded in.
+    Logits lie between ``-scale`` and ``scale``, which is trained if `learned_scale` is true. These heads are trained
+    without a bias; the attribute exists so that shifts can be folded into it.
     """
 
     n_parts: ClassVar[int] = 1
-    """K, a property of the kind of head."""
+    """K."""
     scale: torch.Tensor
 
     def __init__(
@@ -36,45 +35,42 @@ class NormalisedHead(nn.Module):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         if not (math.isfinite(scale) and scale > 0):
-            raise EnergyAlignError(f"the scale of a cosine head must be a positive number, not {scale}.")
+            raise EnergyAlignError(f"the scale of a cosine head must be a positive number, got {scale}.")
         if n_features % self.n_parts:
             raise EnergyAlignError(f"{n_features} features cannot be cut into {self.n_parts} equal parts.")
-        self.in_features, self.out_features = n_features, n_classes  # called as in nn.Linear
+        self.in_features, self.out_features = n_features, n_classes  # named as in nn.Linear
         self.weight = nn.Parameter(fresh_rows(n_classes, n_features))
         self.register_parameter("bias", None)
         initial = torch.tensor(float(scale))
         if learned_scale:
             self.scale = nn.Parameter(initial)
         else:
-            self.register_buffer("scale", initial)  # not a plain number, so that a checkpoint brings its scale along
+            self.register_buffer("scale", initial)  # a buffer, so that checkpoints hold it
 
     def normalised(self, features: torch.Tensor) -> torch.Tensor:
-        """Features as they are compared with the weights, of the same shape."""
+        """Normalise features, keeping their shape."""
         raise NotImplementedError
 
     def normalised_weight(self) -> torch.Tensor:
-        """Weights of length one, unless the head has another way."""
+        """Normalise the weights, by default to length one."""
         return directions(self.weight)
 
     def compare(self, normalised: torch.Tensor) -> torch.Tensor:
-        """Logits of shape (n, n_classes) for features that are normalised already."""
+        """Return the logits of features that are normalised already."""
         logits = self.scale / self.n_parts * F.linear(normalised, self.normalised_weight())
         return logits if self.bias is None else logits + self.bias
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Logits of shape (n, n_classes) for features of shape (n, n_features)."""
         return self.compare(self.normalised(features))
 
     def extra_repr(self) -> str:
-        """What `print` shows between the brackets."""
         return f"in_features={self.in_features}, out_features={self.out_features}, scale={float(self.scale):g}"
 
 
 class CosineHead(NormalisedHead):
-    """Logits that are scaled cosines: ``scale * cos(features, weight of the class)``.
+    """Logits ``scale * cos(x, w)``, so that no class can win by long weights.
 
-    The length of neither features nor weights matters, so that no class can win by long weights. Features of
-    length zero have no direction; all their logits are zero.
+    Features of length zero have no direction; all their logits are zero.
 
     References
     ----------
@@ -82,14 +78,13 @@ class CosineHead(NormalisedHead):
     """
 
     def normalised(self, features: torch.Tensor) -> torch.Tensor:
-        """Features of length one."""
         return directions(features)
 
 
 class CapsuleHead(NormalisedHead):
-    """Logits ``scale * |x| / (1 + |x|) * cos(x, w)``: the features are squashed, to a length between 0 and 1.
+    """Logits ``scale * |x| / (1 + |x|) * cos(x, w)``: features are squashed to a length between 0 and 1.
 
-    The classifier of OLTR, with a scale of 16 and no bias. Squashing is that of capsule networks but for the square.
+    The classifier of OLTR, with a scale of 16 and no bias. Capsule networks square |x| in the squashing.
 
     References
     ----------
@@ -98,15 +93,15 @@ class CapsuleHead(NormalisedHead):
     """
 
     def normalised(self, features: torch.Tensor) -> torch.Tensor:
-        """``|x| / (1 + |x|)`` times the direction of x, which is ``x / (1 + |x|)`` and has no trouble with zero."""
+        """Return ``x / (1 + |x|)``, which also holds for x = 0."""
         return features / (1.0 + torch.linalg.vector_norm(features, dim=-1, keepdim=True))
 
 
 class CausalNormHead(NormalisedHead):
     """Logits ``scale / K * sum_k x_k / |x_k| . w_k / (|w_k| + gamma)`` over K equal parts of features and weights.
 
-    The original has a scale of 16, K = 2, gamma = 1/32 and no bias. On CIFAR its backbone is BBN's, with a part for
-    each branch (`resnet32-bbn`, which the learner ``de-confound`` brings); on any other backbone the parts are the two
+    The original has a scale of 16, K = 2, gamma = 1/32 and no bias. On CIFAR its backbone is BBN's, with one part for
+    each branch (`resnet32-bbn`, which the learner ``de-confound`` uses); on other backbones the parts are the two
     halves of the features.
 
     References
@@ -119,11 +114,9 @@ class CausalNormHead(NormalisedHead):
     gamma: ClassVar[float] = 1 / 32
 
     def normalised(self, features: torch.Tensor) -> torch.Tensor:
-        """Each part of length one."""
         return directions(features.unflatten(-1, (self.n_parts, -1))).flatten(-2)
 
     def normalised_weight(self) -> torch.Tensor:
-        """Each part of a length below one, the shorter it was the more so."""
         parts = self.weight.unflatten(-1, (self.n_parts, -1))
         return (parts / (torch.linalg.vector_norm(parts, dim=-1, keepdim=True) + self.gamma)).flatten(-2)
 
@@ -131,50 +124,49 @@ class CausalNormHead(NormalisedHead):
 def make_head(
     name: str, n_features: int, n_classes: int, *, scale: float = DEFAULT_SCALE, learned_scale: bool = False
 ) -> nn.Module:
-    """The head of that name, its weights drawn from torch's global generator.
+    """Make a head by name, with weights from torch's global generator.
 
-    `scale` and `learned_scale` are those of a `NormalisedHead` and concern no other.
+    `scale` and `learned_scale` apply to a `NormalisedHead` only.
     """
     check_head(name)
     if n_classes < 1:
-        raise EnergyAlignError(f"a head needs at least one class, not {n_classes}.")
+        raise EnergyAlignError(f"n_classes must be >= 1, got {n_classes}.")
     return HEADS[name].make(n_features, n_classes, scale=scale, learned_scale=learned_scale)
 
 
-def grown(head: nn.Module, n_classes: int) -> nn.Module:
-    """A head with more classes, whose numbers for the old ones are those of `head`, bit for bit.
+def grow(head: nn.Module, n_classes: int) -> nn.Module:
+    """Return a copy of a linear or normalised head with more classes, `n_classes` in all.
 
-    Weights of new classes are drawn as those of a fresh head; where there is a bias it is zero for them, so that
-    nothing but their weights speaks for or against them. The scale, learned or not, stays.
-    `head`, linear or normalised, is left as it is; `n_classes` are old and new ones together.
+    Logits of old classes do not change by a single bit. Weights of new classes are drawn as in a new head; their bias,
+    if there is one, is zero.
     """
     n_new = n_classes - head.out_features
     if n_new < 1:
         raise EnergyAlignError(f"a head of {head.out_features} classes cannot grow to {n_classes}: give more classes.")
     larger = copy.deepcopy(head)
     larger.out_features = n_classes
-    larger.weight = _extended(head.weight, fresh_rows(n_new, head.weight.shape[1]))
+    larger.weight = _append(head.weight, fresh_rows(n_new, head.weight.shape[1]))
     if head.bias is not None:
-        larger.bias = _extended(head.bias, torch.zeros(n_new))
+        larger.bias = _append(head.bias, torch.zeros(n_new))
     return larger
 
 
-def _extended(old: nn.Parameter, new: torch.Tensor) -> nn.Parameter:
-    """Rows below rows; on the device, in the precision and as trainable as the old ones."""
+def _append(old: nn.Parameter, new: torch.Tensor) -> nn.Parameter:
+    """Append rows, with the device, precision and `requires_grad` of the old ones."""
     return nn.Parameter(torch.cat([old.detach(), new.to(old)]), requires_grad=old.requires_grad)
 
 
 def fresh_rows(n_classes: int, n_features: int) -> torch.Tensor:
-    """Uniform in +-1/sqrt(n_features): what nn.Linear draws, and the convention for normalised heads too."""
+    """Draw weights uniformly from +-1/sqrt(n_features), as nn.Linear does."""
     bound = 1.0 / math.sqrt(n_features)
     return torch.empty(n_classes, n_features).uniform_(-bound, bound)
 
 
 def directions(vectors: torch.Tensor) -> torch.Tensor:
-    """Vectors of length one; zero stays zero.
+    """Normalise vectors to length one; zero stays zero.
 
-    Dividing a zero vector by a tiny number, as F.normalize does, would give it a huge gradient (and NaN in half
-    precision, where the tiny number is zero).
+    `F.normalize` divides a zero vector by a tiny number, which gives it a huge gradient, or NaN in half precision,
+    where the tiny number is zero.
     """
     lengths = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / lengths.masked_fill(lengths == 0, 1.0)

@@ -1,4 +1,4 @@
-"""Linear discriminant analysis as a head: from running statistics of the features, nothing is trained."""
+"""Linear discriminant analysis as a head, from running statistics of the features."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ROWS = 4096
 class LdaHead(nn.Linear):  # type: ignore[misc]
     """Logits ``w_k . x - w_k . m_k / 2`` with ``w_k = ((1 - e) S + e I)^-1 m_k``.
 
-    ``m_k`` is the mean of the features of class k, S the covariance that all classes share: the scatter of all samples
-    around the means of their classes over the number of samples. e is the shrinkage. Means, numbers of samples and
-    scatter are buffers, so that samples can be added later and no earlier one is needed again. All is in double
-    precision, as the inverse of a shrunk covariance has entries of up to ``1 / e``.
+    ``m_k`` is the mean feature of class k, S the shared covariance (the scatter of all samples around their class
+    means, divided by the number of samples) and e the shrinkage. Means, counts and scatter are buffers, so samples can
+    be added later without the earlier ones. Everything is in double precision, because the inverse of a shrunk
+    covariance has entries of up to ``1 / e``.
 
     References
     ----------
@@ -37,11 +37,10 @@ class LdaHead(nn.Linear):  # type: ignore[misc]
         self.register_buffer("scatter", self.weight.new_zeros(n_features, n_features))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Logits of shape (n, n_classes)."""
         return super().forward(features.to(self.weight))
 
     def with_classes(self, n_classes: int) -> Self:
-        """A copy with more classes, of which there are no samples yet."""
+        """Return a copy with more classes, without samples of them."""
         larger = copy.deepcopy(self)
         larger.out_features = n_classes
         for name in ("weight", "bias", "means", "counts"):
@@ -51,7 +50,7 @@ class LdaHead(nn.Linear):  # type: ignore[misc]
         return larger
 
     def add(self, features: torch.Tensor, labels: torch.Tensor) -> None:
-        """Take these samples into the statistics, and the weights from them."""
+        """Add samples to the statistics and recompute the weights."""
         for some, classes in zip(features.split(_ROWS), labels.split(_ROWS), strict=True):
             self._add(some.to(self.weight), classes.to(self.weight.device))
         identity = torch.eye(self.in_features).to(self.scatter)

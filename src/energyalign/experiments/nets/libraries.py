@@ -1,4 +1,4 @@
-"""Any network of timm or torchvision as a backbone: its classifier taken off, and images made to fit it."""
+"""Networks of timm and torchvision as backbones: without their classifier, and with images converted to fit."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Size: TypeAlias = tuple[int, int]
 
 
 class LibraryBackbone(nn.Module):  # type: ignore[misc]
-    """A network without its classifier, behind what makes images of a data set such as it expects.
+    """A network without its classifier, which converts images of a data set to those it expects.
 
-    ``scale`` and ``offset`` go from the normalisation of the data set to that of the library; grey images go to all
-    three channels with it. Images are resized to ``size``, or stay as they are if it is None.
+    `scale` and `offset` convert the normalisation of the data set to that of the library, and broadcast grey images to
+    three channels. Images are resized to `size` unless it is None.
     """
 
     scale: torch.Tensor | None
@@ -39,7 +39,7 @@ class LibraryBackbone(nn.Module):  # type: ignore[misc]
         self.register_buffer("offset", offset, persistent=False)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Features of shape (n, n_features); they may be negative."""
+        """Return features, which may be negative."""
         if self.scale is not None:
             images = images * self.scale + self.offset
         if self.size is not None:
@@ -48,7 +48,7 @@ class LibraryBackbone(nn.Module):  # type: ignore[misc]
 
 
 class _Made(NamedTuple):
-    """A network without its classifier, what parts of it the classifier was, and the images that it expects."""
+    """A network without its classifier, the names of the classifier's parts, and the images that it expects."""
 
     net: nn.Module
     classifier: tuple[str, ...]
@@ -60,18 +60,17 @@ class _Made(NamedTuple):
 def make_library_backbone(
     name: str, *, in_channels: int, size: Size, mean: Sequence[float], std: Sequence[float], weights: str | None
 ) -> LibraryBackbone:
-    """The network of a name such as ``timm:resnet18``, for images of this size and normalisation.
+    """Make a network such as ``timm:resnet18`` for images of this size and normalisation.
 
-    Its weights are drawn from torch's global generator, or those of a file, or the library's own (``default``). With
-    weights, images are resized to the size that the library states for the network; without, only if it cannot take
-    them as they are.
+    Weights come from torch's global generator, a file, or the library (``default``). With given weights, images are
+    resized to the size that the library states for the network; otherwise only if the network cannot take their size.
     """
     library, _, model = name.partition(":")
     make = _from_timm if library == "timm" else _from_torchvision
     made = make(name, model, pretrained=weights == DEFAULT_WEIGHTS)
     if weights not in (None, DEFAULT_WEIGHTS):
         load_weights(made.net, weights, made.classifier)
-    seen, n_features = _first_that_fits(name, made.net, [made.size] if weights else [size, made.size])
+    seen, n_features = _find_size(name, made.net, [made.size] if weights else [size, made.size])
     its_mean, its_std, own_mean, own_std = (
         torch.tensor(values, dtype=torch.float32).view(-1, 1, 1) for values in (mean, std, made.mean, made.std)
     )
@@ -82,23 +81,20 @@ def make_library_backbone(
 
 
 def load_weights(net: nn.Module, path: str, classifier: Iterable[str] = ()) -> None:
-    """Load a file into a network: all tensors of the network, and no others but those of a `classifier` it lacks.
-
-    A safetensors file: to read it runs no code.
-    """
+    """Load a safetensors file that holds all tensors of the network and no others but those of the `classifier`."""
     stored = _read_weights(path)
     wanted = net.state_dict()
-    # Files from before batch normalisation counted its batches have no number of them; nothing depends on it.
+    # Old files do not have this counter of batch normalisation, and nothing depends on it.
     missing = [name for name in wanted if name not in stored and not name.endswith("num_batches_tracked")]
     dropped = tuple(f"{part}." for part in classifier)
     extra = [name for name in stored if name not in wanted and not name.startswith(dropped)]
     other = [name for name in wanted if name in stored and stored[name].shape != wanted[name].shape]
     problems = {"lacks": missing, "also has": extra, "has in another shape": other}
     if any(problems.values()):
-        said = "; ".join(f"it {verb} {some_of(names)}" for verb, names in problems.items() if names)
+        listed = "; ".join(f"it {verb} {some_of(names)}" for verb, names in problems.items() if names)
         raise EnergyAlignError(
-            f"--weights {path} are not those of this backbone: {said}. Give the --backbone that they belong to, and "
-            "its state dict as it is."
+            f"--weights {path} are not those of this backbone: {listed}. Give the --backbone that they belong to, and "
+            "its unchanged state dict."
         )
     net.load_state_dict({name: value for name, value in stored.items() if name in wanted}, strict=False)
 
@@ -114,7 +110,7 @@ def _read_weights(path: str) -> dict[str, torch.Tensor]:
     try:
         refuse_long_header(path)
         stored: dict[str, torch.Tensor] = load_file(path)
-    except Exception as error:  # of as many kinds as there are ways to damage a file
+    except Exception as error:  # damaged files raise errors of many kinds
         raise EnergyAlignError(f"cannot read --weights {path} ({reason_of(error)}): get or write it again.") from error
     return stored
 
@@ -143,7 +139,7 @@ def _from_torchvision(name: str, model: str, *, pretrained: bool) -> _Made:
     linear = [part for part, module in net.named_modules() if isinstance(module, nn.Linear)]
     if not linear or hasattr(net, "aux_logits"):
         raise EnergyAlignError(
-            f"{name} does not end in one linear classifier that could be taken off: choose another backbone."
+            f"{name} does not end in one linear classifier that can be removed: choose another backbone."
         )
     net.set_submodule(linear[-1], nn.Identity())
     expected = models.get_model_weights(model).DEFAULT.transforms()
@@ -153,7 +149,7 @@ def _from_torchvision(name: str, model: str, *, pretrained: bool) -> _Made:
 def _get(name: str, make: Callable[[], nn.Module], pretrained: bool) -> nn.Module:
     try:
         return make()
-    except Exception as error:  # of the many kinds that libraries and downloads have
+    except Exception as error:  # libraries and downloads raise errors of many kinds
         if not pretrained:
             raise EnergyAlignError(f"{name} cannot be made ({reason_of(error)}): choose another backbone.") from error
         raise EnergyAlignError(
@@ -171,15 +167,15 @@ def _unknown(name: str, model: str, known: Sequence[str]) -> EnergyAlignError:
     )
 
 
-def _first_that_fits(name: str, net: nn.Module, sizes: Sequence[Size]) -> tuple[Size, int]:
-    """The first size of images that the network takes, and how many features it gives."""
+def _find_size(name: str, net: nn.Module, sizes: Sequence[Size]) -> tuple[Size, int]:
+    """Return the first size of images that the network accepts, and its number of features."""
     net.eval()
     for height, width in sizes:
         try:
             with torch.no_grad():
                 shape = net(torch.zeros(1, 3, height, width)).shape
             break
-        except Exception as error:  # whatever it says of images that do not fit
+        except Exception as error:  # networks raise errors of many kinds
             if (height, width) == sizes[-1]:
                 raise EnergyAlignError(
                     f"{name} cannot take images of {height} x {width} pixels ({reason_of(error)}): choose another "
@@ -188,7 +184,7 @@ def _first_that_fits(name: str, net: nn.Module, sizes: Sequence[Size]) -> tuple[
     net.train()
     if len(shape) != 2:
         raise EnergyAlignError(
-            f"{name} gives an array of shape {tuple(shape[1:])} for an image, and a head needs a vector: choose "
+            f"{name} returns an array of shape {tuple(shape[1:])} for an image, and a head needs a vector: choose "
             "another backbone."
         )
     return (height, width), int(shape[1])

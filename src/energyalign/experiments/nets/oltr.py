@@ -1,4 +1,4 @@
-"""OLTR: features enriched from the centroids of the classes, and modulated attention in front of their average."""
+"""OLTR: features enriched from class centroids, and modulated attention before the pooling."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ _POOLING = (nn.AdaptiveAvgPool2d, nn.AvgPool2d, nn.AdaptiveMaxPool2d)
 
 
 class MetaEmbedding(nn.Module):  # type: ignore[misc]
-    """From features x to ``reach / min_j |x - c_j| * (x + tanh(W_s x) * v)`` with ``v = softmax(W_h x) @ c``.
+    """Embeddings ``reach / min_j |x - c_j| * (x + tanh(W_s x) * v)`` of features x, with ``v = softmax(W_h x) @ c``.
 
     An image far from every centroid c_j gets a short embedding, and so a flat posterior under a capsule head. As in
-    the original both maps have a bias, and the centroids are taken as given here: they learn from `centroid_loss`
-    alone.
+    the original both maps have a bias, and centroids learn only from `centroid_loss`.
 
-    The centroids, of shape (n_classes, n_features), are the class means of the features at first. At a distance of
-    `reach` to the nearest of them an embedding keeps its length.
+    The centroids, of shape (n_classes, n_features), start at the class means of the features. At a distance of `reach`
+    to the nearest centroid an embedding keeps its length.
 
     References
     ----------
@@ -36,9 +35,8 @@ class MetaEmbedding(nn.Module):  # type: ignore[misc]
         self.select = nn.Linear(n_features, n_features)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Embeddings, of the shape of the features."""
         centroids = self.centroids.detach()
-        # An image that is its own centroid, the only one of its class, must not divide by zero.
+        # The only image of a class is its own centroid: do not divide by zero.
         nearest = _distances(features, centroids).amin(dim=1, keepdim=True).clamp_min(1e-6 * self.reach)
         recalled = F.softmax(self.recall(features), dim=1) @ centroids
         enriched = features + torch.tanh(self.select(features)) * recalled
@@ -48,10 +46,10 @@ class MetaEmbedding(nn.Module):  # type: ignore[misc]
 def centroid_loss(
     features: torch.Tensor, labels: torch.Tensor, centroids: torch.Tensor, *, margin: float, repel: float
 ) -> torch.Tensor:
-    """``|x - c_y|^2 / 2 + repel * max(0, margin - d)``, the mean over the batch.
+    """Return the batch mean of ``|x - c_y|^2 / 2 + repel * max(0, margin - d)``.
 
-    d is the mean squared distance to the centroids of the other classes, over the batch as well. The original divides
-    its sum by all classes, that of the image included.
+    d is the mean squared distance to the centroids of other classes, over the whole batch. The original divides its sum
+    by the number of all classes.
     """
     squared = _distances(features, centroids).square()
     own = F.one_hot(labels, len(centroids)).bool()
@@ -60,12 +58,12 @@ def centroid_loss(
 
 
 def _distances(features: torch.Tensor, centroids: torch.Tensor) -> torch.Tensor:
-    """Euclidean, (n, n_classes), in single precision; the way by matrix products would lose small ones."""
+    """Return Euclidean distances, (n, n_classes), in single precision; matrix products would lose small ones."""
     return torch.cdist(features.float(), centroids.float(), compute_mode="donot_use_mm_for_euclid_dist")
 
 
 class OltrNetwork(Network):
-    """Images to features to embeddings to logits; with labels, the loss of the batch."""
+    """A network with embeddings between features and head. With labels it returns the loss of the batch."""
 
     def __init__(
         self, backbone: nn.Module, memory: MetaEmbedding, head: nn.Module, *, weight: float, repel: float, margin: float
@@ -75,7 +73,6 @@ class OltrNetwork(Network):
         self.weight, self.repel, self.margin = weight, repel, margin
 
     def forward(self, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits, one column per class, or the loss."""
         features = self.features(images)
         logits = self.head(self.memory(features))
         if labels is None:
@@ -85,11 +82,11 @@ class OltrNetwork(Network):
 
 
 class ModulatedAttention(nn.Module):  # type: ignore[misc]
-    """Self-attention over the pixels of the maps, weighted pixel by pixel, and added to them.
+    """Self-attention over the pixels of the maps, weighted pixel by pixel and added to the maps.
 
     ``f + m(f) * W softmax(theta(f)^T phi(f)) g(f)`` with 1x1 convolutions theta, phi and g to half as many channels, W
-    back to all of them, and m the softmax over pixels of a linear map of all of f. W is zero at first, so that a new
-    layer changes nothing.
+    back to all of them, and m the softmax over pixels of a linear map of f. W starts at zero, so that a new layer
+    changes nothing.
 
     References
     ----------
@@ -105,7 +102,6 @@ class ModulatedAttention(nn.Module):  # type: ignore[misc]
         self.where = nn.Linear(n_channels * height * width, height * width)
 
     def forward(self, maps: torch.Tensor) -> torch.Tensor:
-        """Maps of the same shape."""
         queries, keys, values = (part(maps).flatten(2) for part in (self.queries, self.keys, self.values))
         similarity = F.softmax(queries.transpose(1, 2) @ keys, dim=-1)
         attended = (similarity @ values.transpose(1, 2)).transpose(1, 2)
@@ -114,9 +110,9 @@ class ModulatedAttention(nn.Module):  # type: ignore[misc]
 
 
 def add_modulated_attention(backbone: nn.Module, image: torch.Tensor) -> None:
-    """Put a layer behind each part of the backbone whose maps are averaged to features: two in a network of BBN.
+    """Add a layer, in place, after each part of the backbone whose maps are averaged to features: two in BBN's network.
 
-    The backbone is changed in place; `image` is a batch of any one image of the size that it will see, on its device.
+    `image` is a batch of one image of the size that the backbone will see, on its device.
     """
     for name, maps in _last_maps(backbone, image).items():
         layer = ModulatedAttention(*maps.shape[1:]).to(maps)
@@ -124,17 +120,17 @@ def add_modulated_attention(backbone: nn.Module, image: torch.Tensor) -> None:
 
 
 def _last_maps(backbone: nn.Module, image: torch.Tensor) -> dict[str, torch.Tensor]:
-    """By the name of the part that made them, the maps that no other part takes further, except for pooling."""
+    """Return the maps that no other part but pooling reads, by the name of the part that made them."""
     loose: dict[str, torch.Tensor] = {}
 
-    def followed(name: str, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+    def follow(name: str, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
         for before in [key for key, maps in loose.items() if any(maps is given for given in inputs)]:
             del loose[before]
         if output.ndim == 4:
             loose[name] = output
 
     hooks = [
-        part.register_forward_hook(lambda _part, inputs, output, name=name: followed(name, inputs, output))
+        part.register_forward_hook(lambda _part, inputs, output, name=name: follow(name, inputs, output))
         for name, part in backbone.named_children()
         if not isinstance(part, _POOLING)
     ]
@@ -148,8 +144,8 @@ def _last_maps(backbone: nn.Module, image: torch.Tensor) -> dict[str, torch.Tens
             hook.remove()
     if not loose:
         raise EnergyAlignError(
-            f"{type(backbone).__name__} has no maps that it averages to features, so modulated attention has no place "
-            "in it: choose another backbone, or another method than OLTR."
+            f"{type(backbone).__name__} has no maps that it averages to features, and modulated attention needs them: "
+            "choose another backbone, or another method than OLTR."
         )
     return loose
 

@@ -1,4 +1,4 @@
-"""What PODNet adds to a network: several proxies for each class, and a look at the maps between its stages."""
+"""PODNet's network: several proxies for each class, and access to the maps between stages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from energyalign.experiments.nets.network import Network
 class ProxyHead(NormalisedHead):
     """Logits ``scale * sum_k softmax_k(c_k) c_k`` of the cosines ``c_k`` between features and the proxies of a class.
 
-    A class has ten proxies, so that it may have several modes; they stand one after another in its row of the weight.
+    A class has ten proxies, so that it can have several modes. They are concatenated in its row of the weight.
 
     References
     ----------
@@ -32,15 +32,13 @@ class ProxyHead(NormalisedHead):
         self.weight = nn.Parameter(torch.cat(rows, dim=1))
 
     def proxies(self) -> torch.Tensor:
-        """Of shape (n_classes, n_proxies, n_features)."""
+        """Return the proxies, of shape (n_classes, n_proxies, n_features)."""
         return self.weight.unflatten(1, (self.n_proxies, -1))
 
     def normalised(self, features: torch.Tensor) -> torch.Tensor:
-        """Features of length one."""
         return directions(features)
 
     def compare(self, normalised: torch.Tensor) -> torch.Tensor:
-        """Logits of shape (n, n_classes) for features of length one."""
         proxies = directions(self.proxies()).flatten(0, 1)
         cosines = F.linear(normalised, proxies).unflatten(1, (-1, self.n_proxies))
         logits = self.scale * (cosines.softmax(dim=2) * cosines).sum(dim=2)
@@ -48,12 +46,12 @@ class ProxyHead(NormalisedHead):
 
 
 class PodNetwork(Network):
-    """A network that can also say what was between its stages."""
+    """A network that can also return the maps between its stages."""
 
     def forward(
         self, images: torch.Tensor, *, with_maps: bool = False
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
-        """Logits; or logits, features and maps."""
+        """Return logits, or logits, features and maps."""
         if not with_maps:
             return super().forward(images)
         features, maps = features_and_maps(self.backbone, images)
@@ -61,7 +59,7 @@ class PodNetwork(Network):
 
 
 def features_and_maps(backbone: nn.Module, images: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """What a backbone gives, and what each of its stages does, of shape (n, channels, height, width)."""
+    """Return the features of a backbone, and the maps of each stage, of shape (n, channels, height, width)."""
     maps: list[torch.Tensor] = []
     hooks = [stage.register_forward_hook(lambda _stage, _in, out: maps.append(out)) for stage in stages_of(backbone)]
     try:
@@ -72,7 +70,7 @@ def features_and_maps(backbone: nn.Module, images: torch.Tensor) -> tuple[torch.
 
 
 def stages_of(backbone: nn.Module) -> list[nn.Module]:
-    """The parts of a backbone after which its maps are compared."""
+    """Return the stages of a backbone whose maps are compared."""
     if isinstance(backbone, CifarResNet):
         return [backbone.trunk.stage1, backbone.trunk.stage2, backbone.trunk.stage3]
     if isinstance(backbone, SmallCnn):

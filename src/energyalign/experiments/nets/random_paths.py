@@ -1,4 +1,4 @@
-"""Random path selection: a network of parallel modules, of which more and more take part."""
+"""Random path selection: a network of parallel modules, of which more and more are active."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ LARGE = (64, 64, 64, 128, 128, 256, 256, 512, 512)
 
 
 class RandomPaths(nn.Module):  # type: ignore[misc]
-    """Levels of parallel modules; a path is one module of every level, and the paths chosen so far work together.
+    """Levels of parallel modules; a path is one module of every level, and the modules of all paths so far are active.
 
-    A level gives ``relu(shortcut(x) + sum of module(x) over its active modules)``; the first level is a convolution
-    and has no shortcut, the modules of the others are two 3x3 convolutions, and a level that widens also halves the
-    image. At first the path of all first modules is active and trained. `add_path` freezes what is active, parameters
-    and batch statistics, and adds another path: those of its modules that are new are trained.
+    A level returns ``relu(shortcut(x) + sum of module(x) over its active modules)``. The first level is a convolution
+    without a shortcut; modules of the others are two 3x3 convolutions. A level that adds channels halves the image. At
+    first the path of all first modules is active and trained. `add_path` freezes the active modules, parameters and
+    batch statistics, and adds a path, whose new modules are trained.
 
-    The original has 9 levels with 8 modules each and one module of a level in a path, as here. Where a level widens it
-    has a convolution that all paths share and that is trained for ever, so that former paths change after all; its
-    frozen modules go on to update their batch statistics. Here shortcuts have no parameters, so that no path has a
-    part that is not a module of it, and frozen is frozen. On 32x32 pixels the original is 64 to 512 channels wide;
-    `SMALL` is as wide as the ResNet-32 that the other methods use.
+    As in the original, there are 9 levels with 8 modules each. Where its levels add channels, the original has a
+    convolution that all paths share and that keeps learning, so former paths change; its frozen modules go on updating
+    their batch statistics. Here shortcuts have no parameters, and frozen modules do not change. On 32x32 pixels the
+    original is 64 to 512 channels wide; `SMALL` is as wide as the ResNet-32 of the other methods.
 
-    There are `n_modules` in each level, and `channels` are those of what each level gives. For photographs the first
-    level is of 7x7 pixels with stride 2, and a maximum over 3x3 with stride 2 follows it.
+    `channels` are the output channels of each level, which has `n_modules`. For photographs the first level has 7x7
+    convolutions with stride 2, followed by 3x3 max pooling with stride 2.
 
     References
     ----------
@@ -43,16 +42,16 @@ class RandomPaths(nn.Module):  # type: ignore[misc]
     """
 
     active: torch.Tensor
-    """Which modules take part, (levels, modules); part of the state, as is `trainable`."""
+    """Mask of the active modules, (levels, modules); part of the state, as is `trainable`."""
     trainable: torch.Tensor
-    """Which modules learn: those of the newest path that no former one has."""
+    """Mask of the modules that learn: those of the newest path that no former path has."""
 
     def __init__(
         self, channels: Sequence[int], in_channels: int = 3, n_modules: int = 8, *, photographs: bool = False
     ) -> None:
         super().__init__()
         if n_modules < 1:
-            raise EnergyAlignError(f"a level needs at least one module, not {n_modules}.")
+            raise EnergyAlignError(f"n_modules must be >= 1, got {n_modules}.")
         self.n_features = channels[-1]
         self.pool = nn.MaxPool2d(3, stride=2, padding=1) if photographs else nn.Identity()
         first = Level(n_modules, lambda: _first_convolution(in_channels, channels[0], photographs=photographs), None)
@@ -66,24 +65,23 @@ class RandomPaths(nn.Module):  # type: ignore[misc]
         self.add_path((0,) * len(channels))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Features of shape (n, channels of the last level), not negative."""
-        active = self.active.tolist()  # once: on a GPU it waits for all that is under way
+        active = self.active.tolist()  # once, because it synchronises a GPU
         maps = self.pool(self.levels[0](images, active[0]))
         for level, chosen in zip(self.levels[1:], active[1:], strict=True):
             maps = level(maps, chosen)
         return average_over_pixels(maps)
 
     def random_path(self, random: np.random.Generator) -> tuple[int, ...]:
-        """A module of every level, any as likely as another; it may be that of a former path."""
+        """Draw a module of every level uniformly; modules of former paths may occur."""
         n_levels, n_modules = self.active.shape
         return tuple(int(number) for number in random.integers(n_modules, size=n_levels))
 
     def add_path(self, path: Sequence[int]) -> None:
-        """Freeze the paths so far and let this one take part beside them."""
+        """Freeze the paths so far and activate another one."""
         n_levels, n_modules = self.active.shape
         if len(path) != n_levels or not all(0 <= number < n_modules for number in path):
             raise EnergyAlignError(
-                f"a path has {n_levels} numbers from 0 to {n_modules - 1}, one for every level; this is {tuple(path)}."
+                f"a path must have {n_levels} numbers from 0 to {n_modules - 1}, one per level, got {tuple(path)}."
             )
         chosen = torch.zeros_like(self.active)
         chosen[torch.arange(n_levels), torch.tensor(path)] = True
@@ -92,14 +90,13 @@ class RandomPaths(nn.Module):  # type: ignore[misc]
         self.freeze_all_but_trainable()
 
     def freeze_all_but_trainable(self) -> None:
-        """As `trainable` says, which is all that needs to be stored."""
+        """Freeze all modules but those of the mask `trainable`, which is all that needs to be stored."""
         for module, learns in self._modules_and_whether_they_learn():
             module.requires_grad_(learns)
         self.train(self.training)
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode for the modules that learn; in the others batch statistics must not move."""
-        super().train(mode)
+        super().train(mode)  # batch statistics of frozen modules must not move
         for module, learns in self._modules_and_whether_they_learn():
             module.train(mode and learns)
         return self
@@ -110,7 +107,7 @@ class RandomPaths(nn.Module):  # type: ignore[misc]
 
 
 class Level(nn.Module):  # type: ignore[misc]
-    """So many modules side by side, each of which `make` makes, and a way around them."""
+    """Parallel modules, each made by `make`, and a shortcut."""
 
     def __init__(self, n_modules: int, make: Callable[[], nn.Module], shortcut: nn.Module | None) -> None:
         super().__init__()
@@ -118,7 +115,6 @@ class Level(nn.Module):  # type: ignore[misc]
         self.shortcut = shortcut
 
     def forward(self, images: torch.Tensor, active: Sequence[bool]) -> torch.Tensor:
-        """Not negative, as the activation comes last."""
         parts = [module(images) for module, is_active in zip(self.parallel, active, strict=True) if is_active]
         if self.shortcut is not None:
             parts.append(self.shortcut(images))
@@ -146,15 +142,15 @@ def _first_convolution(in_channels: int, n_channels: int, *, photographs: bool) 
 
 
 def _follow_loaded_state(net: RandomPaths, _incompatible_keys: object) -> None:
-    """A function and not a method, which in a copy of the network would still be that of the original."""
+    # A function, because a method would stay bound to the original in a copy of the network.
     net.freeze_all_but_trainable()
 
 
 def small(in_channels: int = 3) -> RandomPaths:
-    """For images of 8x8 to 32x32 pixels."""
+    """Make a network for images of 8x8 to 32x32 pixels."""
     return RandomPaths(SMALL, in_channels=in_channels)
 
 
 def large(in_channels: int = 3) -> RandomPaths:
-    """For photographs."""
+    """Make a network for photographs."""
     return RandomPaths(LARGE, in_channels=in_channels, photographs=True)

@@ -1,9 +1,8 @@
-"""Ridge regression on random non-linear features as a head: nothing is trained by gradients."""
+"""Ridge regression on random ReLU features as a head."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Self
 
 import torch
@@ -18,8 +17,8 @@ _PART_TO_FIT = 0.8
 class RandomProjectionHead(nn.Linear):  # type: ignore[misc]
     """Logits ``W h`` of ``h = relu(P x)``, P random and fixed, with ``W^T = (G + ridge I)^-1 Q``.
 
-    G is the sum of ``h h^T`` over all samples and Q that of ``h y^T``, with y the label as a one and zeros. Both are
-    buffers, so that samples can be added later and no earlier one is needed again.
+    G is the sum of ``h h^T`` over all samples and Q that of ``h y^T`` with one-hot labels y. Both are buffers, so
+    samples can be added later without the earlier ones.
 
     References
     ----------
@@ -38,11 +37,10 @@ class RandomProjectionHead(nn.Linear):  # type: ignore[misc]
         self.register_buffer("products", torch.zeros_like(self.weight.T))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Logits of shape (n, n_classes)."""
-        return super().forward(self._projected(features))
+        return super().forward(self._project(features))
 
     def with_classes(self, n_classes: int) -> Self:
-        """A copy with more classes, of which there are no samples yet."""
+        """Return a copy with more classes, without samples of them."""
         larger, n_new = copy.deepcopy(self), n_classes - self.out_features
         larger.out_features = n_classes
         larger.weight = nn.Parameter(F.pad(self.weight.detach(), (0, 0, 0, n_new)), requires_grad=False)
@@ -50,50 +48,47 @@ class RandomProjectionHead(nn.Linear):  # type: ignore[misc]
         return larger
 
     def add(self, features: torch.Tensor, labels: torch.Tensor, seed: int) -> float:
-        """Take these samples into the sums, and the weights from them; returns the ridge.
+        """Add samples to the sums, recompute the weights and return the ridge.
 
-        It is that of `RIDGES` with the least squared error on a fifth of these samples, drawn by the seed, of the
-        weights that the other four fifths alone give.
+        The ridge is the one of `RIDGES` whose weights from four fifths of these samples have the smallest squared error
+        on the last fifth. The split is drawn by `seed`.
         """
         order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
         n_fit = int(_PART_TO_FIT * len(labels))
         fit, rest = (self._sums(features[part], labels[part]) for part in (order[:n_fit], order[n_fit:]))
-        ridge = _best_ridge(*fit, *rest)
+        ridge = _choose_ridge(*fit, *rest)
         self.gram += fit[0] + rest[0]
         self.products += fit[1] + rest[1]
-        self.weight.copy_(_ridge_solution(self.gram, self.products, ridge).T)
+        self.weight.copy_(_solve_ridge(self.gram, self.products, ridge).T)
         return ridge
 
-    def _projected(self, features: torch.Tensor) -> torch.Tensor:
+    def _project(self, features: torch.Tensor) -> torch.Tensor:
         return F.relu(features.to(self.projection) @ self.projection).to(self.weight)
 
     def _sums(self, features: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """G and Q of some samples."""
+        """Compute G and Q of some samples."""
         gram, products = torch.zeros_like(self.gram), torch.zeros_like(self.products)
-        for projected, of_class in self._blocks(features, labels):
+        for some, of_class in zip(features.split(_ROWS), labels.split(_ROWS), strict=True):
+            projected = self._project(some)
             gram += projected.T @ projected
-            products += projected.T @ F.one_hot(of_class, self.out_features).to(projected)
+            products += projected.T @ F.one_hot(of_class.to(self.weight.device), self.out_features).to(projected)
         return gram, products
 
-    def _blocks(self, features: torch.Tensor, labels: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        for some, of_class in zip(features.split(_ROWS), labels.split(_ROWS), strict=True):
-            yield self._projected(some), of_class.to(self.weight.device)
 
-
-def _ridge_solution(gram: torch.Tensor, products: torch.Tensor, ridge: float) -> torch.Tensor:
+def _solve_ridge(gram: torch.Tensor, products: torch.Tensor, ridge: float) -> torch.Tensor:
     return torch.linalg.solve(gram + ridge * torch.eye(len(gram)).to(gram), products)
 
 
-def _best_ridge(
+def _choose_ridge(
     gram: torch.Tensor, products: torch.Tensor, other_gram: torch.Tensor, other_products: torch.Tensor
 ) -> float:
-    """The ridge whose weights, from the first two sums, have the least squared error on the samples of the others.
+    """Return the ridge whose weights, from the first two sums, have the smallest squared error on the other samples.
 
-    ``|H W - Y|^2 = tr(W^T G W) - 2 tr(W^T Q) + n``: the samples themselves are not needed.
+    The samples themselves are not needed: ``|H W - Y|^2 = tr(W^T G W) - 2 tr(W^T Q) + n``.
     """
 
     def error(ridge: float) -> float:
-        weight = _ridge_solution(gram, products, ridge)
+        weight = _solve_ridge(gram, products, ridge)
         return float((weight * (other_gram @ weight - 2.0 * other_products)).sum())
 
     return min(RIDGES, key=error)

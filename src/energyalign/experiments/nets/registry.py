@@ -1,4 +1,4 @@
-"""Backbones and heads by name. Listing and checking them needs no torch: what they name is loaded when it is used."""
+"""Backbones and heads by name. They are imported when used, so that listing and checking them needs no torch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from energyalign.core.errors import EnergyAlignError
 
 DEFAULT_SCALE = 16.0  # of De-confound and OLTR; the LDAM lineage has 30
 PATHS_ARE_NOT_COMPILED = (
-    "a network of random paths (rps) asks at every level which modules take part, which cannot be compiled: leave out "
-    "--compile."
+    "a network of random paths (rps) looks up at every level which modules are active, which cannot be compiled: leave "
+    "out --compile."
 )
-DEFAULT_WEIGHTS = "default"  # those of the library, in the place of a file
+DEFAULT_WEIGHTS = "default"  # those of the library, instead of a file
 _LIBRARIES = ("timm", "torchvision")
 _HERE = "energyalign.experiments.nets"
 
@@ -26,17 +26,17 @@ class Backbone:
 
     where: str | Callable[..., Any]  # a callable that takes `in_channels`, or `module:name` of one below this package
     settings: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the callable
-    split: str = ""  # likewise, a function to all but the last block, and that block, if it can be doubled
+    split: str = ""  # likewise, a function that splits off the last block, if that can be doubled
     doubled: bool = False  # whether the last block exists twice, as in BBN
     takes_features: bool = False  # instead of images
 
     @property
     def has_random_paths(self) -> bool:
-        """Whether each step of a run trains other modules of it."""
+        """Return whether each step of a run trains other modules of it."""
         return isinstance(self.where, str) and self.where.startswith("random_paths:")
 
     def make(self, in_channels: int = 3) -> Any:
-        """An untrained backbone, its weights drawn from torch's global generator."""
+        """Make an untrained backbone, with weights from torch's global generator."""
         if not self.doubled:
             make = load(self.where) if isinstance(self.where, str) else self.where
             return make(**self.settings, in_channels=in_channels)
@@ -53,7 +53,7 @@ class Head:
     is_normalised: bool
 
     def make(self, n_features: int, n_classes: int, *, scale: float, learned_scale: bool) -> Any:
-        """An untrained head; the scale concerns only those that normalise."""
+        """Make an untrained head; the scale applies to normalised heads only."""
         settings = {"scale": scale, "learned_scale": learned_scale} if self.is_normalised else {}
         return load(self.where)(n_features, n_classes, **settings)
 
@@ -86,59 +86,59 @@ HEADS: dict[str, Head] = {
 
 
 def register_backbone(name: str, make: Callable[..., Any], *, takes_features: bool = False) -> None:
-    """Make a backbone of your own known to this process, as ``backbone=name``.
+    """Register a backbone of your own for this process, to be used as ``backbone=name``.
 
     Parameters
     ----------
     name : str
     make : callable
-        A class or function: ``make(in_channels=...)`` gives a `torch.nn.Module` from images (n, channels, height,
+        A class or function: ``make(in_channels=...)`` returns a `torch.nn.Module` from images (n, channels, height,
         width), or from features (n, in_channels), to features (n, n_features), with the attribute ``n_features``.
     takes_features : bool, default False
-        Whether it is for samples that are features.
+        Whether samples are features instead of images.
     """
     if name in BACKBONES or ":" in name:
-        raise EnergyAlignError(f"a backbone cannot be called {name!r}: the name is taken, or has a colon.")
+        raise EnergyAlignError(f"cannot register a backbone {name!r}: the name is taken, or has a colon.")
     BACKBONES[name] = Backbone(make, takes_features=takes_features)
 
 
 def is_of_library(backbone: str) -> bool:
-    """Whether it names a network of timm or torchvision."""
+    """Return whether this is a network of timm or torchvision."""
     return backbone.partition(":")[0] in _LIBRARIES
 
 
 def check_network(backbone: str, head: str, weights: str | None = None) -> None:
-    """Refuse unknown names, and weights that are not there; cheaper than to make the network."""
+    """Raise an error for unknown names and missing weights, without making the network."""
     check_head(head)
     if weights not in (None, DEFAULT_WEIGHTS) and not Path(weights).is_file():
-        raise EnergyAlignError(f"--weights {weights} is no file: give a safetensors file, or {DEFAULT_WEIGHTS}.")
+        raise EnergyAlignError(f"--weights {weights} is not a file: give a safetensors file, or {DEFAULT_WEIGHTS}.")
     if is_of_library(backbone):
         if backbone.endswith("-bbn"):
             raise EnergyAlignError(
-                f"there is no {backbone}: bbn has two last blocks, and which part of {backbone.removesuffix('-bbn')} "
-                "is its last block is not known. Leave out bbn, or choose a backbone without a colon."
+                f"there is no {backbone}: bbn doubles the last block, which is not known of "
+                f"{backbone.removesuffix('-bbn')}. Leave out bbn, or choose a backbone without a colon."
             )
         return
     if weights == DEFAULT_WEIGHTS:
         raise EnergyAlignError(
-            f"--weights {DEFAULT_WEIGHTS} is for networks of a library, and {backbone} is none: give --backbone "
+            f"--weights {DEFAULT_WEIGHTS} is for networks of a library, which {backbone} is not: give --backbone "
             "torchvision:NAME or timm:NAME, or --weights PATH."
         )
     if backbone not in BACKBONES:
         single = ", ".join(name for name, entry in _SINGLE.items() if entry.split)
         others = ", ".join(name for name, entry in _SINGLE.items() if not entry.split)
         raise EnergyAlignError(
-            f"unknown backbone {backbone!r}: choose {single}, or one of these with -bbn after it, for two last blocks, "
-            f"or {others}, or any network of a library: timm:NAME, torchvision:NAME."
+            f"unknown backbone {backbone!r}: choose {single}, one of these followed by -bbn for two last blocks, "
+            f"{others}, or any network of a library: timm:NAME, torchvision:NAME."
         )
 
 
 def check_head(name: str) -> None:
-    """Refuse an unknown name."""
+    """Raise an error for an unknown name."""
     if name not in HEADS:
         raise EnergyAlignError(f"unknown head {name!r}: choose {', '.join(HEADS)}.")
 
 
 def load(where: str) -> Any:
-    """What ``module:name`` of this package names."""
+    """Import ``module:name`` of this package."""
     return pkgutil.resolve_name(f"{_HERE}.{where}")

@@ -47,7 +47,7 @@ def test_the_losses_by_hand() -> None:
     assert float(DER(weight=3.0).loss(step, None)(model, batch, 1)) == pytest.approx(entropy + 3 * auxiliary)
     # Softened by 2, powers of two have their roots for odds: 1, 4, 4, 16 become 1, 2, 2, 4.
     odds = Says(torch.log(torch.tensor([[1.0, 4.0, 4.0, 16.0]])), torch.zeros(1, 3))
-    softened = DER(temperature=2.0).softened(odds, TinyBatch(IMAGES[:1], torch.tensor([3])), 1)
+    softened = DER(temperature=2.0).softened_loss(odds, TinyBatch(IMAGES[:1], torch.tensor([3])), 1)
     assert float(softened) == pytest.approx(np.log(9 / 4))
 
 

@@ -14,7 +14,7 @@ from tiny_setting import TinyBatch, says
 from tiny_step import tiny_step
 
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.incremental.learners.eeil import EEIL, balanced_places, in_turns, stages
+from energyalign.experiments.incremental.learners.eeil import EEIL, choose_balanced, make_stages, repeat_shuffled
 from energyalign.experiments.incremental.memory import herding_order
 from energyalign.experiments.incremental.step import Step
 from energyalign.experiments.nets.network import Network, make_network
@@ -67,19 +67,19 @@ def test_noise_falls_with_the_epochs_and_is_for_the_sum_over_a_batch() -> None:
 
 def test_epochs_are_divided_as_40_to_30() -> None:
     recipe = Recipe(70, 32, SGD(0.1, weight_decay=3e-4), Steps((36,), 0.1, 70))
-    first, second = stages(recipe)
+    first, second = make_stages(recipe)
     assert first == replace(recipe, epochs=40)
     assert (second.epochs, second.batch_size, second.schedule) == (30, 32, recipe.schedule)
     assert (second.lr(1), second.optimizer) == (pytest.approx(0.01), replace(recipe.optimizer, lr=0.1 / 10))
-    assert [part.epochs for part in stages(recipe.lasting(20))] == [11, 9]
-    assert [part.epochs for part in stages(recipe.lasting(1))] == [1, 1]
+    assert [part.epochs for part in make_stages(recipe.lasting(20))] == [11, 9]
+    assert [part.epochs for part in make_stages(recipe.lasting(1))] == [1, 1]
 
 
 def test_balanced_images_are_the_exemplars_and_the_first_of_each_new_class_by_herding() -> None:
     """Old classes have 3, 2 and 3 exemplars, so each of the new ones gives 3."""
     step = tiny_step(EEIL(), COUNTS, SIZES)
     network = make_network("small-cnn", 5, head="linear", in_channels=1).eval()
-    places = balanced_places(step, network)
+    places = choose_balanced(step, network)
     with torch.no_grad():
         features = network.features(step.train.preparation.normalise(step.train.images)).double().numpy()
     new = [8 + herding_order(features[8:16], 3), 16 + herding_order(features[16:], 3)]
@@ -88,14 +88,14 @@ def test_balanced_images_are_the_exemplars_and_the_first_of_each_new_class_by_he
 
 def test_a_new_class_with_few_images_gives_all() -> None:
     step = tiny_step(EEIL(), (4, 2, 8), (1, 2))
-    places = balanced_places(step, make_network("small-cnn", 3, head="linear", in_channels=1))
+    places = choose_balanced(step, make_network("small-cnn", 3, head="linear", in_channels=1))
     assert np.bincount(step.train.labels[places]).tolist() == [4, 2, 4]
 
 
 @given(n_images=st.integers(1, 20), n_shown=st.integers(1, 60), epoch=st.integers(1, 9))
 def test_images_take_turns(n_images: int, n_shown: int, epoch: int) -> None:
     """No image is shown again before all others were."""
-    order = in_turns(n_images, n_shown, seed=4)
+    order = repeat_shuffled(n_images, n_shown, seed=4)
     shown = order(epoch)
     counts = np.bincount(shown, minlength=n_images)
     assert len(shown) == n_shown

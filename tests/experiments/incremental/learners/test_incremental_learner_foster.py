@@ -58,7 +58,7 @@ def test_boosting_begins_with_the_network_of_the_step_before() -> None:
     before = learner.start(tiny_step(learner, (2, 2), (2,), memory="herding:40"), None)
     step = tiny_step(learner, (2, 2, 2), (2, 1), memory="herding:40")
     network = learner.start(step, before)
-    boosted = learner._boosted(step, network)
+    boosted = learner.boost(step, network)
     images = torch.randn(3, 1, 8, 8)
     boosted.head.weight.data[:, 64:] = 0.0
     torch.testing.assert_close(boosted.eval()(images)[:, :2], before.eval()(images))

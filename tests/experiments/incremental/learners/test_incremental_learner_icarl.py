@@ -11,8 +11,8 @@ from tiny_setting import TinyBatch, says
 from tiny_step import tiny_step
 
 from energyalign.experiments.incremental.learners import find_learner
+from energyalign.experiments.incremental.learners.icarl import sigmoid_distillation
 from energyalign.experiments.incremental.presets import PRESETS
-from energyalign.experiments.losses.sigmoid_distillation import sigmoid_distillation
 from energyalign.experiments.train.recipe import SGD, Adam, Cosine, Recipe
 
 

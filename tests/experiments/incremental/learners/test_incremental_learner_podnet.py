@@ -17,11 +17,9 @@ from energyalign import EnergyAlignError
 from energyalign.core._io.signals import Interrupted
 from energyalign.experiments.incremental.config import IncrementalConfig
 from energyalign.experiments.incremental.learners import podnet
-from energyalign.experiments.incremental.learners.podnet import PODNet, imprint
+from energyalign.experiments.incremental.learners.podnet import PODNet, imprint, nca_loss, pooled_outputs
 from energyalign.experiments.incremental.memory import MemoryPlan
 from energyalign.experiments.incremental.presets import preset_for
-from energyalign.experiments.losses.nca import nca_loss
-from energyalign.experiments.losses.pooled_outputs import pooled_outputs
 from energyalign.experiments.nets.network import Network
 from energyalign.experiments.nets.podnet import features_and_maps
 
@@ -43,12 +41,12 @@ def test_the_loss_beside_the_step_before() -> None:
     for net in (network, other):
         net.eval()
     with torch.no_grad():
-        value = PODNet().loss_beside(step, network, other.backbone)(network, batch, 1)  # type: ignore[arg-type]
+        value = PODNet().distilling_loss(step, network, other.backbone)(network, batch, 1)  # type: ignore[arg-type]
         (now, maps), (old, old_maps) = (features_and_maps(net.backbone, batch.images) for net in (network, other))
         cosines = [float(a @ b / (a.norm() * b.norm())) for a, b in zip(now, old, strict=True)]
         kept = 1.0 * (1 - np.mean(cosines)) + 3.0 * float(pooled_outputs(old_maps, maps))
         alone = float(nca_loss(network(batch.images), batch.labels, 0.6))  # the scale is 1 at first
-        same = PODNet().loss_beside(step, network, network.backbone)(network, batch, 1)  # type: ignore[arg-type]
+        same = PODNet().distilling_loss(step, network, network.backbone)(network, batch, 1)  # type: ignore[arg-type]
     assert float(value) == pytest.approx(alone + np.sqrt(2) * kept, rel=1e-5)
     assert float(same) == pytest.approx(alone, abs=1e-5)
     assert kept > 0.01

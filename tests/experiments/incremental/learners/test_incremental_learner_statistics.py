@@ -15,8 +15,7 @@ from safetensors.torch import load_file
 from energyalign.core._io.signals import Interrupted
 from energyalign.experiments.incremental.config import IncrementalConfig
 from energyalign.experiments.incremental.experiment import IncrementalExperiment
-from energyalign.experiments.incremental.learners.ranpac import RanPac
-from energyalign.experiments.incremental.learners.slda import StreamingLda
+from energyalign.experiments.incremental.learners.statistics import RanPac, StreamingLda
 from energyalign.experiments.incremental.memory import MemoryPlan
 from energyalign.experiments.incremental.presets import preset_for
 from energyalign.experiments.nets.lda import LdaHead

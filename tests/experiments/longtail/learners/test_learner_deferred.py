@@ -10,7 +10,7 @@ import torch
 from tiny_setting import tiny_setting
 
 from energyalign.experiments.longtail.learners import find_learner
-from energyalign.experiments.longtail.learners.ce_drw import Deferred
+from energyalign.experiments.longtail.learners.deferred import Deferred
 from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.experiments.train.recipe import SGD
 

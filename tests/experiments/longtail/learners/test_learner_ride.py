@@ -6,11 +6,10 @@ import pytest
 import torch
 from tiny_setting import TinyBatch, says, tiny_setting
 
-from energyalign.experiments.longtail.learners.ride import Ride
+from energyalign.experiments.longtail.learners.ride import Ride, class_temperatures, ride_loss
 from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.experiments.losses.class_balanced import class_balanced_weights
 from energyalign.experiments.losses.ldam import ldam_margins
-from energyalign.experiments.losses.ride import class_temperatures, ride_loss
 from energyalign.experiments.nets.ride import ExpertsNetwork
 from energyalign.experiments.train.recipe import SGD
 

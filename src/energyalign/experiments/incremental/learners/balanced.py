@@ -1,4 +1,4 @@
-"""A second stage on as many images of new classes as there are of old ones: EEIL, PODNet, DER; and its epochs."""
+"""Second stages on as many images of each new class as of an old one: shared by EEIL, PODNet, DER and FOSTER."""
 
 from __future__ import annotations
 
@@ -22,28 +22,31 @@ if TYPE_CHECKING:
 
 
 def refuse_no_exemplars(config: IncrementalConfig) -> None:
-    """Refuse a memory that keeps nothing."""
+    """Raise an error if the memory keeps nothing."""
     if config.memory.selection == "none":
         raise EnergyAlignError(
             f"{config.learner.name} balances new classes against the exemplars of old ones, and the memory none keeps "
-            "nothing of old classes: give a memory, for example --memory random, or leave it out."
+            "no exemplars: give a memory, for example --memory random, or leave it out."
         )
 
 
-def divided(recipe: Recipe, first: int, second: int) -> tuple[Recipe, Recipe]:
-    """Two stages that share the epochs of the cell in this proportion, at least one epoch for each."""
+def divide_epochs(recipe: Recipe, first: int, second: int) -> tuple[Recipe, Recipe]:
+    """Divide the epochs between two stages in this proportion, at least one epoch each."""
     epochs = max(1, round(recipe.epochs * first / (first + second)))
     return recipe.lasting(epochs), recipe.lasting(max(1, recipe.epochs - epochs))
 
 
-def slower(recipe: Recipe, times: int) -> Recipe:
-    """The same recipe with a learning rate that is so many times smaller."""
+def lower_rate(recipe: Recipe, divisor: int) -> Recipe:
+    """Divide the learning rate."""
     optimizer: Any = recipe.optimizer
-    return replace(recipe, optimizer=replace(optimizer, lr=optimizer.lr / times))
+    return replace(recipe, optimizer=replace(optimizer, lr=optimizer.lr / divisor))
 
 
-def balanced_places(step: Step, network: Network) -> Ints:
-    """Which of the training images the second stage sees: of each new class as many as of the old one with most."""
+def choose_balanced(step: Step, network: Network) -> Ints:
+    """Choose the training images of the second stage, as positions: all exemplars, and as many of each new class.
+
+    The number is that of the old class with the most exemplars; new images are chosen by herding.
+    """
     from energyalign.experiments.engine.outputs import outputs
 
     new, old = np.flatnonzero(step.is_new), np.flatnonzero(~step.is_new)
@@ -54,15 +57,15 @@ def balanced_places(step: Step, network: Network) -> Ints:
 
 
 def train_balanced_head(step: Step, network: Network, loss: Loss, recipe: Recipe, *, min_batches: int) -> None:
-    """Train the head alone, in place, on a backbone that stays as it is, statistics too.
+    """Train the head in place on a frozen backbone, batch statistics included.
 
-    For the epochs of the recipe, or as many more as it takes to see so many batches: the few exemplars of a small
-    memory are seen in very few, after which a new head would still predict one class.
+    The training lasts for the epochs of the recipe, or longer until it has seen `min_batches`: a small memory fills
+    only a few batches, after which a new head would still predict a single class.
     """
     from energyalign.experiments.engine.outputs import for_inference
     from energyalign.experiments.nets.network import FrozenBackbone, Network
 
-    images = step.train.subset(balanced_places(step, for_inference(network)))
+    images = step.train.subset(choose_balanced(step, for_inference(network)))
     batches = step.loader(images, purpose="balanced")
     step.train_network(
         Network(FrozenBackbone(copy.deepcopy(network.backbone)), network.head), loss, stage="balanced",

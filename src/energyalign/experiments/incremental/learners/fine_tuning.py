@@ -1,4 +1,4 @@
-"""Fine-tuning; base class of all class-incremental learners."""
+"""Fine-tuning, base class of all class-incremental learners; and joint training, the upper bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FineTuning(Learner):
-    """Cross-entropy over all classes seen, on new images and exemplars; others override what they do otherwise."""
+    """Cross-entropy over all classes seen, on new images and exemplars.
+
+    Other learners inherit from it and override what they do differently.
+    """
 
     name: ClassVar[str] = "fine-tune"
     has_teacher: ClassVar[bool] = False
@@ -27,25 +30,25 @@ class FineTuning(Learner):
     starts_anew: ClassVar[bool] = False
     """Whether each step begins with a new network."""
     needs_no_negative_features: ClassVar[bool] = False
-    """Whether it works only on features that are never negative, as a ReLU gives them."""
+    """Whether it needs features that are never negative, such as those of a ReLU."""
     grows: ClassVar[bool] = False
-    """Whether the network has more features in every step."""
+    """Whether the network gets more features in every step."""
     constant_weight_decay: ClassVar[bool] = False
     """Whether every step has the weight decay of the recipe. In the paper it falls from step to step, because the same
     network is trained again and again."""
 
     def check(self, config: IncrementalConfig) -> None:
-        """Refuse, before any training, settings that it cannot work with."""
+        """Raise an error, before any training, if the learner cannot work with these settings."""
 
     def start(self, step: Step, before: Network | None) -> Network:
-        """The network with which a step begins: a new one, or that of the step before with a larger head."""
+        """Return the network that a step begins with: a new one, or that of the step before with a larger head."""
         from energyalign.experiments.engine.trained import network_for
-        from energyalign.experiments.nets.heads import grown
+        from energyalign.experiments.nets.heads import grow
 
         if before is not None and not self.starts_anew:
             network = copy.deepcopy(before)
             step.seed_torch("head")
-            network.head = grown(network.head, step.n_seen)
+            network.head = grow(network.head, step.n_seen)
             return network
         step.seed_torch("network")
         network = network_for(step.config, step.train, step.n_seen)
@@ -53,11 +56,20 @@ class FineTuning(Learner):
         return network
 
     def learn(self, step: Step, network: Network, teacher: torch.nn.Module | None) -> None:
-        """Train the network in place. The teacher gives logits of the old classes; there is none in the first step."""
+        """Train the network in place. The teacher returns logits of the old classes; the first step has none."""
         step.train_network(network, self.loss(step, teacher))
 
     def loss(self, step: Step, teacher: torch.nn.Module | None) -> Loss:  # noqa: ARG002
-        """``loss(model, batch, epoch)``, the mean over the batch; epochs count from 1."""
+        """Return ``loss(model, batch, epoch)``, the mean over the batch; epochs count from 1."""
         from energyalign.experiments.losses.cross_entropy import cross_entropy
 
         return cross_entropy
+
+
+@dataclass(frozen=True)
+class Joint(FineTuning):
+    """A new network in every step, trained on all images of all classes seen; used with the memory ``all``."""
+
+    name: ClassVar[str] = "joint"
+    starts_anew: ClassVar[bool] = True
+    constant_weight_decay: ClassVar[bool] = True

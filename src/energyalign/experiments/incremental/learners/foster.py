@@ -1,19 +1,16 @@
-"""FOSTER: a second backbone fits what the network cannot tell apart, and both are distilled into one."""
+"""FOSTER: a second backbone learns what the network cannot tell apart, then both are distilled into one."""
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from energyalign.experiments.incremental.learners.balanced import divided, refuse_no_exemplars
-from energyalign.experiments.incremental.learners.der import refuse_identity
-from energyalign.experiments.incremental.learners.fine_tuning import FineTuning
+from energyalign.experiments.incremental.learners.balanced import divide_epochs
+from energyalign.experiments.incremental.learners.der import ExpandingLearner
 
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.experiments.incremental.config import IncrementalConfig
     from energyalign.experiments.incremental.step import Step
     from energyalign.experiments.nets.network import Network
     from energyalign.experiments.train.loop import Loss
@@ -22,28 +19,28 @@ STAGE_1, STAGE_2 = 170, 130  # epochs of the original
 
 
 @dataclass(frozen=True)
-class Foster(FineTuning):
+class Foster(ExpandingLearner):
     """Boosting, ``CE(z / w) + CE(z_new) + weight * KD``, then compression, ``-sum_i q_i log p_i``.
 
     1. The network of the step before is frozen, and a copy of its backbone is trained beside it. z are the logits of a
-       head on the features of both, ``z_new`` those of a head on the new ones alone, both over all classes seen; KD is
+       head on the features of both, ``z_new`` those of a head on the new features, both over all classes seen; KD is
        from the teacher over the old classes. ``w_i`` is the class-balanced weight of class i (`class_balanced_weights`
-       with `beta`): dividing by it, the logit alignment, asks more of the logits of classes with few images.
-    2. The network of the step before, with its head grown, is trained to say what both say together:
-       p is its softmax and q is proportional to ``w_i`` (with `compression_beta`) times theirs, at the temperature of
-       KD, without weight decay.
+       with `beta`): dividing by it, the logit alignment, demands larger logits for classes with few images.
+    2. The network of the step before, with its head grown, is trained to reproduce the boosted network: p is its
+       softmax, and q is proportional to ``w_i`` (with `compression_beta`) times that of the boosted network, at the
+       temperature of KD and without weight decay.
 
-    The first step is cross-entropy. Both stages share the epochs of the cell as 170 and 130 of the original's 300. Rows
-    are of the compressed network, which is what the next step begins with; the paper also lists the one before
-    compression, as B4. Its AutoAugment is left out, for all rows have the augmentation of the cell.
+    The first step is cross-entropy. The stages share the epochs of the cell as 170 and 130 of the original's 300. Rows
+    are of the compressed network, with which the next step begins; the paper also lists the one before compression, as
+    B4. Its AutoAugment is left out, because all rows have the augmentation of the cell.
 
     Attributes
     ----------
-    beta, compression_beta : float
+    beta, compression_beta : float, default 0.96 and 0.97
         Between 0 and 1: the nearer to 1, the more the number of images counts.
-    weight : float
+    weight : float, default 1
         Of KD.
-    temperature : float
+    temperature : float, default 2
         Of the softmaxes of both stages.
 
     References
@@ -52,35 +49,34 @@ class Foster(FineTuning):
     """
 
     name: ClassVar[str] = "foster"
-    head: ClassVar[str | None] = "linear"
     has_teacher: ClassVar[bool] = True
-    constant_weight_decay: ClassVar[bool] = True
 
     beta: float = 0.96
     compression_beta: float = 0.97
     weight: float = 1.0
     temperature: float = 2.0
 
-    def check(self, config: IncrementalConfig) -> None:
-        """It needs exemplars, and a backbone that can be trained."""
-        refuse_no_exemplars(config)
-        refuse_identity(config)
-
     def learn(self, step: Step, network: Network, teacher: torch.nn.Module | None) -> None:
-        """One stage in the first step, two in all others."""
         if teacher is None:
             super().learn(step, network, teacher)
             return
         from energyalign.experiments.engine.outputs import for_inference
 
-        first, second = divided(step.recipe, STAGE_1, STAGE_2)
-        boosted = self._boosted(step, network)
+        first, second = divide_epochs(step.recipe, STAGE_1, STAGE_2)
+        boosted = self.boost(step, network)
         step.train_network(boosted, self.loss(step, teacher), stage="boosting", recipe=first)
         compression = self.compression_loss(step, for_inference(boosted))
         step.train_network(network, compression, stage="compression", recipe=second.with_weight_decay(0.0))
 
+    def boost(self, step: Step, network: Network) -> Network:
+        """Return a frozen copy of the network beside a backbone that learns."""
+        from energyalign.experiments.nets.expanding import expand
+
+        step.seed_torch("boosting")
+        return expand([network.backbone], network.head, step.n_seen, n_auxiliary=step.n_seen, bias=True)
+
     def loss(self, step: Step, teacher: torch.nn.Module | None) -> Loss:
-        """Of boosting; cross-entropy in the first step."""
+        """Return the loss of boosting, or cross-entropy in the first step."""
         import torch
         from torch.nn import functional as F
 
@@ -101,7 +97,7 @@ class Foster(FineTuning):
         return loss
 
     def compression_loss(self, step: Step, teacher: torch.nn.Module) -> Loss:
-        """Distillation of all classes, with more weight on those that have few images."""
+        """Return distillation over all classes, with larger weights for those with few images."""
         import torch
         from torch.nn import functional as F
 
@@ -114,21 +110,9 @@ class Foster(FineTuning):
 
         return loss
 
-    def _boosted(self, step: Step, network: Network) -> Network:
-        """The network of the step before, and a copy of its backbone that learns."""
-        from torch import nn
-
-        from energyalign.experiments.nets.expanding import ExpandingBackbone, ExpandingNetwork, widened
-
-        backbone = ExpandingBackbone([copy.deepcopy(network.backbone), copy.deepcopy(network.backbone)])
-        step.seed_torch("boosting")
-        head = widened(network.head, backbone.n_features, step.n_seen)
-        auxiliary = nn.Linear(network.backbone.n_features, step.n_seen).to(step.fabric.device)
-        return ExpandingNetwork(backbone, head, auxiliary)
-
 
 def class_weights(step: Step, beta: float) -> torch.Tensor:
-    """Of the classes seen, on the device of the step."""
+    """Return the class-balanced weights of the classes seen, on the device of the step."""
     import torch
 
     from energyalign.experiments.losses.class_balanced import class_balanced_weights

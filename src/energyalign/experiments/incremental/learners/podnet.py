@@ -1,9 +1,10 @@
-"""PODNet: pooled maps of the network of the step before are distilled, and classes have several proxies."""
+"""PODNet: distillation of pooled maps, and several proxies for each class."""
 
 from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,9 +12,9 @@ import numpy as np
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.incremental.learners.balanced import (
-    divided,
+    divide_epochs,
+    lower_rate,
     refuse_no_exemplars,
-    slower,
     train_balanced_head,
 )
 from energyalign.experiments.incremental.learners.fine_tuning import FineTuning
@@ -36,33 +37,32 @@ MIN_BATCHES = 320  # 20 epochs of 2,000 images in batches of 128
 class PODNet(FineTuning):
     """``NCA + sqrt(C_seen / C_new) * (flat * (1 - cos(x_old, x)) + spatial * POD)``, then the head on balanced classes.
 
-    NCA is `nca_loss` with a margin, on the logits of `ProxyHead`; x are features, and POD compares the maps after each
+    NCA is `nca_loss` with a margin, on the logits of `ProxyHead`. x are features, and POD compares the maps after each
     stage of the backbone (`pooled_outputs`), both with those of the network of the step before.
 
-    1. On all images of the step. Proxies of new classes begin as the centres of k-means on the features of their
-       images, as long as the old ones are on average; those of old classes stay as they are. Distillation begins with
-       the second step.
-    2. From the second step on, all proxies are trained on a backbone that stays, by NCA, at half the rate, on as many
-       images of each new class as there are of an old one, chosen by herding.
+    1. On all images of the step. Proxies of new classes start at the k-means centres of their features, scaled to the
+       mean length of the old proxies, which are kept fixed. Distillation starts with the second step.
+    2. From the second step on, all proxies are trained by NCA on a frozen backbone, at half the rate, on as many images
+       of each new class as of an old one, chosen by herding.
 
-    Both stages share the epochs of the cell as 160 and 20 of the original's 180, and the second has at least the 320
+    The stages share the epochs of the cell as 160 and 20 of the original's 180, and the second has at least the 320
     batches of the original on CIFAR. The head predicts (PODNet-CNN); with the corrector ``nme`` the nearest mean of
     exemplars does (PODNet-NME).
 
-    NCA is that of the paper: the released code takes the margin from all classes alike, so that it has no effect, and
-    has no hinge. The margin, which the scale multiplies, has no say in what the scale learns: features that tell
-    nothing apart yet would make it smaller, then negative, and with a negative scale wrong answers satisfy the loss (on
-    digits 0.7 % were right after three steps). Similarities are cosines, where the code has squared distances of
-    directions, ``2 cos - 2``. Maps and features come out of a ReLU here; the original takes them before it. Its
-    gradients are clipped at 5, ours not.
+    NCA is that of the paper: the released code subtracts the margin from all classes, so that it has no effect, and has
+    no hinge. The scale gets no gradient through the margin, which it multiplies: uninformative features would shrink
+    the scale until it is negative, and then wrong answers satisfy the loss (on digits 0.7 % were right after three
+    steps). Similarities are cosines, where the code has squared distances of directions, ``2 cos - 2``. Maps and
+    features are taken after a ReLU, in the original before it. The original clips gradients at 5; here they are not
+    clipped.
 
     Attributes
     ----------
-    margin : float
+    margin : float, default 0.6
         In units of the cosine.
-    flat, spatial : float
+    flat, spatial : float, default 1 and 3
         Weights of the two distillations.
-    flat_on_imagenet, spatial_on_imagenet : float
+    flat_on_imagenet, spatial_on_imagenet : float, default 10 and 8
         The same on ImageNet.
 
     References
@@ -80,20 +80,19 @@ class PODNet(FineTuning):
     spatial_on_imagenet: float = 8.0
 
     def check(self, config: IncrementalConfig) -> None:
-        """It needs exemplars, and maps that can be looked at."""
         from energyalign.experiments.nets.podnet import stages_of
 
         refuse_no_exemplars(config)
         if config.backbone not in BACKBONES:
-            raise EnergyAlignError(f"podnet compares maps of stages, and {config.backbone} gives features alone.")
+            raise EnergyAlignError(
+                f"podnet compares the maps of stages, and {config.backbone} returns only features: choose a backbone "
+                "such as resnet32 or small-cnn, or another method."
+            )
         stages_of(BACKBONES[config.backbone].make())
         if config.compile:
-            raise EnergyAlignError(
-                "podnet looks at maps inside the network, which compiled code hides: leave out --compile."
-            )
+            raise EnergyAlignError("podnet reads maps inside the network, which --compile hides: leave out --compile.")
 
     def start(self, step: Step, before: Network | None) -> Network:
-        """With a head of proxies, whose scale is learned."""
         from energyalign.experiments.nets.podnet import PodNetwork, ProxyHead
 
         network = super().start(step, before)
@@ -103,16 +102,15 @@ class PODNet(FineTuning):
         return PodNetwork(network.backbone, head)
 
     def learn(self, step: Step, network: Network, teacher: torch.nn.Module | None) -> None:  # noqa: ARG002
-        """One stage in the first step, two in all others."""
         if step.number == 1:
             step.train_network(network, self.nca(network))
             return
         import torch
 
-        first, second = divided(step.recipe, STAGE_1, STAGE_2)
+        first, second = divide_epochs(step.recipe, STAGE_1, STAGE_2)
         old = network.head.weight.detach()[: step.n_old].clone()
         imprint(step, network)
-        loss = self.loss_beside(step, network, copy.deepcopy(network.backbone).eval().requires_grad_(False))
+        loss = self.distilling_loss(step, network, copy.deepcopy(network.backbone).eval().requires_grad_(False))
 
         def keep_old() -> None:
             with torch.no_grad():
@@ -124,25 +122,22 @@ class PODNet(FineTuning):
 
         step.train_network(network, loss_of_new, recipe=first)
         keep_old()
-        recipe = replace(slower(second, 2), schedule=Constant())
+        recipe = replace(lower_rate(second, 2), schedule=Constant())
         train_balanced_head(step, network, self.nca(network), recipe, min_batches=MIN_BATCHES)
 
     def nca(self, network: Network) -> Loss:
-        """Without distillation."""
-        from energyalign.experiments.losses.nca import nca_loss
+        """Return the loss without distillation."""
 
         def loss(model: torch.nn.Module, batch: Any, _epoch: int) -> torch.Tensor:
             return nca_loss(model(batch.images), batch.labels, self.margin * network.head.scale.detach())
 
         return loss
 
-    def loss_beside(self, step: Step, network: Network, before: torch.nn.Module) -> Loss:
-        """With distillation from this backbone."""
+    def distilling_loss(self, step: Step, network: Network, before: torch.nn.Module) -> Loss:
+        """Return the loss with distillation from the backbone `before`."""
         import torch
         from torch.nn import functional as F
 
-        from energyalign.experiments.losses.nca import nca_loss
-        from energyalign.experiments.losses.pooled_outputs import pooled_outputs
         from energyalign.experiments.nets.podnet import features_and_maps
 
         on_imagenet = step.config.dataset == "imagenet"
@@ -161,8 +156,44 @@ class PODNet(FineTuning):
         return loss
 
 
+def nca_loss(logits: torch.Tensor, labels: torch.Tensor, margin: torch.Tensor | float) -> torch.Tensor:
+    """Return the batch mean of ``max(0, -log(exp(z_y - margin) / sum over i != y of exp(z_i)))``.
+
+    Unlike cross-entropy it leaves the true class out of the sum, and it is zero once that class is far enough ahead.
+    The margin is in units of the logits.
+
+    References
+    ----------
+    Goldberger et al. 2005, Neighbourhood Components Analysis; Douillard et al. 2020, PODNet, equation 8.
+    """
+    import torch
+    from torch.nn import functional as F
+
+    is_right = F.one_hot(labels, logits.shape[1]).bool()
+    others = logits.masked_fill(is_right, -torch.inf).logsumexp(dim=1)
+    return F.relu(others - (logits[is_right] - margin)).mean()
+
+
+def pooled_outputs(before: Sequence[torch.Tensor], now: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return ``|p(before) - p(now)|``, averaged over the batch and the maps of the stages (PODNet, equation 4).
+
+    p squares maps of shape (n, channels, height, width), sums them over the width and over the height, concatenates
+    both sums and normalises them to length one. So content may move along a row or a column, but not along both.
+    """
+    import torch
+    from torch.nn import functional as F
+
+    def pool(maps: torch.Tensor) -> torch.Tensor:
+        squares = maps.square()
+        return F.normalize(torch.cat([squares.sum(dim=3).flatten(1), squares.sum(dim=2).flatten(1)], dim=1))
+
+    pairs = zip(before, now, strict=True)
+    distances = [torch.linalg.vector_norm(pool(old) - pool(new), dim=1).mean() for old, new in pairs]
+    return torch.stack(distances).mean()
+
+
 def imprint(step: Step, network: Network) -> None:
-    """Put the centres of the features of new classes in the place of their proxies."""
+    """Set the proxies of new classes to the k-means centres of their features."""
     import torch
     from sklearn.cluster import KMeans
 
@@ -178,7 +209,7 @@ def imprint(step: Step, network: Network) -> None:
         own = points[new.labels == k]
         n_centres = min(head.n_proxies, len(np.unique(own, axis=0)))
         centres = KMeans(n_centres, n_init=1, random_state=step.seed("proxies", k) % 2**32).fit(own).cluster_centers_
-        rows.append(centres[np.arange(head.n_proxies) % n_centres].ravel())  # of few images some stand several times
+        rows.append(centres[np.arange(head.n_proxies) % n_centres].ravel())  # repeat centres of classes with few images
     with torch.no_grad():
         length = torch.linalg.vector_norm(head.proxies()[: step.n_old], dim=2).mean()
         centres = torch.from_numpy(np.stack(rows)).to(head.weight)

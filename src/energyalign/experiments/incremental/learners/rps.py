@@ -1,4 +1,4 @@
-"""RPS-net: random paths through a wide network, of which the best of a few is kept every other step."""
+"""RPS-net: every other step adds the best of a few random paths through a wide network."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
     from energyalign.experiments.train.loop import Loss
 
 _PHOTOGRAPHS = ("resnet18", "resnet50", "resnext50", "rps-large")
-"""Backbones for photographs, and their kin with two branches, begin with one of these."""
+"""How the names of backbones for photographs begin."""
 
 
 @dataclass(frozen=True)
 class RandomPathSelection(FineTuning):
-    """``CE + phi KL``; a new path through `RandomPaths` every `jump` steps, beside the former ones, which are frozen.
+    """``CE + phi KL``; every `jump` steps a new path through `RandomPaths`, beside the former ones, which are frozen.
 
     CE is over all classes seen, KL from the softened outputs of the teacher to those of the network over the old ones,
     both on new images and exemplars. With b the number of the step, phi is 1 up to step ``jump + 1`` and
-    ``rigidness * (b - 1 - jump)`` after it. Adam at 1e-3, halved after 20, 40, 60 and 80 of 100 epochs, without weight
-    decay; the number of epochs and the batch size are the cell's (the original: 100, and 128 or 64).
+    ``rigidness * (b - 1 - jump)`` after it. Adam starts at 1e-3, halved after 20, 40, 60 and 80 of 100 epochs, without
+    weight decay. Epochs and batch size are those of the cell (the original: 100, and 128 or 64).
 
-    Steps 1 to `jump` train the first path: in an untrained network all paths are alike, and there is nothing to choose.
-    Where a new path is due, several are drawn, each is trained for a part of the epochs on all but a tenth of the
-    images of each class, and the one with the best mean accuracy of classes on that tenth is taken. It then starts
-    again, from the network of the step before, for all epochs and with all images.
+    Steps 1 to `jump` train the first path: in an untrained network all paths are alike. When a new path is due, several
+    are drawn. Each is trained for a part of the epochs on all but a tenth of the images of each class, and the one with
+    the best mean accuracy of classes on that tenth is chosen. It then starts again, from the network of the step
+    before, for all epochs and with all images.
 
-    The original does some things otherwise. It trains all candidates for all epochs, on a GPU each, and keeps the
-    one, and the epoch, that is best on the test set; its KL is over all columns, with the one-hot label among the
-    logits of new classes; and its teacher runs along the new path too, through modules that never learned anything.
+    The original trains all candidates for all epochs, on one GPU each, and keeps the path and epoch that are best on
+    the test set. Its KL is over all columns, with the one-hot label among the logits of new classes, and its teacher
+    also uses the new path, whose modules are untrained.
 
     Attributes
     ----------
-    candidates : int
+    candidates : int, default 8
         Paths to choose from. With the defaults a step that chooses takes about 1.7 times as long as one that does not.
-    candidate_part : float
-        Of the epochs, for each candidate.
-    compared_on : float
-        Part of the images of each class by which candidates are compared, at least one image of it.
-    jump : int
-        A new path every so many steps.
-    rigidness, photograph_rigidness : float
+    candidate_part : float, default 0.1
+        Share of the epochs for each candidate.
+    compared_on : float, default 0.1
+        Share of the images of each class, at least one, by which candidates are compared.
+    jump : int, default 2
+        Steps from one new path to the next.
+    rigidness, photograph_rigidness : float, default 2.5 and 10
         How fast phi grows; the original has another value for ImageNet.
-    temperature : float
+    temperature : float, default 2
         Of both softmaxes of KL.
 
     References
@@ -80,27 +80,24 @@ class RandomPathSelection(FineTuning):
 
     def __post_init__(self) -> None:
         if self.candidates < 1 or self.jump < 1:
-            raise EnergyAlignError("RPS needs at least one candidate, and a jump of at least one step.")
+            raise EnergyAlignError(f"candidates and jump must be >= 1, got {self.candidates} and {self.jump}.")
 
     def backbone(self, name: str) -> str:
-        """Paths through as large a network as the cell's."""
         if is_of_library(name):
             raise EnergyAlignError(f"rps trains paths through a network of its own, not {name}: leave out --backbone.")
         return "rps-large" if name.startswith(_PHOTOGRAPHS) else "rps-small"
 
     def recipe(self, preset: Preset) -> Recipe:
-        """The original's, over the cell's epochs."""
         schedule = Steps((21, 41, 61, 81), 0.5, 100)
         return replace(preset.recipe, optimizer=Adam(1e-3, weight_decay=0.0), schedule=schedule)
 
     def learn(self, step: Step, network: Network, teacher: torch.nn.Module | None) -> None:
-        """Choose a path if one is due, and train the newest one."""
         if step.number > 1 and (step.number - 1) % self.jump == 0:
-            network.backbone.add_path(self._chosen_path(step, network, teacher))
+            network.backbone.add_path(self._choose_path(step, network, teacher))
         step.train_network(network, self.loss(step, teacher))
 
     def weight(self, step: Step) -> float:
-        """Phi, the weight of the teacher."""
+        """Return phi."""
         steps_since = step.number - 1 - self.jump
         if steps_since <= 0:
             return 1.0
@@ -108,7 +105,6 @@ class RandomPathSelection(FineTuning):
         return steps_since * (self.photograph_rigidness if photographs else self.rigidness)
 
     def loss(self, step: Step, teacher: torch.nn.Module | None) -> Loss:
-        """Cross-entropy alone in the first step."""
         import torch
         from torch.nn import functional as F
 
@@ -120,19 +116,19 @@ class RandomPathSelection(FineTuning):
             logits = model(batch.images)
             with torch.no_grad():
                 taught = F.log_softmax(teacher(batch.images) / self.temperature, dim=1)
-            told = F.log_softmax(logits[:, :n_old] / self.temperature, dim=1)
-            divergence = F.kl_div(told, taught, reduction="batchmean", log_target=True)
+            learned = F.log_softmax(logits[:, :n_old] / self.temperature, dim=1)
+            divergence = F.kl_div(learned, taught, reduction="batchmean", log_target=True)
             return F.cross_entropy(logits, batch.labels) + weight * divergence
 
         return loss
 
-    def _chosen_path(self, step: Step, network: Network, teacher: torch.nn.Module | None) -> tuple[int, ...]:
-        """The best of the candidates on images of the step that they were not trained on."""
+    def _choose_path(self, step: Step, network: Network, teacher: torch.nn.Module | None) -> tuple[int, ...]:
+        """Return the candidate with the best accuracy on images of the step that none was trained on."""
         random = np.random.default_rng(step.seed("paths"))
         paths: list[tuple[int, ...]] = [network.backbone.random_path(random) for _ in range(self.candidates)]
         if len(paths) == 1:
             return paths[0]
-        trained_on, compared_on = self._divided(step)
+        trained_on, compared_on = self._split(step)
         recipe = step.recipe.lasting(max(1, round(self.candidate_part * step.recipe.epochs)))
         accuracies = []
         for number, path in enumerate(paths, 1):
@@ -143,30 +139,30 @@ class RandomPathSelection(FineTuning):
             accuracies.append(_mean_accuracy(step, candidate, compared_on))
         best = int(np.argmax(accuracies))
         step.reporter.note(
-            f"Path {best + 1} of {len(paths)}: {100 * accuracies[best]:.1f} % on training images held out, the worst "
-            f"has {100 * min(accuracies):.1f} %."
+            f"Path {best + 1} of {len(paths)}: {100 * accuracies[best]:.1f} % on held-out training images, the worst "
+            f"{100 * min(accuracies):.1f} %."
         )
         return paths[best]
 
-    def _divided(self, step: Step) -> tuple[Ints, Ints]:
-        """Which of the training images the candidates are trained on, and which they are compared on."""
+    def _split(self, step: Step) -> tuple[Ints, Ints]:
+        """Split the training images, as positions, into those to train candidates on and those to compare them on."""
         places, labels = np.arange(len(step.train.labels)), step.train.labels
         lists = random_lists(places, labels, range(step.n_seen), step.seed("compared on"))
-        # At least one image of a class, but no more than leave it as many to be trained on.
+        # At least one image of each class, but at most half of them.
         compared = [one[: min(max(1, int(self.compared_on * len(one))), len(one) // 2)] for one in lists]
         compared_on = np.sort(np.concatenate(compared))
         alone = sum(len(one) == 0 for one in compared)
         if alone:
-            step.reporter.note(f"Paths are compared without {alone} classes that have a single image.")
+            step.reporter.note(f"Paths are compared without the {alone} classes that have a single image.")
         if len(compared_on) == 0:
             raise EnergyAlignError(
-                f"no class of step {step.number} has two training images, so that paths cannot be compared: add images."
+                f"no class of step {step.number} has two training images, which comparing paths needs: add images."
             )
         return np.setdiff1d(places, compared_on), compared_on
 
 
 def _mean_accuracy(step: Step, network: Network, places: Ints) -> float:
-    """Over classes, as the test is: otherwise old ones, of which there are few images, would hardly count."""
+    """Return the balanced accuracy, since old classes have few images and would hardly count otherwise."""
     from energyalign.experiments.engine.outputs import for_inference, outputs
 
     images = step.train.subset(places)

@@ -1,4 +1,4 @@
-"""A backbone that stays as it is after the first step, under a head made of statistics of its features."""
+"""Heads made of feature statistics on a backbone that is frozen after the first step: streaming LDA and RanPAC."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeadOfStatistics(FineTuning):
-    """Base of streaming LDA and RanPAC.
+    """Base class of streaming LDA and RanPAC.
 
-    The first step trains the backbone with a linear head by cross-entropy, as other rows do, unless it has nothing to
-    train (``identity``, for features of an encoder). From then on features never change, so what earlier classes added
-    to the statistics stays right, and no step looks at their images: not even at exemplars, if there is a memory.
+    The first step trains the backbone under a linear head by cross-entropy, unless it has nothing to train
+    (``identity``, for features of an encoder). After that features never change, so the statistics of earlier classes
+    stay valid and no step needs their images, not even exemplars.
     """
 
     head: ClassVar[str | None] = "linear"
 
     @abstractmethod
     def make_head(self, n_features: int, n_classes: int) -> Any:
-        """A head without samples, random numbers from torch's global generator."""
+        """Return a head without samples, with random numbers from torch's global generator."""
 
     @abstractmethod
     def add(self, step: Step, head: Any, features: torch.Tensor, labels: torch.Tensor) -> None:
-        """Take the samples of new classes into the head."""
+        """Add samples of new classes to the head."""
 
     def start(self, step: Step, before: Network | None) -> Network:
-        """A new network, or that of the step before with room for the new classes."""
         if before is not None:
             network = copy.deepcopy(before)
             network.head = before.head.with_classes(step.n_seen)
@@ -49,7 +48,6 @@ class HeadOfStatistics(FineTuning):
         return network
 
     def learn(self, step: Step, network: Network, teacher: torch.nn.Module | None) -> None:
-        """Train the backbone in the first step, then add up what it says of the new images."""
         import torch
 
         from energyalign.experiments.engine.outputs import for_inference, outputs
@@ -68,3 +66,69 @@ class HeadOfStatistics(FineTuning):
         step.seed_torch("head")
         head = make_head(step.config.head, network.backbone.n_features, step.n_seen).to(step.fabric.device)
         step.train_network(Network(network.backbone, head), self.loss(step, teacher))
+
+
+@dataclass(frozen=True)
+class StreamingLda(HeadOfStatistics):
+    """Running class means and one shared covariance of the features; `LdaHead` has the formula.
+
+    As in the original, the backbone is trained on the classes of a first part, or pre-trained, and no exemplars are
+    needed. Two things differ. The covariance is the exact scatter around the class means, whatever the order of
+    samples; the original's recursion measures the first sample of a class from zero instead of its mean. And the first
+    step's covariance is estimated like all others, where the original uses the OAS estimate; both are shrunk.
+
+    Attributes
+    ----------
+    shrinkage : float, default 1e-4
+        Weight of the identity in the covariance.
+
+    References
+    ----------
+    Hayes and Kanan 2020, Lifelong Machine Learning with Deep Streaming Linear Discriminant Analysis.
+    """
+
+    name: ClassVar[str] = "slda"
+
+    shrinkage: float = 1e-4
+
+    def make_head(self, n_features: int, n_classes: int) -> Any:
+        from energyalign.experiments.nets.lda import LdaHead
+
+        return LdaHead(n_features, n_classes, self.shrinkage)
+
+    def add(self, step: Step, head: Any, features: torch.Tensor, labels: torch.Tensor) -> None:  # noqa: ARG002
+        head.add(features, labels)
+
+
+@dataclass(frozen=True)
+class RanPac(HeadOfStatistics):
+    """RanPAC: ridge regression on random ReLU features; `RandomProjectionHead` has the formula.
+
+    As in the original, the ridge of all classes' weights is chosen in every step on a fifth of its new samples.
+
+    The original adapts a pre-trained transformer to the first step by a few added parameters; here the backbone is that
+    of the cell, trained as a whole in the first step, or frozen features. The original has 10,000 random features,
+    whose Gram matrix would take 800 MB in every step.
+
+    Attributes
+    ----------
+    n_projected : int, default 2000
+        Number of random features. It should exceed the number of features of the backbone.
+
+    References
+    ----------
+    McDonnell et al. 2023, RanPAC: Random Projections and Pre-trained Models for Continual Learning.
+    """
+
+    name: ClassVar[str] = "ranpac"
+
+    n_projected: int = 2000
+
+    def make_head(self, n_features: int, n_classes: int) -> Any:
+        from energyalign.experiments.nets.random_projection import RandomProjectionHead
+
+        return RandomProjectionHead(n_features, n_classes, self.n_projected)
+
+    def add(self, step: Step, head: Any, features: torch.Tensor, labels: torch.Tensor) -> None:
+        ridge = head.add(features, labels, step.seed("ridge"))
+        step.reporter.note(f"Ridge {ridge:g}, chosen on a fifth of the new samples.")

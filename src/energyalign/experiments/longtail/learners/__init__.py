@@ -1,21 +1,17 @@
-"""Trainings, one file each. A new one is a file, a line here, and a row of `longtail/methods.py`."""
+"""Long-tailed learners. To add one, write a file, a line here and a row of `longtail/methods.py`."""
 
 from __future__ import annotations
 
 from energyalign.experiments.engine.config import look_up
 from energyalign.experiments.longtail.learners.bbn import Bbn
 from energyalign.experiments.longtail.learners.cb_focal import ClassBalancedFocal
-from energyalign.experiments.longtail.learners.ce_drs import DeferredResampling
-from energyalign.experiments.longtail.learners.ce_drw import DeferredReweighting
 from energyalign.experiments.longtail.learners.cross_entropy import CrossEntropy
 from energyalign.experiments.longtail.learners.de_confound import DeConfound
+from energyalign.experiments.longtail.learners.deferred import DeferredResampling, DeferredReweighting, LdamDrw
 from energyalign.experiments.longtail.learners.focal import Focal
-from energyalign.experiments.longtail.learners.la_loss import LogitAdjustedLoss
-from energyalign.experiments.longtail.learners.la_loss_ldam import LogitAdjustedLdam
+from energyalign.experiments.longtail.learners.la_loss import LogitAdjustedLdam, LogitAdjustedLoss
 from energyalign.experiments.longtail.learners.lade import Lade
-from energyalign.experiments.longtail.learners.ldam_drw import LdamDrw
-from energyalign.experiments.longtail.learners.manifold_mixup import ManifoldMixup
-from energyalign.experiments.longtail.learners.mixup import Mixup
+from energyalign.experiments.longtail.learners.mixup import ManifoldMixup, Mixup
 from energyalign.experiments.longtail.learners.oltr_stage_1 import OltrStage1
 from energyalign.experiments.longtail.learners.ride import Ride
 

@@ -1,12 +1,11 @@
-"""BBN: two branches on one trunk, from the data as they are to the data with their classes reversed."""
+"""BBN: two branches on one trunk; training moves from the data as they are to reversed class frequencies."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from energyalign.experiments.longtail.learners.cross_entropy import CrossEntropy
-from energyalign.experiments.train.recipe import SGD, Recipe
+from energyalign.experiments.longtail.learners.cross_entropy import CrossEntropy, with_nesterov
 
 if TYPE_CHECKING:
     import torch
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from energyalign.experiments.longtail.experiment import Setting
     from energyalign.experiments.nets.network import Network
     from energyalign.experiments.train.loop import EpochBatches, Loss
+    from energyalign.experiments.train.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -23,18 +23,17 @@ class Bbn(CrossEntropy):
     """Bilateral-branch network with cumulative learning.
 
     The last block of the backbone exists twice. The conventional branch sees a batch of the data as they are, (x_c,
-    y_c), the re-balancing branch one in which a class with n images is drawn with probability proportional to 1/n,
-    (x_r, y_r). With ``a = 1 - ((epoch - 1) / n_epochs)^2``, epochs counted from 1::
+    y_c). The re-balancing branch sees a batch in which a class of n images is drawn with probability proportional to
+    1/n, (x_r, y_r). With ``a = 1 - ((epoch - 1) / n_epochs)^2``, epochs counted from 1::
 
         z = W [2 a f_c(x_c) ; 2 (1 - a) f_r(x_r)] + b
         loss = a CE(z, y_c) + (1 - a) CE(z, y_r)
 
-    so that learning moves from the first to the second. In the test both branches see the same image, with factor 1.
+    At test time both branches see the same image, with factor 1.
 
-    The original's a ends at 200 epochs for its 200 and 180, and at 100 for its 90; here it always ends with the
-    training. Of its recipe the learner brings Nesterov's momentum and the weight decay with it, 2e-4 and on iNaturalist
-    1e-4; the schedule (divided by 100 at 120 and 160 of 200 epochs on CIFAR) is that of the paper's cells anyway. Both
-    concern SGD only.
+    The original's a reaches 0 after 200 epochs in its trainings of 200 and 180, and after 100 in those of 90; here it
+    does at the end of every training. As in the original, SGD has Nesterov's momentum and a weight decay of 2e-4, or
+    1e-4 on iNaturalist. The original's schedule is that of the paper's cells.
 
     References
     ----------
@@ -47,25 +46,19 @@ class Bbn(CrossEntropy):
     has_own_backbone: ClassVar[bool] = True
 
     def backbone(self, name: str) -> str:
-        """That with two last blocks."""
         return name if name.endswith("-bbn") else f"{name}-bbn"
 
     def recipe(self, preset: Preset) -> Recipe:
-        """The same with the original's SGD, if it is SGD; Nesterov's momentum needs a momentum."""
-        recipe = preset.recipe.with_weight_decay(1e-4 if preset.dataset == "inaturalist18" else 2e-4)
-        if not isinstance(recipe.optimizer, SGD):
-            return recipe
-        return replace(recipe, optimizer=replace(recipe.optimizer, nesterov=recipe.optimizer.momentum > 0))
+        return with_nesterov(preset.recipe.with_weight_decay(1e-4 if preset.dataset == "inaturalist18" else 2e-4))
 
     def network(self, setting: Setting) -> Network:
-        """One whose branches can see a batch each."""
         from energyalign.experiments.nets.bbn import BbnNetwork
 
         made = super().network(setting)
         return BbnNetwork(made.backbone, made.head)
 
     def batches(self, setting: Setting) -> EpochBatches:
-        """Pairs of a batch of the data as they are and one of reversed classes, augmented each on its own."""
+        """Return pairs of batches, one of the data as they are and one of reversed classes, augmented independently."""
         from energyalign.experiments.data.loader import PairedLoader
         from energyalign.experiments.data.order import reversed_classes
 
@@ -73,11 +66,10 @@ class Bbn(CrossEntropy):
         return PairedLoader(setting.loader(), setting.loader(order=reverse, purpose="reversed"))
 
     def share(self, epoch: int, n_epochs: int) -> float:
-        """Of the conventional branch: 1 in the first epoch, near 0 in the last."""
+        """Return a, the share of the conventional branch: 1 in the first epoch, near 0 in the last."""
         return 1.0 - ((epoch - 1) / n_epochs) ** 2
 
     def loss(self, setting: Setting) -> Loss:
-        """Both labels, each with the share of its branch."""
         from torch.nn import functional as F
 
         def loss(model: torch.nn.Module, batch: Pair, epoch: int) -> torch.Tensor:

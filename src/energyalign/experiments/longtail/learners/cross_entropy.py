@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from energyalign.experiments.engine.config import Learner
+from energyalign.experiments.train.recipe import SGD, Recipe
 
 if TYPE_CHECKING:
     from energyalign.experiments.longtail.experiment import Setting
@@ -16,29 +17,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CrossEntropy(Learner):
-    """Cross-entropy on the data as they come. Other learners inherit from it and override what they do differently."""
+    """Cross-entropy on the data as they are. Other learners inherit from it and override what they do differently."""
 
     name: ClassVar[str] = "ce"
     scale: ClassVar[float | None] = None
-    """The scale of its cosine head."""
+    """The scale of its cosine head; None for that of the config."""
 
     def network(self, setting: Setting) -> Network:
-        """The untrained network. `setting.config` says which, after `backbone`, `head` and `scale` had their say."""
+        """Make the untrained network that `setting.config` describes."""
         from energyalign.experiments.engine.trained import network_for
 
         return network_for(setting.config, setting.train, setting.train.n_classes)
 
     def parameters(self, network: Network) -> Iterable[Any]:
-        """What the optimiser gets: parameters, or groups of them."""
+        """Return what the optimiser trains: parameters, or groups of them."""
         parameters: Iterable[Any] = network.parameters()
         return parameters
 
     def batches(self, setting: Setting) -> EpochBatches:
-        """What the loss gets."""
+        """Return the batches that the loss is computed on."""
         return setting.loader()
 
     def loss(self, setting: Setting) -> Loss:  # noqa: ARG002
-        """``loss(model, batch, epoch)``, the mean over the batch; epochs count from 1."""
+        """Return ``loss(model, batch, epoch)``, the mean over the batch; epochs count from 1."""
         from energyalign.experiments.losses.cross_entropy import cross_entropy
 
         return cross_entropy
+
+
+def with_nesterov(recipe: Recipe) -> Recipe:
+    """Turn on Nesterov's momentum if the optimiser is SGD with a momentum."""
+    if not isinstance(recipe.optimizer, SGD):
+        return recipe
+    return replace(recipe, optimizer=replace(recipe.optimizer, nesterov=recipe.optimizer.momentum > 0))

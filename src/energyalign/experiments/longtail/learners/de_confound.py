@@ -14,19 +14,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeConfound(CrossEntropy):
-    """Cross-entropy with the causal-norm head, on the network and the images of the original.
+    """Cross-entropy with the causal-norm head, on the original's network and augmentation.
 
     On CIFAR the original's "ResNet-32" is BBN's network: two last blocks side by side, 128 features, one part of the
-    head for each block (K = 2). Its published alphas for the corrector ``tde`` belong to that network. Other backbones
-    stay as they are. On ImageNet-LT the original changes brightness, contrast and saturation by up to `jitter`; the
-    paper's own rows crop and flip only.
+    head for each block (K = 2). The published alphas of the corrector ``tde`` belong to that network. Other backbones
+    are not changed. On ImageNet-LT the original also jitters brightness, contrast and saturation; the paper's own rows
+    only crop and flip.
 
-    The original trains on CIFAR with batches of 256 at a rate of 0.2; batch size and rate here are the cell's, 128 and
-    0.1.
+    The original trains on CIFAR with batches of 256 and a learning rate of 0.2; here both are those of the cell, 128
+    and 0.1.
 
     Attributes
     ----------
     jitter : float, default 0.4
+        Maximum change of brightness, contrast and saturation on ImageNet-LT.
 
     References
     ----------
@@ -39,11 +40,9 @@ class DeConfound(CrossEntropy):
     jitter: float = 0.4
 
     def backbone(self, name: str) -> str:
-        """BBN's network instead of a ResNet for CIFAR."""
         return f"{name}-bbn" if name in ("resnet32", "resnet8") else name
 
     def batches(self, setting: Setting) -> EpochBatches:
-        """With colour jitter on ImageNet-LT."""
         from energyalign.experiments.data.file_images import FileImages
 
         images = setting.train

@@ -1,4 +1,4 @@
-"""LA-loss: the log prior added to the logits in training."""
+"""LA-loss: the log prior is added to the logits in training; alone, or with LDAM's margins."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LogitAdjustedLoss(CrossEntropy):
-    """``L = CE(z + tau log pi)`` in training, plain z in the test; tau = 1, for which the minimum is consistent.
+    """``L = CE(z + tau log pi)`` in training, with ``pi_j = n_j / N``; plain z at test time.
 
-    ``pi_j = n_j / N``. The network need not learn what the prior says already, so its own logits are those of balanced
-    classes. This is logit adjustment moved from the test into the training. With tau = 1 it is Balanced Softmax too,
-    whose softmax ``n_j e^(z_j) / sum_k n_k e^(z_k)`` is that of ``z + log pi``; its meta sampler is not here.
+    The prior explains the imbalance, so the network's own logits become those of balanced classes: logit adjustment,
+    moved from the test into the training. tau = 1 is Fisher consistent for balanced error. It is also Balanced Softmax,
+    ``n_j e^(z_j) / sum_k n_k e^(z_k)``, without its meta sampler.
 
     References
     ----------
@@ -32,12 +32,46 @@ class LogitAdjustedLoss(CrossEntropy):
     tau: float = 1.0
 
     def loss(self, setting: Setting) -> Loss:
-        """Cross-entropy on adjusted logits."""
         from energyalign.experiments.losses.logit_adjusted import log_prior, logit_adjusted_loss
 
         log_priors = log_prior(setting.counts)
 
         def loss(model: torch.nn.Module, batch: Any, _epoch: int) -> torch.Tensor:
             return logit_adjusted_loss(model(batch.images), batch.labels, log_priors, self.tau)
+
+        return loss
+
+
+@dataclass(frozen=True)
+class LogitAdjustedLdam(CrossEntropy):
+    """The pairwise margin loss ``log(1 + sum_(j != y) e^(D_yj + z_j - z_y))`` with two margins added up.
+
+    ``D_yj = tau log(pi_j / pi_y) + 30 D_y`` with LDAM's ``D_y = 0.5 n_y^(-1/4) / max_k n_k^(-1/4)``. This equals
+    cross-entropy on ``z_j + tau log pi_j``, less ``30 D_y`` for the true class. The paper specifies only the shape of
+    its second ("adaptive") margin, ``pi_y^(-1/4)``; taking LDAM's size and logits ``z = 30 cos`` is our decision. There
+    is no re-weighting, and the schedule is that of the cell.
+
+    References
+    ----------
+    Menon et al. 2021, Long-Tail Learning via Logit Adjustment.
+    Cao et al. 2019, Learning Imbalanced Datasets with Label-Distribution-Aware Margin Loss.
+    """
+
+    name: ClassVar[str] = "la-loss-ldam"
+    head: ClassVar[str | None] = "cosine"
+    scale: ClassVar[float | None] = 30.0
+    tau: float = 1.0
+    largest_margin: float = 0.5
+
+    def loss(self, setting: Setting) -> Loss:
+        from energyalign.experiments.losses.ldam import ldam_margins, with_margins
+        from energyalign.experiments.losses.logit_adjusted import log_prior, logit_adjusted_loss
+
+        log_priors = log_prior(setting.counts)
+        margins = setting.config.scale * ldam_margins(setting.counts, self.largest_margin)
+
+        def loss(model: torch.nn.Module, batch: Any, _epoch: int) -> torch.Tensor:
+            logits = with_margins(model(batch.images), batch.labels, margins)
+            return logit_adjusted_loss(logits, batch.labels, log_priors, self.tau)
 
         return loss

@@ -1,7 +1,8 @@
-"""LADE: the logit-adjusted loss, and logits that are log ratios of densities."""
+"""LADE: the logit-adjusted loss, and a regulariser that makes logits log ratios of densities."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,18 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lade(CrossEntropy):
-    """``L = CE(z + log pi) + weight * R``, with R that of `lade_regulariser`; plain z in the test, of balanced classes.
+    """``L = CE(z + log pi) + weight * R`` with R of `lade_regulariser`; plain z at test time, for balanced classes.
 
-    Weight and penalty are those of the released settings: 0.1 and 0.1, on iNaturalist 0.05 and 0.5. So is R, in which
+    Weight and penalty are the released ones: 0.1 and 0.1, on iNaturalist 0.05 and 0.5. R follows the released code too:
     the ratio of balanced to training frequency is that of the logit's class. The row has a linear head, as the
-    original. Batch size, learning rate and network are the cell's; the original has batches of 256 and a rate of 0.2 on
-    CIFAR, and there BBN's network with 128 features. Each process takes R over its own part of a batch.
+    original. Batch size, learning rate and network are those of the cell; on CIFAR the original has batches of 256, a
+    rate of 0.2 and BBN's network with 128 features. Each process computes R over its own part of a batch.
 
     Attributes
     ----------
-    weight, penalty : float
+    weight, penalty : float, default 0.1
         Of R, and of the square in it.
-    inaturalist_weight, inaturalist_penalty : float
+    inaturalist_weight, inaturalist_penalty : float, default 0.05 and 0.5
         The same on iNaturalist.
 
     References
@@ -42,8 +43,6 @@ class Lade(CrossEntropy):
     inaturalist_penalty: float = 0.5
 
     def loss(self, setting: Setting) -> Loss:
-        """The logit-adjusted loss and the regulariser."""
-        from energyalign.experiments.losses.lade import lade_regulariser
         from energyalign.experiments.losses.logit_adjusted import log_prior, logit_adjusted_loss
 
         log_priors = log_prior(setting.counts)
@@ -58,3 +57,21 @@ class Lade(CrossEntropy):
             return adjusted + weight * lade_regulariser(logits, batch.labels, prior, penalty)
 
         return loss
+
+
+def lade_regulariser(logits: torch.Tensor, labels: torch.Tensor, prior: torch.Tensor, penalty: float) -> torch.Tensor:
+    """Return ``sum_j pi_j (r_j + penalty r_j^2 - m_j)`` of a batch of n images of C classes.
+
+    ``m_j`` is the mean of ``z_j`` over the images of class j, 0 if there are none, and
+    ``r_j = log(1/n sum_s e^(z_sj) / (C pi_j))`` over all images. ``m_j - r_j`` is the Donsker-Varadhan bound. Up to a
+    constant, which the square fixes, it is largest where ``z_j`` is the log ratio of the density of class j to that of
+    balanced classes.
+    """
+    import torch
+    from torch.nn import functional as F
+
+    logits = logits.float()
+    own = F.one_hot(labels, len(prior))
+    means = (own * logits).sum(dim=0) / own.sum(dim=0).clamp_min(1)
+    log_means = logits.logsumexp(dim=0) - math.log(len(logits)) - torch.log(len(prior) * prior)
+    return (prior * (log_means + penalty * log_means.square() - means)).sum()

@@ -1,4 +1,4 @@
-"""Mixup: trains on mixtures of two images."""
+"""Mixup and Manifold Mixup: training on mixtures of two images, or of their features."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     import torch
 
     from energyalign.experiments.longtail.experiment import Setting
+    from energyalign.experiments.nets.network import Network
     from energyalign.experiments.train.loop import Loss
 
 
 @dataclass(frozen=True)
 class Mixup(CrossEntropy):
-    """Each image of a batch is mixed with another one, and should be said to be both in the same proportion.
+    """``L = lam CE(f(x~), y) + (1 - lam) CE(f(x~), y[perm])`` on mixed images ``x~ = lam x + (1 - lam) x[perm]``.
 
-    ``x~ = lam x + (1 - lam) x[perm]`` and ``L = lam CE(f(x~), y) + (1 - lam) CE(f(x~), y[perm])``, with one
-    ``lam ~ Beta(alpha, alpha)`` and one permutation for a batch. alpha is 1 on CIFAR-LT (BagofTricks, MiSLAS) and 0.2
-    on ImageNet-LT and iNaturalist (MiSLAS), that is, on photographs.
+    Every batch has one ``lam ~ Beta(alpha, alpha)`` and one permutation. alpha is 1 on CIFAR-LT (BagofTricks, MiSLAS)
+    and 0.2 on photographs (MiSLAS on ImageNet-LT and iNaturalist).
 
     References
     ----------
@@ -33,7 +33,6 @@ class Mixup(CrossEntropy):
     photograph_alpha: float = 0.2
 
     def loss(self, setting: Setting) -> Loss:
-        """Cross-entropy on mixed images, with the labels of both."""
         from energyalign.experiments.losses.mixup import draw_mixture, mixed_cross_entropy
 
         alpha = self.photograph_alpha if setting.has_photographs else self.alpha
@@ -41,5 +40,37 @@ class Mixup(CrossEntropy):
         def loss(model: torch.nn.Module, batch: Any, _epoch: int) -> torch.Tensor:
             mixture = draw_mixture(len(batch.labels), alpha, batch.labels.device)
             return mixed_cross_entropy(model(mixture.mix(batch.images)), batch.labels, mixture)
+
+        return loss
+
+
+@dataclass(frozen=True)
+class ManifoldMixup(CrossEntropy):
+    """Mixup of the pooled features h(x) instead of the images: ``h~ = lam h(x) + (1 - lam) h(x[perm])``.
+
+    This is BagofTricks's version for long tails: it always mixes the pooled features, with alpha = 1. The original
+    mixes a layer drawn for every batch, with alpha = 2.
+
+    References
+    ----------
+    Verma et al. 2019, Manifold Mixup: Better Representations by Interpolating Hidden States.
+    Zhang et al. 2021, Bag of Tricks for Long-Tailed Visual Recognition with Deep Convolutional Neural Networks.
+    """
+
+    name: ClassVar[str] = "manifold-mixup"
+    alpha: float = 1.0
+
+    def network(self, setting: Setting) -> Network:
+        from energyalign.experiments.nets.network import MixingNetwork
+
+        plain = super().network(setting)
+        return MixingNetwork(plain.backbone, plain.head)
+
+    def loss(self, setting: Setting) -> Loss:  # noqa: ARG002
+        from energyalign.experiments.losses.mixup import draw_mixture, mixed_cross_entropy
+
+        def loss(model: torch.nn.Module, batch: Any, _epoch: int) -> torch.Tensor:
+            mixture = draw_mixture(len(batch.labels), self.alpha, batch.labels.device)
+            return mixed_cross_entropy(model(batch.images, mixture), batch.labels, mixture)
 
         return loss

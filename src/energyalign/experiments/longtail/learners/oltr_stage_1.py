@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OltrStage1(CrossEntropy):
-    """Cross-entropy on a linear head for a third of the cell's epochs; the corrector ``oltr`` has the other two.
+    """Cross-entropy on a linear head for a third of the cell's epochs; the corrector ``oltr`` takes the other two.
 
-    The original trains for 30 epochs, ten at each rate: x 0.1 after 10 and after 20 of them; then for 60 epochs in the
-    second stage.
+    As in the original, which trains for 30 and 60 epochs, the rate falls to a tenth after each third of the stage.
 
     References
     ----------
@@ -29,6 +28,5 @@ class OltrStage1(CrossEntropy):
     part_of_cell: ClassVar[float] = 1 / 3
 
     def recipe(self, preset: Preset) -> Recipe:
-        """A third of the epochs, by steps."""
         epochs = max(1, round(preset.recipe.epochs * self.part_of_cell))
         return replace(preset.recipe, epochs=epochs, schedule=Steps((11, 21), 0.1, 30))

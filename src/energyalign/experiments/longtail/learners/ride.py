@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from energyalign.experiments.longtail.learners.ce_drw import Deferred
-from energyalign.experiments.train.recipe import SGD, Recipe
+from energyalign.experiments.longtail.learners.cross_entropy import with_nesterov
+from energyalign.experiments.longtail.learners.deferred import Deferred
 
 if TYPE_CHECKING:
     import torch
@@ -15,29 +15,30 @@ if TYPE_CHECKING:
     from energyalign.experiments.longtail.experiment import Setting
     from energyalign.experiments.nets.network import Network
     from energyalign.experiments.train.loop import Loss
+    from energyalign.experiments.train.recipe import Recipe
 
 
 @dataclass(frozen=True)
 class Ride(Deferred):
-    """Three experts with a cosine head each. Their mean predicts; each has LDAM's loss less a reward for differing.
+    """Three experts with a cosine head each; their mean predicts, and each has LDAM's loss less a reward for differing.
 
-    The loss is that of `ride_loss`. For four fifths of the way temperatures are 1 and classes weigh alike; from then on
-    rarer classes are colder (`class_temperatures`) and weigh more, as in `LdamDrw`.
+    The loss is `ride_loss`. For the first 80 % of the epochs all temperatures are 1 and all classes weigh the same;
+    later rarer classes have lower temperatures (`class_temperatures`) and larger weights, as in `LdamDrw`.
 
-    Built is the first stage of the original. Left out: the second, a router that learns which images need how many
-    experts, and so saves time but no errors; and distillation from six experts. On ResNet-32 and the small CNN the
-    experts have three quarters of the channels, as in the original; on those of torchvision they have all.
+    This is the first stage of the original. Left out are the second stage, a router that decides how many experts an
+    image needs, which saves time but no errors, and distillation from six experts. As in the original, the experts have
+    three quarters of the channels on ResNet-32 and the small CNN; on torchvision's networks they have all.
 
     Diversity and spread are the released ones of CIFAR (0.45, 0.05), ImageNet-LT (0.2, 0.02) and iNaturalist (0.2,
-    0.015), as is the weight decay of 5e-4 on CIFAR and 2e-4 on others, with Nesterov's momentum; a cell with a cosine
-    keeps it, where the original lowers the rate in steps.
+    0.015). So are Nesterov's momentum and the weight decay, 5e-4 on CIFAR and 2e-4 elsewhere. A cell with a cosine
+    schedule keeps it, where the original lowers the rate in steps.
 
     Attributes
     ----------
     diversity, spread : float
-    photograph_diversity, photograph_spread : float
-        The same on photographs.
-    inaturalist_spread : float
+        Weight of the reward, and how much temperatures differ.
+    photograph_diversity, photograph_spread, inaturalist_spread : float
+        The same on photographs, and on iNaturalist.
     largest_margin, beta : float
         Of LDAM, and of its late weights.
 
@@ -59,14 +60,9 @@ class Ride(Deferred):
     beta: float = 0.9999
 
     def recipe(self, preset: Preset) -> Recipe:
-        """LDAM's steps with the original's SGD, if it is SGD; Nesterov's momentum needs a momentum."""
-        recipe = super().recipe(preset).with_weight_decay(5e-4 if preset.on_cifar else 2e-4)
-        if not isinstance(recipe.optimizer, SGD):
-            return recipe
-        return replace(recipe, optimizer=replace(recipe.optimizer, nesterov=recipe.optimizer.momentum > 0))
+        return with_nesterov(super().recipe(preset).with_weight_decay(5e-4 if preset.on_cifar else 2e-4))
 
     def network(self, setting: Setting) -> Network:
-        """The experts."""
         from energyalign.experiments.nets.ride import make_experts
 
         config = setting.config
@@ -76,12 +72,10 @@ class Ride(Deferred):
         )  # fmt: skip
 
     def loss(self, setting: Setting) -> Loss:
-        """The sum over the experts."""
         import torch
 
         from energyalign.experiments.losses.class_balanced import class_balanced_weights
         from energyalign.experiments.losses.ldam import ldam_margins
-        from energyalign.experiments.losses.ride import class_temperatures, ride_loss
 
         diversity, spread = self.diversity, self.spread
         if setting.has_photographs:
@@ -98,3 +92,30 @@ class Ride(Deferred):
             return ride_loss(of_each, batch.labels, margins, weights, temperatures=temperatures, diversity=diversity)
 
         return loss
+
+
+def class_temperatures(counts: torch.Tensor, spread: float) -> torch.Tensor:
+    """Return ``t_j ~ spread C pi_j + 1 - spread``, scaled to 1 for the largest class and lower for rarer ones."""
+    shape = spread * len(counts) * counts / counts.sum() + 1.0 - spread
+    return shape / shape.max()
+
+
+def ride_loss(
+    logits: torch.Tensor, labels: torch.Tensor, margins: torch.Tensor, weights: torch.Tensor | None = None,
+    *, temperatures: torch.Tensor, diversity: float,
+) -> torch.Tensor:  # fmt: skip
+    """Return ``sum_e LDAM(z_e) - diversity mean(t)^2 KL(softmax(z/t) | softmax(z_e/t))``.
+
+    `logits` are the z_e, of shape (n, n_experts, n_classes), and z is their mean, without gradients.
+    """
+    import torch
+    from torch.nn import functional as F
+
+    from energyalign.experiments.losses.ldam import ldam_loss
+
+    of_all = F.softmax(logits.mean(dim=1).detach() / temperatures, dim=1)
+    total = logits.new_zeros((), dtype=torch.float32)
+    for own in logits.unbind(dim=1):
+        apart = F.kl_div(F.log_softmax(own / temperatures, dim=1), of_all, reduction="batchmean")
+        total = total + ldam_loss(own, labels, margins, weights) - diversity * temperatures.mean() ** 2 * apart
+    return total

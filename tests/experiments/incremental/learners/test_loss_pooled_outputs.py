@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from energyalign.experiments.losses.pooled_outputs import pooled_outputs
+from energyalign.experiments.incremental.learners.podnet import pooled_outputs
 
 
 def one_channel(*rows: list[float]) -> torch.Tensor:

@@ -7,7 +7,7 @@ from math import log, sqrt
 import pytest
 import torch
 
-from energyalign.experiments.losses.label_aware import label_aware_amounts, label_aware_loss
+from energyalign.experiments.correctors.mislas import label_aware_amounts, label_aware_loss
 
 
 def test_amounts_grow_with_the_images_and_are_concave() -> None:

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from energyalign.experiments.losses.nca import nca_loss
+from energyalign.experiments.incremental.learners.podnet import nca_loss
 
 
 def test_by_hand() -> None:

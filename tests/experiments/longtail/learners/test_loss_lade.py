@@ -7,7 +7,7 @@ from math import log
 import pytest
 import torch
 
-from energyalign.experiments.losses.lade import lade_regulariser
+from energyalign.experiments.longtail.learners.lade import lade_regulariser
 
 PRIOR = torch.tensor([0.75, 0.25])
 

@@ -7,8 +7,8 @@ from math import log
 import pytest
 import torch
 
+from energyalign.experiments.longtail.learners.ride import class_temperatures, ride_loss
 from energyalign.experiments.losses.ldam import ldam_loss
-from energyalign.experiments.losses.ride import class_temperatures, ride_loss
 
 
 def test_rarer_classes_are_colder() -> None:

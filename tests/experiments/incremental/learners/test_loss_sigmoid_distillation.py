@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from energyalign.experiments.losses.sigmoid_distillation import sigmoid_distillation
+from energyalign.experiments.incremental.learners.icarl import sigmoid_distillation
 
 
 def test_by_hand() -> None:

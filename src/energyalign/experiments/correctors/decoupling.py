@@ -1,4 +1,4 @@
-"""cRT: the head trained again, on balanced classes."""
+"""The second stages of Decoupling: cRT and LWS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClassifierRetraining(HeadStage):
-    """A new head of the same kind, trained by cross-entropy with class-aware sampling on the features as they are.
+    """cRT: a new head of the same kind, trained by cross-entropy with class-aware sampling on frozen features.
 
     The original trains it for 10 epochs after 90 on ImageNet-LT, here for a ninth of the epochs of the cell, and for 30
     epochs on iNaturalist.
@@ -32,7 +32,6 @@ class ClassifierRetraining(HeadStage):
     max_on_inaturalist: int = 30
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
-        """The network with the new head."""
         from energyalign.experiments.nets.heads import make_head
 
         config = trained.config
@@ -41,4 +40,29 @@ class ClassifierRetraining(HeadStage):
             config.head, trained.network.backbone.n_features, trained.n_seen, scale=config.scale,
             learned_scale=config.learned_scale,
         )  # fmt: skip
-        return self.trained(trained, head, head.parameters())
+        return self.train_head(trained, head, head.parameters())
+
+
+@dataclass(frozen=True)
+class LearnableWeightScaling(HeadStage):
+    """LWS: ``z_i = s_i (w_i . x + b_i)``, where only the scales s are learned, from 1, by cross-entropy.
+
+    Sampling and learning rates are those of cRT. The original trains for 5 epochs after 90 on ImageNet-LT, here for an
+    eighteenth of the epochs of the cell, and for 5 epochs on iNaturalist. Backbone and head are frozen.
+
+    References
+    ----------
+    Kang et al. 2020, Decoupling Representation and Classifier for Long-Tailed Recognition.
+    """
+
+    name: ClassVar[str] = "lws"
+    part: float = 1 / 18
+    part_on_inaturalist: float = 1 / 18
+    max_on_inaturalist: int = 5
+
+    def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
+        from energyalign.experiments.nets.corrected_heads import ScaledHead
+
+        head = ScaledHead(trained.copied_head(), trained.n_seen)
+        corrected = self.train_head(trained, head, [head.scales])
+        return corrected._replace(details={**corrected.details, "scales": head.scales.tolist()})

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from energyalign.experiments.losses.focal import focal_loss
-from energyalign.experiments.losses.sigmoid_focal import sigmoid_focal_loss
+from energyalign.experiments.longtail.learners.cb_focal import sigmoid_focal_loss
+from energyalign.experiments.longtail.learners.focal import focal_loss
 
 torch.set_num_threads(1)
 

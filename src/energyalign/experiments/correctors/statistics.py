@@ -1,4 +1,4 @@
-"""Ridge regression on random projections of the features, in the place of the head."""
+"""Heads made of feature statistics: linear discriminant analysis (SLDA) and ridge regression (RanPAC)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,39 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Slda(Corrector):
+    """Streaming LDA on all samples at once: class means and one shared covariance of the training features.
+
+    `LdaHead` has the formula. It has no prior, so the number of images of a class matters only for the precision of its
+    mean. Where classes come in steps it is a learner (``slda``), which keeps the statistics of earlier classes.
+
+    References
+    ----------
+    Hayes and Kanan 2020, Lifelong Machine Learning with Deep Streaming Linear Discriminant Analysis.
+    """
+
+    shrinkage: float = 1e-4
+
+    def check(self, setting: RunSetting) -> None:
+        refuse_steps(setting, "slda", instead="here it is a method of its own, --method slda")
+
+    def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
+        import torch
+
+        from energyalign.experiments.nets.lda import LdaHead
+
+        features = torch.from_numpy(trained.train_features)
+        head = LdaHead(features.shape[1], trained.n_seen, self.shrinkage)
+        head.add(features, torch.from_numpy(trained.train.labels))
+        return Corrected(trained.with_head(head))
+
+
+@dataclass(frozen=True)
 class RanPacHead(Corrector):
-    """RanPAC with all samples at once; see `RandomProjectionHead`.
+    """RanPAC on all samples at once; `RandomProjectionHead` has the formula.
 
     The ridge is chosen on a fifth of the training images. Where classes come in steps it is a learner (``ranpac``),
-    which keeps the sums over earlier classes: there is no other way to their images.
+    which keeps the sums over earlier classes.
 
     References
     ----------
@@ -27,11 +55,9 @@ class RanPacHead(Corrector):
     n_projected: int = 2000
 
     def check(self, setting: RunSetting) -> None:
-        """In steps it is a learner."""
         refuse_steps(setting, "ranpac", instead="here it is a method of its own, --method ranpac")
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
-        """The new head."""
         import torch
 
         from energyalign.experiments.nets.random_projection import RandomProjectionHead
