@@ -3,7 +3,7 @@
     python -m bench.thresholds [--splits 5]
 
 Both tune one threshold on out-of-fold scores of five folds, so both fit a classifier six times. F1 is of the rare
-class; a missed sample of it costs 10, a false alarm 1. docs/objectives.md has the results.
+class; a missed sample of it costs 10, a false alarm 1. docs/comparison.md has the results.
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
 """When not to trust an energy: the effective sample size
 ======================================================
 
-The paper's estimator, ``lse``, adds up exponentials of logits. If logits are large, the largest of them is all there is
-to the sum: one sample decides the shift of a whole class, and the correction does harm. The effective sample size says
-so, before any label of a test image is looked at. Here it happens to a linear classifier whose weights may grow more
-and more.
+The paper's estimator, ``lse``, sums exponentials of logits. If the logits are large, one sample dominates the sum and
+decides the shift of a whole class, and the correction does harm. The effective sample size shows this without any test
+label. The example uses a linear classifier with less and less regularisation.
 
-Run it with ``python examples/effective_sample_size.py``. It takes scikit-learn, matplotlib and seconds.
+Run it with ``python examples/effective_sample_size.py``. It needs scikit-learn and matplotlib, and takes seconds.
 """
 
 # %%
 # One long tail, three classifiers
 # --------------------------------
-# Digits with 125 down to 4 training images, and a logistic regression whose regularisation is taken away in steps: the
-# weaker it is, the larger are the logits. All else stays the same.
+# Digits with 125 down to 4 training images, and logistic regression with decreasing regularisation: the weaker it is,
+# the larger are the logits. Everything else stays the same.
 
 import textwrap
 import warnings
@@ -42,10 +41,9 @@ for digit, count in enumerate(TRAINING_COUNTS):
 # %%
 # Four corrections for each
 # -------------------------
-# Fifteen held-out images of each digit are the evidence. ``lse`` warns as the logits grow, and in the end it is right
-# to: its correction does harm. ``marginal`` works with posteriors, of which none can be larger than one. It is not sure
-# of some shifts either, where nearly every posterior is 0 or 1, and says so, but those are shifts that hardly change a
-# prediction. ``prior`` does not look at logits at all.
+# The evidence is fifteen held-out images of each digit. ``lse`` warns as the logits grow, and in the end its correction
+# does harm. ``marginal`` uses posteriors, which are at most one. It also warns about uncertain shifts where nearly
+# every posterior is 0 or 1, but those hardly change a prediction. ``prior`` does not use logits.
 
 accuracy = {name: [] for name in ESTIMATORS}
 effective = {}
@@ -56,7 +54,7 @@ for strength, inverse in STRENGTHS.items():
     for name in ESTIMATORS:
         aligner = EnergyAligner(estimator=name, clusters="per-class", evidence="held-out")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UntrustedEstimateWarning)  # they are kept with the result, and shown below
+            warnings.simplefilter("ignore", UntrustedEstimateWarning)  # printed below as concerns
             aligner.fit(val_logits, digits[val], counts=TRAINING_COUNTS)
         accuracy[name].append(100 * np.mean(aligner.predict(test_logits) == digits[test]))
         print(f"  {name:<9}{accuracy[name][-1]:5.1f} %")
@@ -65,9 +63,9 @@ for strength, inverse in STRENGTHS.items():
         effective[strength] = aligner.shifts_.effective_samples
 
 # %%
-# What the effective sample size says
-# -----------------------------------
-# Of 150 samples, so many carry the energy of a class. Below about five (the line) the estimate warns.
+# The effective sample size
+# -------------------------
+# It is the number of the 150 samples that carry the energy of a class. Below five (the dotted line) ``lse`` warns.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 colours = ("#009e73", "#e69f00", "#d55e00")

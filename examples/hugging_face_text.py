@@ -1,10 +1,10 @@
 """Hugging Face: which package is this docstring from?
 ======================================================
 
-A text classifier on a long tail. Nothing is downloaded: the texts are the opening paragraphs of docstrings of installed
-packages, the tokenizer learns their words, and a small DistilBERT is trained from scratch with ``Trainer``, on 800
-texts of numpy down to 30 of networkx. Once aligned it is still a model like any other, to ``Trainer`` and to
-``from_pretrained``. Run it with one of
+This example aligns a text classifier trained on a long tail. Nothing is downloaded: the texts are the first paragraphs
+of docstrings of installed packages, the tokenizer learns their words, and ``Trainer`` trains a small DistilBERT from
+scratch, on 800 texts of numpy down to 30 of networkx. ``Trainer`` and ``from_pretrained`` treat the aligned model like
+any other. Run one of
 
 .. code-block:: bash
 
@@ -37,11 +37,11 @@ from energyalign.pytorch import align
 
 TRAINING_TEXTS = {"numpy": 800, "sklearn": 250, "rich": 80, "networkx": 30}
 PACKAGES = list(TRAINING_TEXTS)
-TOO_EASY = {*PACKAGES, "np", "scikit", "nx"}  # a package's own name would give it away
+TOO_EASY = {*PACKAGES, "np", "scikit", "nx"}  # the package's own names would make it trivial
 
 
 def docstrings(package):
-    """The words of the opening paragraph of every docstring in the package, always in the same order."""
+    """Yield the words of the first paragraph of every docstring in the package, in a fixed order."""
     for path in sorted(Path(importlib.util.find_spec(package).origin).parent.rglob("*.py")):
         if "tests" in path.parts:
             continue
@@ -54,12 +54,12 @@ def docstrings(package):
 
 
 def load_texts(seed):
-    """Texts with labels for training, 100 of each package for aligning and 150 for measuring; every text once."""
+    """Return unique texts with labels for training, for aligning (100 per package) and for testing (150)."""
     rng = random.Random(seed)
     seen = set()
     train, val, test = [], [], []
     for label, (package, n_train) in enumerate(TRAINING_TEXTS.items()):
-        # Packages copy from themselves and from each other: a copy must not get from training into the measurement.
+        # Packages copy docstrings: no copy of a training text may be in the test set.
         fresh = [text for text in dict.fromkeys(docstrings(package)) if text not in seen]
         seen.update(fresh)
         rng.shuffle(fresh)
@@ -127,7 +127,7 @@ def main():
 
     val_loader = trainer.get_eval_dataloader(val_set)  # dicts of padded tensors, with labels
     counts = list(TRAINING_TEXTS.values())
-    # In place, so that it is the trainer's own model that is aligned.
+    # In place, so that the trainer's own model is aligned.
     align(trainer.model, val_loader, counts=counts, evidence="held-out", class_names=PACKAGES, inplace=True)
     after = trainer.predict(test_set)
     print_table(*(ClassScores(len(PACKAGES)).update(said.predictions, said.label_ids) for said in (before, after)))

@@ -1,12 +1,11 @@
 """Language models: label words as classes
 ==========================================
 
-A causal language model classifies by what it would write next: the log-probabilities of a few label words behind a
-prompt are logits like any others. It prefers the words that it has read most, and one number per label word takes that
-out. The model here is a GPT-2 of one layer from ``transformers``, built from a configuration and trained for a moment
-on sentences that end in their own verdict, most of them in *fine*; nothing is downloaded. With any other causal model
-only ``label_logits`` is needed, with that model's tokenizer; for a label of several tokens add up their
-log-probabilities. Run it with one of
+A causal language model can classify by the next word: the log-probabilities of a few label words after a prompt are
+logits. The model prefers the words that it has read most often; one number per label word corrects that. The model is a
+GPT-2 with one layer from ``transformers``, trained for a few seconds on sentences that end in a label word, mostly
+*fine*; nothing is downloaded. For another causal model, replace ``label_logits`` and use that model's tokenizer. For a
+label of several tokens, add their log-probabilities. Run one of
 
 .. code-block:: bash
 
@@ -42,18 +41,18 @@ def pick(options, generator):
 
 
 def write_prompts(n, shares, generator):
-    """Sentences such as `my order came slow cold :`, and which label word comes next."""
+    """Return sentences such as `my order came slow cold :`, and the label word that follows each."""
     labels = torch.multinomial(shares, n, replacement=True, generator=generator)
     prompts = []
     for label in labels.tolist():
-        # The second hint may be one for anything.
+        # The second hint may belong to any label.
         hints = [pick(HINTS[word], generator) for word in (LABEL_WORDS[label], pick(LABEL_WORDS, generator))]
         prompts.append(f"{pick(SUBJECTS, generator)} came {' '.join(hints)} :")
     return prompts, labels
 
 
 def encode(texts):
-    """Token numbers, padded on the left so that the last token is always the last column; and what is no padding."""
+    """Return token numbers, padded on the left so that the last column is the last token, and the attention mask."""
     rows = [[TOKENS[word] for word in text.split()] for text in texts]
     width = max(map(len, rows))
     numbers = torch.tensor([[0] * (width - len(row)) + row for row in rows])
@@ -61,7 +60,7 @@ def encode(texts):
 
 
 def train(prompts, labels, epochs):
-    """A language model of whole sentences: prompt and label word."""
+    """Train a language model on whole sentences: prompt and label word."""
     sizes = {"n_positions": 16, "n_embd": 32, "n_layer": 1, "n_head": 2}
     config = GPT2Config(vocab_size=len(TOKENS), bos_token_id=0, eos_token_id=0, **sizes)
     model = GPT2LMHeadModel(config)
@@ -80,7 +79,7 @@ def train(prompts, labels, epochs):
 
 @torch.inference_mode()
 def label_logits(model, prompts):
-    """Log-probabilities of the label words as the next word: (n_prompts, n_labels)."""
+    """Return the log-probabilities of the label words as the next word: (n_prompts, n_labels)."""
     numbers, mask = encode(prompts)
     next_word = model(input_ids=numbers, attention_mask=mask).logits[:, -1]
     return next_word.log_softmax(-1)[:, [TOKENS[word] for word in LABEL_WORDS]].numpy()

@@ -1,9 +1,9 @@
 """LightGBM: one number per class, added to its margins
 =======================================================
 
-What ``predict(X, raw_score=True)`` gives are the logits of the trees. ``EnergyAligner`` learns from the margins of rows
-held out from training how much each class is preferred. The shifts are saved as JSON, to be kept beside the model, and
-the table is made with the file that was loaded again. Run it with one of
+``predict(X, raw_score=True)`` returns the logits of the trees. ``EnergyAligner`` estimates from the margins of held-out
+rows how much each class is preferred. The shifts are saved as JSON beside the model, and loaded again for the table.
+Run one of
 
 .. code-block:: bash
 
@@ -26,7 +26,7 @@ CLASS_SHARES = [0.7, 0.2, 0.06, 0.025, 0.015]
 
 
 def load_rows(seed):
-    """Rows for training, for aligning and for measuring, all with the same imbalance, as one draws them in practice."""
+    """Return rows for training, for aligning and for testing, all with the same imbalance."""
     X, y = make_classification(
         n_samples=12_000,
         n_features=20,
@@ -46,7 +46,7 @@ def print_table(counts, before, after):
     for k, (count, old, new) in enumerate(zip(counts, before.per_class, after.per_class, strict=True)):
         print(f"{k:<18}{count:>14,}{old:>9.1%}{new:>9.1%}")
     print(f"{'balanced accuracy':<32}{before.balanced_accuracy:>9.1%}{after.balanced_accuracy:>9.1%}")
-    # The price, where most rows are of the common classes: some of them now go to the rare ones.
+    # The price: some rows of the common classes are now assigned to rare ones.
     print(f"{'share of rows right':<32}{before.accuracy:>9.1%}{after.accuracy:>9.1%}")
 
 
@@ -58,12 +58,11 @@ def main():
 
     (X_train, y_train), (X_val, y_val), (X_test, y_test) = load_rows(args.seed)
     counts = np.bincount(y_train)
-    # One thread: so few rows gain nothing from more, and on a busy machine threads wait for each other.
+    # One thread: more do not help with so few rows.
     model = LGBMClassifier(n_estimators=60, num_leaves=15, n_jobs=1, verbose=-1, random_state=args.seed)
     model.fit(X_train, y_train)
 
-    # A Booster's predict takes raw_score=True as well. With two classes both give a single margin m per row; its two
-    # logits are np.column_stack([-m / 2, m / 2]).
+    # A Booster's predict has raw_score=True too. For two classes, both return one margin per row, which is one logit.
     val_margins = model.predict(X_val, raw_score=True)
     aligner = EnergyAligner(evidence="held-out").fit(val_margins, y_val, counts=counts)
     aligner.shifts_.save(args.out)

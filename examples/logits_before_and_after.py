@@ -1,19 +1,18 @@
 """Logits in NumPy, before and after
 =================================
 
-Ten classes that are equally hard, seen by a classifier that met the first of them a hundred times as often as the last.
-It knows everything there is to know about the data, so whatever it does wrong on balanced test data comes from its
-training counts alone: the cleanest case there is to see what energy aligning does, and why.
+Ten equally hard classes, and a classifier that saw the first a hundred times as often as the last. The classifier is
+otherwise optimal, so all its avoidable errors on balanced test data come from the training counts. This shows what
+energy aligning does, and why.
 
-Run it with ``python examples/logits_before_and_after.py``. It takes NumPy, matplotlib and a second.
+Run it with ``python examples/logits_before_and_after.py``. It needs NumPy and matplotlib, and takes a second.
 """
 
 # %%
 # A classifier with a bias
 # ------------------------
-# The classes are ten clouds of points on a circle. The logits are those of the best possible classifier for *training*
-# data: the logarithm of the density of a class, plus the logarithm of how often the class was there. The second term is
-# the bias.
+# The classes are ten clouds of points on a circle. The logits are those of the optimal classifier for the *training*
+# data: the log density of a class plus the log of its frequency. The second term is the bias.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,20 +28,20 @@ centres = 2.2 * np.column_stack([np.cos(angles), np.sin(angles)])
 
 
 def sample(per_class):
-    """Points and labels, the same number of every class."""
+    """Draw points and labels, the same number of every class."""
     labels = np.repeat(np.arange(N_CLASSES), per_class)
     return centres[labels] + 0.5 * rng.standard_normal((len(labels), 2)), labels
 
 
 def classify(points):
-    """Logits: log density of each class, plus log of its share of the training data."""
+    """Return logits: log density of each class plus log of its share of the training data."""
     distances = ((points[:, None, :] - centres) ** 2).sum(axis=2)
     return -distances / (2 * 0.5**2) + np.log(TRAINING_COUNTS / TRAINING_COUNTS.sum())
 
 
 # %%
-# Three lines to take it out
-# --------------------------
+# Fit the shifts
+# --------------
 # The evidence is a small balanced sample that the classifier was not trained on. The estimator is the paper's: the
 # log-sum-exp of the logits over the sample, class by class.
 
@@ -55,10 +54,10 @@ print("shift of each class:", shifts.values.round(2))
 print("its standard error: ", shifts.standard_errors.round(2))
 
 # %%
-# What it did
-# -----------
-# Accuracy is measured on other points. The energies before follow the logarithm of the training counts, and after the
-# shift they are equal on the evidence: that is what the shift is.
+# Before and after
+# ----------------
+# Accuracy is measured on other points. The raw energies follow the log training counts. The shifts make them equal on
+# the evidence.
 
 test_points, test_labels = sample(per_class=500)
 raw_logits = classify(test_points)

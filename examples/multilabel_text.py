@@ -1,17 +1,17 @@
 """Independent labels: which sections does this docstring have?
 ==============================================================
 
-A text may have several labels at once, and each has a sigmoid of its own. Here the texts are the opening paragraphs of
-docstrings of scikit-learn, and the labels are the sections that follow: *Returns* is common, *Raises* is rare. A
-bag of words with a logistic regression for each label is trained on them; ``EnergyAligner(multilabel=True)`` gives each
-label its own shift. Run it with one of
+A text may have several labels at once, each with its own sigmoid. Here the texts are the first paragraphs of
+docstrings of scikit-learn, and the labels are the sections that follow: *Returns* is common, *Raises* is rare. The
+model is a bag of words with a logistic regression for each label. ``EnergyAligner(multilabel=True)`` gives each label
+its own shift. Run one of
 
 .. code-block:: bash
 
     python examples/multilabel_text.py
     python examples/multilabel_text.py --seed 1
 
-It needs ``pip install .`` only.
+It needs only ``pip install .``.
 """
 
 import argparse
@@ -31,7 +31,7 @@ SECTIONS = ["Returns", "Examples", "Notes", "References", "Raises"]
 
 
 def load_docstrings():
-    """Opening paragraphs, each once, and for each section whether it follows: texts, matrix of 0 and 1."""
+    """Return first paragraphs without duplicates, and a 0/1 matrix of the sections that follow each."""
     found = {}
     for path in sorted(Path(sklearn.__file__).parent.rglob("*.py")):
         if "tests" in path.parts:

@@ -1,11 +1,10 @@
 """Scikit-learn: digits with many, some and few images
 ===================================================
 
-Handwritten digits, of which training has 125 zeros and three nines. A logistic regression is wrapped in
-``EnergyAlignedClassifier``, and that is all: the shifts come from out-of-fold predictions of the same training data, so
-no image has to be held out.
+Handwritten digits, with 125 training images of zero and three of nine. ``EnergyAlignedClassifier`` wraps a logistic
+regression. The shifts come from out-of-fold predictions for the training data, so no image has to be held out.
 
-Run it with ``python examples/scikit_learn_digits.py``. It takes scikit-learn, matplotlib and seconds.
+Run it with ``python examples/scikit_learn_digits.py``. It needs scikit-learn and matplotlib, and takes seconds.
 """
 
 # %%
@@ -46,8 +45,8 @@ print(chosen.selection.reason)
 # %%
 # Many, medium and few
 # --------------------
-# What the rare digits gain is more than the common ones lose. If your own test data are as imbalanced as your training
-# data and every *sample* counts the same, you do not want this: then the raw model is right.
+# The rare digits gain more than the common ones lose. If your test data are as imbalanced as your training data and
+# every *sample* counts the same, use the raw model.
 
 before = ClassScores(10).update(plain.decision_function(pixels[test]), digits[test])
 after = ClassScores(10).update(aligned.decision_function(pixels[test]), digits[test])

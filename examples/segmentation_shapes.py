@@ -2,9 +2,9 @@
 ============================================
 
 A small convolutional network labels every pixel of noisy pictures: background, squares, and crosses, which are rare
-and small. It is trained with plain cross-entropy, with a border of pixels that nobody labelled (255). ``align`` takes
-its logits, pictures x classes x height x width, as they are, leaves the border out, and folds one number per class into
-the bias of the last convolution. Run it with one of
+and small. It is trained with plain cross-entropy; the pixels at the border have no label (255). ``align`` uses its
+logits, pictures x classes x height x width, ignores the border, and folds one number per class into the bias of the
+last convolution. Run one of
 
 .. code-block:: bash
 
@@ -27,7 +27,7 @@ IGNORED = 255
 
 
 def draw_pictures(n, generator):
-    """Noisy pictures of 24 x 24 pixels and two colours, and the class of each pixel."""
+    """Return noisy pictures of 24 x 24 pixels with two channels, and the class of each pixel."""
     labels = torch.zeros(n, 24, 24, dtype=torch.long)
     for picture in labels:
         row, column = torch.randint(2, 14, (2,), generator=generator).tolist()

@@ -2,8 +2,7 @@
 =======================================
 
 Handwritten digits on a long tail. The network is one of timm's tiny test models, trained from scratch in plain torch.
-``align`` gives back the same network; the last line shows that nothing but the bias of its head has changed. Run it
-with one of
+``align`` returns the same network; the last line shows that only the bias of its head has changed. Run one of
 
 .. code-block:: bash
 
@@ -29,10 +28,10 @@ TRAINING_IMAGES = [80, 53, 35, 23, 15, 10, 6, 4, 3, 2]  # of the digits 0 to 9
 
 
 def load_long_tail(seed):
-    """Images for training, 40 of each digit for aligning and 50 for measuring; none of them is in two of these."""
+    """Return disjoint sets for training, for aligning (40 images per digit) and for testing (50)."""
     digits = load_digits()
     pixels = torch.tensor(digits.images / digits.images.max(), dtype=torch.float32)[:, None]
-    # Networks made for photographs halve the picture five times: 8 x 8 pixels would not last.
+    # The network halves the image five times: 8 x 8 pixels are too few.
     everything = TensorDataset(functional.interpolate(pixels, size=32, mode="bilinear"), torch.tensor(digits.target))
     rng = np.random.default_rng(seed)
     train, val, test = [], [], []

@@ -1,10 +1,10 @@
 """Token classification: rare tags, word by word
 ================================================
 
-A tagger (an embedding, a convolution over neighbours, a linear layer) learns which words of made-up sentences are names
-of people or of places; most are neither. Sentences have different lengths: they are padded, and the padding has the
-label -100, as everywhere in PyTorch. ``align`` takes its logits, sentences x words x tags, and leaves the padding out.
-A ``...ForTokenClassification`` of Hugging Face is aligned by the same line. Run it with one of
+A tagger (an embedding, a convolution over neighbours, a linear layer) learns which words of synthetic sentences are
+names of people or places; most are neither. Sentences are padded, and the padding has the label -100, the default of
+PyTorch. ``align`` uses its logits, sentences x words x tags, and ignores the padding. The same line aligns a
+``...ForTokenClassification`` model of Hugging Face. Run one of
 
 .. code-block:: bash
 
@@ -25,7 +25,7 @@ from energyalign.pytorch import align
 
 TAGS = ["other", "person", "place"]
 PADDING = -100
-N_WORDS = 120  # 0 is the padding; of some words only the neighbours tell what they are
+N_WORDS = 120  # 0 is the padding; the tag of some words depends on their neighbours
 
 
 class Tagger(nn.Module):
@@ -40,23 +40,23 @@ class Tagger(nn.Module):
 
 
 def write_sentences(n, generator):
-    """Sentences with a tag for each word; the shares of the tags are about 94, 4 and 2 %."""
+    """Return sentences with a tag for each word; the tags have shares of about 94, 4 and 2 %."""
     sentences = []
     for length in torch.randint(6, 16, (n,), generator=generator).tolist():
         tags = torch.multinomial(torch.tensor([0.94, 0.04, 0.02]), length, replacement=True, generator=generator)
-        words = torch.randint(1, 100, (length,), generator=generator)  # any word may be anything
+        words = torch.randint(1, 100, (length,), generator=generator)  # words that may have any tag
         typical = torch.rand(length, generator=generator) < torch.tensor([0.0, 0.5, 0.5])[tags]
         words[typical] = (
             100 + 10 * (tags[typical] - 1) + torch.randint(0, 10, (int(typical.sum()),), generator=generator)
         )
-        after = (tags[1:] > 0).nonzero()[:, 0]  # a title or a preposition stands before some of them
+        after = (tags[1:] > 0).nonzero()[:, 0]  # a title or a preposition precedes some of them
         words[after] = torch.where(torch.rand(len(after), generator=generator) < 0.6, tags[after + 1], words[after])
         sentences.append((words, tags))
     return sentences
 
 
 def batches(sentences):
-    """Pairs of padded words and tags, 32 sentences each."""
+    """Yield pairs of padded words and tags, 32 sentences each."""
     for first in range(0, len(sentences), 32):
         words, tags = zip(*sentences[first : first + 32], strict=True)
         yield pad_sequence(words, batch_first=True), pad_sequence(tags, batch_first=True, padding_value=PADDING)

@@ -4,16 +4,15 @@
 Train a ResNet-18, align it, save it, and load it as a plain ResNet-18.
 
 The folder holds ``train/`` and ``val/``, each with one sub-folder of images per class. If there is a ``test/`` as well,
-the network is aligned on all of ``val/`` and measured on ``test/``; otherwise each gets one half of ``val/``, because
-on the images that the shifts were fitted to, every correction looks good. ``val/`` need not be balanced. Run it
-with one of
+the network is aligned on all of ``val/`` and tested on ``test/``. Otherwise each gets one half of ``val/``, because the
+images that the shifts were fitted on would overstate the gain. ``val/`` need not be balanced. Run one of
 
 .. code-block:: bash
 
     python examples/torchvision_image_folder.py PATH
     python examples/torchvision_image_folder.py PATH --epochs 30 --image-size 224 --out aligned.safetensors
 
-It needs ``pip install '.[vision]'``. On the documentation site it has run on digits, as PNG files.
+It needs ``pip install '.[vision]'``. The documentation site runs it on digits, as PNG files.
 """
 
 import argparse
@@ -35,23 +34,23 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def load_images(folder, image_size):
-    """Images for training, for aligning and for measuring; none of them is in two of these."""
+    """Return disjoint sets of images for training, for aligning and for testing."""
     pixels = [v2.Resize((image_size, image_size)), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
     names = ["train", "val", "test"] if (folder / "test").is_dir() else ["train", "val"]
     splits = [ImageFolder(folder / name, v2.Compose(pixels)) for name in names]
     for name, split in zip(names, splits, strict=True):
-        # ImageFolder numbers the sub-folders it finds: one that is missing would rename all classes after it.
+        # ImageFolder numbers the sub-folders: a missing one would renumber all classes after it.
         if split.classes != splits[0].classes:
             raise SystemExit(f"{folder / name} has the classes {split.classes}, train/ has {splits[0].classes}.")
     if len(splits) == 2:
         train, val = splits
-        # Images are listed class by class, so that every second one is one half of each class.
+        # Images are listed class by class, so every second image is one half of each class.
         splits = [train, Subset(val, range(0, len(val), 2)), Subset(val, range(1, len(val), 2))]
     return splits
 
 
 def train_network(model, images, epochs):
-    # A last batch of a single image would stop batch normalisation, so that a part of a batch is left out.
+    # Batch normalisation fails on a batch of one image, so incomplete batches are dropped.
     loader = DataLoader(images, batch_size=min(32, len(images)), shuffle=True, drop_last=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     model.train()

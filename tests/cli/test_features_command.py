@@ -134,7 +134,7 @@ def test_texts_that_cannot_be_read_are_named(
     assert str(tmp_path / name) in err
 
 
-@pytest.mark.promise("No output takes the place of an input", "pairs of files")
+@pytest.mark.promise("No output overwrites an input", "pairs of files")
 def test_no_file_of_the_model_is_written_over(
     encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,7 +174,7 @@ def test_a_damaged_model_is_one_error(
     assert f"the model in {model} cannot be loaded (" in capsys.readouterr().err
 
 
-@pytest.mark.promise("A hostile file runs no code, leads nowhere else and takes no memory", "hostile files")
+@pytest.mark.promise("A hostile file cannot run code, escape its folder or exhaust memory", "hostile files")
 def test_code_that_a_model_names_is_not_looked_for(encoder: Path, tmp_path: Path) -> None:
     """Attention can be that of a repository, which transformers would fetch and run."""
     model = shutil.copytree(encoder, tmp_path / "model")

@@ -14,7 +14,7 @@ from energyalign import Shifts
 from energyalign.cli.main import main
 from energyalign.core._io.shifts_json import seal
 
-pytestmark = pytest.mark.promise("No name commands the terminal or ends in a traceback", "hostile names")
+pytestmark = pytest.mark.promise("No name can control the terminal or cause a traceback", "hostile names")
 
 COPY = "cat\x1b]52;c;ZXZpbA==\x07"  # puts "evil" into the clipboard
 NAMES = [COPY, "\x1b[2J\x1b[31mdog\x9b1m", "bird\u202e\r"]

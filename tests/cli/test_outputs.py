@@ -14,7 +14,7 @@ from command_inputs import save_model
 from made_up_run import made_up_run
 from photographs import make_photographs
 
-pytestmark = pytest.mark.promise("No output takes the place of an input", "pairs of files")
+pytestmark = pytest.mark.promise("No output overwrites an input", "pairs of files")
 
 FIT = "fit logits.npy --labels labels.npy --counts counts.json"
 TARGETS = "--classes classes.json --clusters clusters.json --target-prior prior.json"

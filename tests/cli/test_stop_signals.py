@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.promise("Told to stop, a command saves and leaves no temporary file", "signals")
+pytestmark = pytest.mark.promise("A stopped command saves its state and leaves no temporary file", "signals")
 
 COMMAND = [sys.executable, "-m", "energyalign.cli.main"]
 LONGTAIL = "longtail digits --epochs 500 --accelerator cpu --corrector raw --out run"

@@ -63,7 +63,7 @@ def test_quickstart(tmp_path, monkeypatch, capsys):
 def test_objectives(monkeypatch, capsys):
     page, _ = run_page("objectives.md", monkeypatch)
     summary, reason = capsys.readouterr().out, page["model"].shifts_.selection.reason
-    assert "for f1_macro, from 4,000 out-of-fold samples" in summary
+    assert "for f1_macro, from 1,334 out-of-fold samples" in summary
     assert "of class 1 (minimum 0.6)" in reason
     np.testing.assert_allclose(page["half"].values, page["model"].shifts_.values / 2)
 

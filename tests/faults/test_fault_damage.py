@@ -17,7 +17,7 @@ from energyalign.cli.main import main
 
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.promise("A damaged file of a run is noticed", "damaged files"),
+    pytest.mark.promise("A damaged file of a run is detected", "damaged files"),
 ]
 
 LONGTAIL = "longtail digits --head linear --corrector raw ea crt --epochs 2 --batch-size 64 --evidence-size 2 --out run"

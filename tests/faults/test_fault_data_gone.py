@@ -12,7 +12,7 @@ from photographs import longtail_command, make_photographs
 
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.promise("What is moved or removed under a run stops it, and nothing is lost", "losses"),
+    pytest.mark.promise("Moving or removing the files of a run stops it without loss", "losses"),
 ]
 
 

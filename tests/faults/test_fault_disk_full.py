@@ -14,7 +14,7 @@ from small_disk import SmallDisk
 
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.promise("A full or read-only disk harms nothing that is there", "disks"),
+    pytest.mark.promise("A full or read-only disk damages no existing file", "disks"),
 ]
 
 LONGTAIL = "longtail digits --head linear --corrector raw ea crt --epochs 3 --batch-size 64 --evidence-size 2 --out run"

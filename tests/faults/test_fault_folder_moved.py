@@ -12,7 +12,7 @@ from killed_often import Whole, assert_ends_as
 
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.promise("What is moved or removed under a run stops it, and nothing is lost", "losses"),
+    pytest.mark.promise("Moving or removing the files of a run stops it without loss", "losses"),
 ]
 
 LONGTAIL = "longtail digits --corrector raw ea --epochs 3 --batch-size 64 --evidence-size 2 --out run"

@@ -20,7 +20,7 @@ from energyalign.core._io.atomic import is_leftover
 
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.promise("Killed at any moment, a command leaves every file old or whole", "kills"),
+    pytest.mark.promise("A killed command leaves every file either unchanged or complete", "kills"),
 ]
 
 TRAINED = "digits --epochs 2 --batch-size 64 --evidence-size 2 --accelerator cpu"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from killed_often import Whole, assert_ends_as, assert_survives_random_kills, killed
 
-pytestmark = pytest.mark.promise("Killed at any moment, a command leaves every file old or whole", "kills")
+pytestmark = pytest.mark.promise("A killed command leaves every file either unchanged or complete", "kills")
 
 SMALL = "--epochs 1 --batch-size 64 --evidence-size 2 --out run"
 ALIGNED = f"incremental digits --steps 3 --learner distill --memory herding:20 --corrector ea {SMALL}"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from killed_often import Whole, assert_ends_as, assert_survives_random_kills, killed
 
-pytestmark = pytest.mark.promise("Killed at any moment, a command leaves every file old or whole", "kills")
+pytestmark = pytest.mark.promise("A killed command leaves every file either unchanged or complete", "kills")
 
 COMMAND = "longtail digits --head linear --corrector raw ea crt --epochs 3 --batch-size 64 --evidence-size 2 --out run"
 

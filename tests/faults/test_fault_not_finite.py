@@ -10,7 +10,7 @@ from fault import ended, files_of
 
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.promise("A training that is not finite stops and keeps its last good checkpoint", "trainings"),
+    pytest.mark.promise("A training with a non-finite loss stops and keeps its last good checkpoint", "trainings"),
 ]
 
 COMMAND = "longtail digits --head linear --corrector raw --epochs 3 --batch-size 64 --out run --precision"

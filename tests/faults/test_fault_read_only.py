@@ -10,7 +10,7 @@ from small_disk import SmallDisk
 
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.promise("A full or read-only disk harms nothing that is there", "disks"),
+    pytest.mark.promise("A full or read-only disk damages no existing file", "disks"),
 ]
 
 COMMAND = "longtail digits --corrector raw ea --epochs 1 --batch-size 64 --evidence-size 2 --out"

@@ -11,7 +11,7 @@ from fault import ended, files_of
 from killed_often import Whole
 from photographs import longtail_command, make_photographs
 
-pytestmark = pytest.mark.promise("Told to stop, a command saves and leaves no temporary file", "signals")
+pytestmark = pytest.mark.promise("A stopped command saves its state and leaves no temporary file", "signals")
 
 LONGTAIL = "longtail digits --head linear --corrector raw ea crt --epochs 2 --batch-size 64 --evidence-size 2 --out run"
 INCREMENTAL = (

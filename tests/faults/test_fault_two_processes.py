@@ -14,7 +14,7 @@ from killed_often import Whole, assert_ends_as
 
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.promise("Two processes do not spoil one output", "pairs of processes"),
+    pytest.mark.promise("Two processes cannot corrupt one output", "pairs of processes"),
 ]
 
 COMMAND = "longtail digits --corrector raw ea --epochs 30 --batch-size 16 --evidence-size 2 --out run"

@@ -16,7 +16,7 @@ import pytest
 from energyalign.core.errors import CannotGoOn
 from energyalign.files import open_shards, read_labels
 
-pytestmark = pytest.mark.promise("An input that changes while it is read is noticed", "changes")
+pytestmark = pytest.mark.promise("An input that changes while it is read is detected", "changes")
 
 LOGITS = np.random.default_rng(0).normal(size=(50, 4))
 CHANGED = r"a\..* changed while it was read: stop whatever writes to it, and start again"

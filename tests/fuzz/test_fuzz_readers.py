@@ -10,7 +10,7 @@ import pytest
 from fuzz_readers import READERS
 from warm_process import WarmProcess
 
-pytestmark = pytest.mark.promise("Any bytes in the place of a file give a result or one error", "mutations")
+pytestmark = pytest.mark.promise("Any input bytes give a result or one error", "mutations")
 
 CASES = 10_000
 PROGRAM = Path(__file__).parents[1] / "helpers" / "fuzz_run.py"

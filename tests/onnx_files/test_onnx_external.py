@@ -224,7 +224,7 @@ def test_data_that_the_source_shares_with_the_old_result_is_kept(external: Any, 
     external.assert_shifted()
 
 
-@pytest.mark.promise("Killed at any moment, a command leaves every file old or whole", "kills")
+@pytest.mark.promise("A killed command leaves every file either unchanged or complete", "kills")
 @pytest.mark.parametrize("moment", range(CHANGES + 1))
 def test_killed_between_any_two_changes_of_the_folder_a_whole_model_is_there(
     external: Any, moment: int, tmp_path: Path, run_model: Any, trials: Callable[[int], None]
@@ -253,7 +253,7 @@ def test_a_link_would_part_a_model_from_its_data(external: Any, tmp_path: Path) 
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-@pytest.mark.promise("An input that changes while it is read is noticed", "changes")
+@pytest.mark.promise("An input that changes while it is read is detected", "changes")
 def test_data_that_changes_after_it_was_verified(
     external: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from command_inputs import save_inputs
 
 import energyalign
 
-pytestmark = pytest.mark.promise("No command imports from the current folder or speaks to another machine", "commands")
+pytestmark = pytest.mark.promise("No command imports from the current folder or contacts another machine", "commands")
 
 NAMES = [
     "array", "asyncio", "concurrent", "csv", "ctypes", "datetime", "decimal", "filelock", "hashlib", "inspect",

@@ -18,7 +18,7 @@ from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.files import read_assignment, read_counts, read_labels
 
-pytestmark = pytest.mark.promise("A hostile file runs no code, leads nowhere else and takes no memory", "hostile files")
+pytestmark = pytest.mark.promise("A hostile file cannot run code, escape its folder or exhaust memory", "hostile files")
 
 READERS: dict[str, Callable[[Path], object]] = {
     "shifts.json": Shifts.load,

@@ -16,7 +16,7 @@ from saved_shards import save_shards
 
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.promise("What listens, listens to this machine alone and ends with its command", "commands"),
+    pytest.mark.promise("Servers listen on this machine only and end with their command", "commands"),
 ]
 
 COMMAND = [sys.executable, "-m", "energyalign.cli.main"]

@@ -24,7 +24,7 @@ from energyalign.experiments.nets.network import Network
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.files import open_shards
 
-pytestmark = pytest.mark.promise("A hostile file runs no code, leads nowhere else and takes no memory", "hostile files")
+pytestmark = pytest.mark.promise("A hostile file cannot run code, escape its folder or exhaust memory", "hostile files")
 
 OUTSIDE = ["../secret", "/etc/passwd", "a/../../secret", "a\0b"]
 

@@ -24,7 +24,7 @@ from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.experiments.train.tensor_file import load_arrays
 from energyalign.files import open_shards
 
-pytestmark = pytest.mark.promise("A hostile file runs no code, leads nowhere else and takes no memory", "hostile files")
+pytestmark = pytest.mark.promise("A hostile file cannot run code, escape its folder or exhaust memory", "hostile files")
 
 
 def bare(path: Path, sprung: Path) -> None:

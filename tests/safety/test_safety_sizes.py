@@ -30,7 +30,7 @@ from energyalign.experiments.train.tensor_file import load_arrays
 from energyalign.files import open_shards, read_labels
 from energyalign.files.npz import read_arrays
 
-pytestmark = pytest.mark.promise("A hostile file runs no code, leads nowhere else and takes no memory", "hostile files")
+pytestmark = pytest.mark.promise("A hostile file cannot run code, escape its folder or exhaust memory", "hostile files")
 
 GIGABYTE = 2**30
 TEXTS: dict[str, Callable[[Path], object]] = {

@@ -268,7 +268,7 @@ def test_rows_are_stored_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 class Smoothed(CrossEntropy):
-    """A learner of the user's own, as docs/long-tail.md shows one."""
+    """A learner of the user's own, as docs/adding-a-method.md shows one."""
 
     name = "smoothed"
 

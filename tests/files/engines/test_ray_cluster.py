@@ -12,7 +12,7 @@ import pytest
 from energyalign.core.errors import EnergyAlignError
 from energyalign.files.engines.ray_cluster import join_cluster, leave_cluster
 
-pytestmark = pytest.mark.promise("What listens, listens to this machine alone and ends with its command", "addresses")
+pytestmark = pytest.mark.promise("Servers listen on this machine only and end with their command", "addresses")
 
 
 class FakeRay(ModuleType):
