@@ -94,7 +94,10 @@ BAD = [
     (["incremental", "digits", "--method", "rps", *VIT], "a network of its own, not timm:test"),
     (["incremental", "digits", "--method", "wa", *VIT], "wa clips weights at 0, which needs"),
     (["incremental", "digits", "--backbone", "timm:test_vti"], "unknown backbone 'timm:test_vti'"),
-    (["sweep", "longtail", "--cell", "digits-lt-50", "--weights", "nowhere.pth"], "--weights nowhere.pth is not a file"),
+    (
+        ["sweep", "longtail", "--cell", "digits-lt-50", "--weights", "nowhere.pth"],
+        "--weights nowhere.pth is not a file",
+    ),
 ]
 
 

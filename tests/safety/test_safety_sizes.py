@@ -226,7 +226,5 @@ def test_pictures_that_claim_to_be_large(tmp_path: Path, form: str) -> None:
         for number in range(2):
             (tmp_path / name / f"{number}.{form.lower()}").write_bytes(picture(form, (9000, 9000)))
     train = open_source(f"folder:{tmp_path}").load("train")
-    with pytest.raises(
-        EnergyAlignError, match=r"it states 9,000 x 9,000 pixels in .* at most 4,194,304 pixels"
-    ):
+    with pytest.raises(EnergyAlignError, match=r"it states 9,000 x 9,000 pixels in .* at most 4,194,304 pixels"):
         train.read(0)

@@ -134,7 +134,6 @@ def run(
     return Results(ResultRows(rows), tuple(work.runs))
 
 
-
 def _make_request(
     kind: type[RunRequest], dataset: str | Source, lists: Mapping[str, Iterable[Any]], out: str | Path | None,
     options: Mapping[str, Any],

@@ -167,9 +167,7 @@ def test_a_single_class_is_refused(tmp_path, write_image):
     for split in ("train", "test"):
         write_image(tmp_path / f"{split}.jpg")
         (tmp_path / f"{split}.txt").write_text(f"{split}.jpg 0\n")
-    with pytest.raises(
-        EnergyAlignError, match=r"train\.txt must have images of at least 2 classes, got 1"
-    ):
+    with pytest.raises(EnergyAlignError, match=r"train\.txt must have images of at least 2 classes, got 1"):
         open_source(f"lists:{tmp_path}").load("train")
 
 

@@ -90,9 +90,7 @@ def read_list(path: Path) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dt
         image, label = words[0].lstrip(), words[1]
         place = PurePosixPath(image)
         if place.is_absolute() or ".." in place.parts or "\0" in image:
-            raise EnergyAlignError(
-                f"{path}, line {number}: paths must be below the data root, got {image[:80]!r}."
-            )
+            raise EnergyAlignError(f"{path}, line {number}: paths must be below the data root, got {image[:80]!r}.")
         paths.append(image)
         labels.append(int(label))
     try:
