@@ -85,7 +85,7 @@ def test_a_sweep_passes_them_on() -> None:
 VIT, OWN = ["--backbone", "timm:test_vit"], ["--weights", "own.safetensors"]
 BAD = [
     (["longtail", "digits", "--freeze"], "without weights it is random: give --weights too"),
-    (["longtail", "digits", "--weights", "nowhere.pth"], "--weights nowhere.pth is not a file"),
+    (["longtail", "digits", "--weights", "nowhere.pth"], "nowhere.pth is not a file"),
     (["longtail", "digits", "--weights", "default"], "small-cnn is none: give --backbone torchvision:NAME"),
     (["longtail", "digits", "--method", "bbn", *OWN], "bbn builds its own backbone: leave out --weights"),
     (["longtail", "digits", "--method", "bbn", *VIT], "bbn has two last blocks"),
@@ -96,7 +96,7 @@ BAD = [
     (["incremental", "digits", "--backbone", "timm:test_vti"], "unknown backbone 'timm:test_vti'"),
     (
         ["sweep", "longtail", "--cell", "digits-lt-50", "--weights", "nowhere.pth"],
-        "--weights nowhere.pth is not a file",
+        "nowhere.pth is not a file",
     ),
 ]
 

@@ -184,7 +184,7 @@ def test_what_cannot_be_leaves_no_run_directory(tmp_path: Path) -> None:
     ):
         with pytest.raises(EnergyAlignError, match=message):
             LongTailExperiment(replace(config(), **wrong)).run(folder, ["raw"])
-    with pytest.raises(EnergyAlignError, match="clusters must be <= 10, the number of .* counts, got 11"):
+    with pytest.raises(EnergyAlignError, match=r"clusters must be <= 10, the number of .* counts, got 11"):
         LongTailExperiment(config()).run(folder, ["raw", "ea-M11"])
     assert not folder.exists()
 

@@ -28,7 +28,6 @@ from energyalign.experiments.engine.stored import logits_file, predictions_file,
 from energyalign.experiments.engine.trained import Trained
 from energyalign.experiments.train.tensor_file import load_arrays, save_arrays
 
-_CALIBRATION = ("ece", "nll", "brier")
 _OF_SHIFTS = {
     "shifts": "values", "standard_errors": "standard_errors", "energies_before": "energies",
     "energies_after": "aligned_energies", "effective_samples": "effective_samples",
@@ -117,9 +116,11 @@ class Measurement:
             seed=settings.seed, step=trained.number, n_steps=settings.n_steps, n_old=trained.n_old,
             n_new=trained.n_new, balanced=counted.balanced_accuracy, overall=counted.accuracy,
             macro_f1=METRICS["f1_macro"].score(labels, predictions, weights, scores.shape[1]),
-            **{name: _finite_or_none(getattr(calibration, name, None)) for name in _CALIBRATION},
-            top5=counted.balanced_top_k_accuracy,
-            **{name: _finite_or_none(by_count.get(name)) for name in ("many", "medium", "few")},
+            ece=None if calibration is None else _finite_or_none(calibration.ece),
+            nll=None if calibration is None else _finite_or_none(calibration.nll),
+            brier=None if calibration is None else _finite_or_none(calibration.brier),
+            top5=counted.balanced_top_k_accuracy, many=_finite_or_none(by_count.get("many")),
+            medium=_finite_or_none(by_count.get("medium")), few=_finite_or_none(by_count.get("few")),
             old=_finite_or_none(counted.mean_over(slice(trained.n_old))),
             new=counted.mean_over(slice(trained.n_old, trained.n_seen)),
             groups=tuple(map(counted.mean_over, trained.groups)), per_class=_to_numbers(counted.per_class),
