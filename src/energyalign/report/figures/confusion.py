@@ -93,7 +93,7 @@ def _draw_panel(axes: Axes, training: Training, matrix: NDArray[np.float64], hig
     )  # fmt: skip
     axes.set(xlim=(-0.5, n_classes - 0.5), ylim=(n_classes - 0.5, -0.5))
     axes.spines[["top", "right"]].set_visible(True)
-    blocks = f", {block_size(n_classes)} classes per square" if block_size(n_classes) > 1 else ""
+    blocks = f", {block_size(n_classes)} per square" if block_size(n_classes) > 1 else ""
     axes.set_xlabel(f"predicted class\n{describe_order(training)}{blocks}")
     name_classes(axes.xaxis, training)
     name_classes(axes.yaxis, training)
