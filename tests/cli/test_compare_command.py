@@ -58,7 +58,7 @@ def test_the_file_is_what_would_be_printed(run, runs, tmp_path) -> None:
         (["RUNS:raw", "RUNS"], "expected two rows to compare"),
         (["RUNS:raw", "RUNS:ea", "--rows", "raw"], "expected two rows to compare"),
         (["RUNS", "--rows", "raw"], "expected two rows to compare"),
-        (["RUNS", "--rows", "raw", "wa"], "no seed of a training has rows of raw and wa: measured were raw, ea"),
+        (["RUNS", "--rows", "raw", "wa"], "expected a seed with rows of raw and wa, got rows of raw, ea"),
         (["RUNS:raw", "RUNS:wa"], "has no row of wa"),
         (["RUNS", "nowhere"], "nowhere: there is no such folder"),
         (["RUNS", "--out", "RUNS/seed-0/rows.jsonl"], "rows.jsonl"),

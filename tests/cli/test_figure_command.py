@@ -72,7 +72,7 @@ def test_names_of_folders_do_not_command_the_terminal(runs: Path, run: Any) -> N
     [
         (["nonsense", "runs"], "unknown figure 'nonsense': choose one of energies, frequencies,"),
         (["groups", "nowhere"], "nowhere: there is no such folder"),
-        (["groups", "runs", "--out", "g.gif"], "g.gif: a figure is a .png, .svg or .pdf file"),
+        (["groups", "runs", "--out", "g.gif"], "a figure must be a .png, .svg or .pdf file, got g.gif"),
         (["groups", "runs", "--out", "no/g.png"], "there is no folder no"),
         (["steps", "runs/seed-0"], "the figure steps needs runs whose classes came in steps"),
         (["groups", "runs/seed-1"], "has no rows yet"),

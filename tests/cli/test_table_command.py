@@ -85,8 +85,8 @@ def test_the_file_is_what_would_be_printed(run, runs, tmp_path, form, start):
     ("arguments", "problem"),
     [
         (["table-of-mine", "longtail"], "unknown table 'table-of-mine': choose one of imagenet100-il-10, "),
-        (["cifar-lt", "longtail"], "runs of digits-lt-50, which the table cifar-lt does not have"),
-        (["matrix", "longtail", "steps"], "is of long-tailed or of incremental runs, not of both"),
+        (["cifar-lt", "longtail"], "cifar10-lt-10, got digits-lt-50: use energyalign table longtail"),
+        (["matrix", "longtail", "steps"], "must be of long-tailed or of incremental runs, got both"),
         (["longtail", "longtail", "--rows", "wa"], "no row of the table longtail matches 'wa': choose from ea, raw."),
         (
             ["longtail", "longtail", "--columns", "ece"],

@@ -18,7 +18,7 @@ from energyalign.experiments.longtail.learners import LEARNERS
 from energyalign.experiments.longtail.methods import METHODS
 from energyalign.experiments.longtail.presets import PRESETS
 
-ONE_50 = EvidencePlan(50, "one")
+DEFAULT_PLAN = EvidencePlan()
 
 
 def long_tail_row(
@@ -31,7 +31,7 @@ def long_tail_row(
     config = LongTailConfig.from_preset(preset, LEARNERS[of.learner], seed=seed)
     return made_row(
         config.to_json(), corrector=of.corrector, overall=overall, learner=of.learner,
-        evidence=ONE_50 if of.corrector.startswith("ea") else None, many=overall + 0.2, medium=overall,
+        evidence=DEFAULT_PLAN if of.corrector.startswith("ea") else None, many=overall + 0.2, medium=overall,
         few=overall - 0.3, **more,
     )  # fmt: skip
 
@@ -49,7 +49,7 @@ def step_rows(
             config.to_json(), corrector=of.corrector, overall=overall,
             **{
                 "learner": of.learner, "memory": str(config.memory), "fed_back": config.fed_back, "step": step,
-                "evidence": ONE_50 if of.corrector.startswith("ea") else None, "top5": (1 + overall) / 2,
+                "evidence": DEFAULT_PLAN if of.corrector.startswith("ea") else None, "top5": (1 + overall) / 2,
                 "old": None if step == 1 else overall - 0.1, "new": overall + 0.1, "groups": (overall,) * step, **more,
             },
         )

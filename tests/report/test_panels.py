@@ -93,7 +93,7 @@ def test_a_matrix_that_is_too_wide_is_turned_or_refused(run: StoredRun) -> None:
     assert [text.get_text() for text in down.axes[0].get_yticklabels()] == order
     colours = [np.ma.getdata(figure.axes[0].images[0].get_array()) for figure in (across, down)]
     np.testing.assert_array_equal(colours[0], colours[1].T)
-    with pytest.raises(EnergyAlignError, match=r"matrix needs \d.* inches for 1 column: give a larger width"):
+    with pytest.raises(EnergyAlignError, match=r"matrix needs \d.* inches for 1 column: use a larger width"):
         FIGURES["matrix"].draw([wide], Style.make(2, 20))
 
 

@@ -47,7 +47,7 @@ def test_every_row_without_conditions() -> None:
         (["method=ea"], [0.7]),
         (["learner=ce", "corrector=raw"], [0.5, 0.6]),
         (["method=la-*"], [0.8]),
-        (["evidence=one x 50"], [0.7]),
+        (["evidence=two x 50"], [0.7]),
         (["evidence=none", "seed=0"], [0.5]),
         (["epochs=3"], [0.8]),
         (["recipe.epochs=3.0"], [0.8]),

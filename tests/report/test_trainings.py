@@ -11,7 +11,7 @@ from made_row import made_row
 
 from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.trainings import how_far
+from energyalign.report.trainings import progress_of
 
 CONFIG = {
     "name": "digits", "head": "cosine", "backbone": "small-cnn", "seed": 0,
@@ -34,28 +34,28 @@ def save(path: Path, place: str, epoch: int, second: int) -> None:
 
 
 def test_a_long_tail(tmp_path: Path) -> None:
-    assert how_far(stored(tmp_path)) == "nothing saved yet"
+    assert progress_of(stored(tmp_path)) == "nothing saved yet"
     save(tmp_path, "checkpoints", 7, 1)
     save(tmp_path, "checkpoints", 12, 2)
-    assert how_far(stored(tmp_path)) == "epoch 12 of 60"
+    assert progress_of(stored(tmp_path)) == "epoch 12 of 60"
     save(tmp_path, "checkpoints", 61, 3)  # the end of the last epoch
-    assert how_far(stored(tmp_path)) == "epoch 60 of 60"
-    assert how_far(stored(tmp_path, 1)) == ""
+    assert progress_of(stored(tmp_path)) == "epoch 60 of 60"
+    assert progress_of(stored(tmp_path, 1)) == ""
 
 
 def test_a_clock_that_was_set_back_changes_nothing(tmp_path: Path) -> None:
     save(tmp_path, "checkpoints", 7, 2)
     save(tmp_path, "checkpoints", 8, 1)
-    assert how_far(stored(tmp_path)) == "epoch 8 of 60"
+    assert progress_of(stored(tmp_path)) == "epoch 8 of 60"
 
 
 @pytest.mark.parametrize(("steps", "told"), [((), "step 1 of 3"), ((1, 2), "step 3 of 3")])
 def test_steps(tmp_path: Path, steps: tuple[int, ...], told: str) -> None:
-    assert how_far(stored(tmp_path, *steps, n_steps=3)) == f"{told}, nothing saved yet"
+    assert progress_of(stored(tmp_path, *steps, n_steps=3)) == f"{told}, nothing saved yet"
     save(tmp_path, "step-01/train/checkpoints", 60, 1)
     save(tmp_path, "step-03/train/checkpoints", 4, 2)  # by time, not by name
-    assert how_far(stored(tmp_path, *steps, n_steps=3)) == f"{told}, epoch 4 of 60"
+    assert progress_of(stored(tmp_path, *steps, n_steps=3)) == f"{told}, epoch 4 of 60"
 
 
 def test_all_steps_done(tmp_path: Path) -> None:
-    assert how_far(stored(tmp_path, 1, 2, 3, n_steps=3)) == ""
+    assert progress_of(stored(tmp_path, 1, 2, 3, n_steps=3)) == ""

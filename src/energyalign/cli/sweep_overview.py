@@ -11,7 +11,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun, read_rows
 from energyalign.experiments.train.run_directory import RunDirectory
-from energyalign.report.trainings import how_far
+from energyalign.report.trainings import progress_of
 
 if TYPE_CHECKING:
     from energyalign.experiments.sweep.complete import SweepState
@@ -102,6 +102,6 @@ def _progress(run: PlannedRun) -> str:
     try:
         if directory.read_json("config.json") is None:
             return "starting"
-        return how_far(StoredRun(run.folder, Settings(run.config), read_rows(directory))) or "measuring"
+        return progress_of(StoredRun(run.folder, Settings(run.config), read_rows(directory))) or "measuring"
     except EnergyAlignError:  # the run itself will raise it
         return ""

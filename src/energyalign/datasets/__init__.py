@@ -1,4 +1,4 @@
-"""Real logits to try things on: nothing to download, nothing to train."""
+"""Logits of a real network, shipped with the package."""
 
 from energyalign.datasets.cifar100_lt import Logits, load_cifar100_lt
 

@@ -1,4 +1,4 @@
-"""Logits of a ResNet-32 that was trained on CIFAR-100-LT to the end."""
+"""Logits of a ResNet-32 trained on CIFAR-100-LT."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-_FILE = "cifar100_lt.npz"
-
 
 @dataclass(frozen=True, eq=False)
 class Logits:
-    """What a trained classifier says of evidence and of test samples.
+    """Logits of a trained classifier on evidence and on test samples.
 
     Attributes
     ----------
     evidence, test : float32 array of shape (n_samples, n_classes)
-        Logits. The evidence is balanced and comes from the training samples.
+        Logits. The evidence is class-balanced and drawn from the training samples.
     evidence_labels, test_labels : int64 array of shape (n_samples,)
     counts : int64 array of shape (n_classes,)
         Training samples per class.
@@ -34,19 +32,22 @@ class Logits:
 
 
 def load_cifar100_lt() -> Logits:
-    """Logits of one real network: ResNet-32 with a cosine head, trained on CIFAR-100-LT (imbalance 100).
+    """Load logits of a ResNet-32 with a cosine head, trained on CIFAR-100-LT (imbalance 100).
 
-    Cross-entropy, 200 epochs, seed 0.
+    The network was trained with cross-entropy for 200 epochs, seed 0. The evidence has 50 draws per class from the
+    10,847 training images, without augmentation (policy ``none``); use it with the default ``evidence="training"`` of
+    `EnergyAligner`. The test logits are of the 10,000 test images, 100 per class. Both are rounded to half precision,
+    which changes the predictions of at most ten test images.
 
-    The evidence is 50 draws of each class from the 10,847 training images, without augmentation (policy ``none``); give
-    it to `EnergyAligner` with the default ``evidence="training"``. The test logits are of the 10,000 test images, 100
-    of each class. Both were rounded to half precision, which changes the prediction for at most ten test images.
+    Returns
+    -------
+    Logits
 
     Notes
     -----
-    ``energyalign longtail cifar100 --imbalance 100 --seed 0 --data-root DATA`` trained it at commit b1093d4, and logits
-    were measured at commit 78f91a9. ``results/cifar100-lt-100/ce/seed-0`` in the repository has the network and all
-    rows; ``results/package.py`` makes the file of this function from it.
+    Trained with ``energyalign longtail cifar100 --imbalance 100 --seed 0 --data-root DATA`` at commit b1093d4; logits
+    measured at commit 78f91a9. The network and all rows are in ``results/cifar100-lt-100/ce/seed-0`` of the repository,
+    and ``results/package.py`` makes the data file from them.
 
     Examples
     --------
@@ -58,7 +59,8 @@ def load_cifar100_lt() -> Logits:
     40.9%
     45.2%
     """
-    with (files(__package__) / _FILE).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+    path = files(__package__) / "cifar100_lt.npz"
+    with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
         return Logits(
             evidence=stored["evidence"].astype(np.float32),
             evidence_labels=stored["evidence_labels"].astype(np.int64),

@@ -1,1 +1,1 @@
-"""The embedded job: a real model on real images, aligned and measured, with nothing to download."""
+"""The demo: real networks on real images, aligned and measured, with nothing to download."""

@@ -1,4 +1,4 @@
-"""The class-incremental part of the demo: digits that come two at a time."""
+"""The class-incremental part of the demo: digits that arrive two at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from energyalign.demo.part import ALIGNED, CAVEAT, EVIDENCE, DemoSection, Results, Run, all_rows, command_for, seeds_of
+from energyalign.demo.part import (
+    ALIGNED,
+    CAVEAT,
+    EVIDENCE,
+    DemoSection,
+    Results,
+    Run,
+    all_rows,
+    command_for,
+    describe_seeds,
+)
 from energyalign.experiments.correctors import STANDARD_IN_STEPS
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.incremental.config import IncrementalConfig, config_of
@@ -23,7 +33,7 @@ PRESET = PRESETS["digits-il-5"]
 
 
 class ClassIncremental:
-    """Application I of the paper, with all seeds: one training each, for the teachers are corrected as in the paper."""
+    """Application I of the paper: one training for each seed, with teachers that are aligned as in the paper."""
 
     correctors: Sequence[str] = STANDARD_IN_STEPS
 
@@ -33,15 +43,16 @@ class ClassIncremental:
 
     @property
     def introduction(self) -> str:
-        """What is going to be trained, on what."""
+        """Data and network of the runs."""
         return (
             f"Handwritten digits in {self.stream.n_steps} steps of {self.stream.sizes[0]} classes, with a memory of "
-            f"{PRESET.memory_total} images of old ones (manifest {self.stream.manifest(PRESET.dataset).short_hash}). "
-            f"A small CNN, {PRESET.recipe.epochs} epochs a step, {len(self.seeds)} seeds."
+            f"{PRESET.memory_total} images of old classes (manifest "
+            f"{self.stream.manifest(PRESET.dataset).short_hash}). A small CNN, {PRESET.recipe.epochs} epochs per step, "
+            f"{len(self.seeds)} seeds."
         )
 
     def runs(self, out: Path) -> list[Run]:
-        """A training for each seed."""
+        """Return a run for each seed."""
         return [
             Run(
                 f"incremental, seed {seed}, after step {self.stream.n_steps}", out / "incremental" / f"seed-{seed}",
@@ -51,37 +62,35 @@ class ClassIncremental:
         ]  # fmt: skip
 
     def section(self, results: Results) -> DemoSection:
-        """Accuracy by step, and what it comes to."""
+        """Return the tables by step and over all steps."""
         rows = all_rows(results)
-        said = [self._measured(), f"{self._lines()} {ranking(accuracies(rows))}"]
-        return DemoSection("Class-incremental: classes come in steps", tables_of(rows), said)
+        paragraphs = [self._about_numbers(), f"{_ABOUT_LINES} {ranking(accuracies(rows))}"]
+        return DemoSection("Class-incremental: classes come in steps", tables_of(rows), paragraphs)
 
     @staticmethod
     def _config(seed: int) -> IncrementalConfig:
         return config_of(find_method(ALIGNED), PRESET, seed=seed)
 
-    def _measured(self) -> str:
+    def _about_numbers(self) -> str:
         n_test = len(self.stream.test) // len(self.stream.order)
         return (
-            f"Accuracy on balanced test images, {n_test} of every class seen, mean ± standard deviation over "
-            f"{seeds_of(self.seeds)}, each another initialisation, order of images, augmentation and choice of "
-            "exemplars. Average: over the steps from the second on, as in the paper; old, new and forgetting (what is "
-            f"lost of the best accuracy on former classes): after the last step. {CAVEAT}"
+            f"Balanced accuracy on {n_test} test images of every class seen, mean ± standard deviation over "
+            f"{describe_seeds(self.seeds)}. A seed sets initialisation, order of images, augmentation and exemplars. "
+            "Average: over the steps from the second on, as in the paper. Old, new and forgetting (loss from the best "
+            f"accuracy on former classes): after the last step. {CAVEAT}"
         )
 
-    @staticmethod
-    def _lines() -> str:
-        return (
-            "All lines share one training for each seed: distillation from a teacher that is aligned as in the paper. "
-            "Raw is the same network without the correction of its own step; ea and ea-marginal learn one shift of all "
-            f"new classes from the training images of the step, {EVIDENCE.per_class} draws of each class; "
-            "logit-adjustment has a "
-            "shift of each class from the training counts alone."
-        )
+
+_ABOUT_LINES = (
+    "All correctors share one training for each seed: distillation from a teacher that is aligned as in the paper. Raw "
+    "is this network without a correction in its own step; ea and ea-marginal estimate one shift for all new classes "
+    f"from {EVIDENCE.per_class} training images per class of the step; logit-adjustment computes a shift for each "
+    "class from the training counts."
+)
 
 
 def accuracies(rows: Sequence[Row]) -> dict[str, NDArray[np.float64]]:
-    """In per cent, by corrector: (seeds, steps)."""
+    """Return balanced accuracies in per cent, of shape (seeds, steps), by corrector."""
     return {
         name: np.array([[100.0 * row.balanced for row in curve.rows] for curve in curves])
         for name, curves in curves_of(rows).items()
@@ -89,8 +98,7 @@ def accuracies(rows: Sequence[Row]) -> dict[str, NDArray[np.float64]]:
 
 
 def ranking(curves: Mapping[str, NDArray[np.float64]]) -> str:
-    """Who is ahead, whoever it is, on average over the steps from the second on."""
+    """Rank correctors by their average over the steps from the second on."""
     averages = {name: float(np.mean(values[:, 1:])) for name, values in curves.items()}
     ranked = sorted(averages, key=lambda name: -averages[name])
-    told = ", ".join(f"{name} {averages[name]:.1f}" for name in ranked)
-    return f"By average, best first: {told}."
+    return f"By average, best first: {', '.join(f'{name} {averages[name]:.1f}' for name in ranked)}."

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from energyalign.core.metrics import shot_groups
-from energyalign.demo.part import CAVEAT, EVIDENCE, DemoSection, Results, Run, all_rows, command_for, seeds_of
+from energyalign.demo.part import CAVEAT, EVIDENCE, DemoSection, Results, Run, all_rows, command_for, describe_seeds
 from energyalign.experiments.correctors import STANDARD
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.experiment import LongTailExperiment, load_data
@@ -30,7 +30,7 @@ class LongTail:
 
     @property
     def introduction(self) -> str:
-        """What is going to be trained, on what."""
+        """Data and network of the runs."""
         counts = ", ".join(map(str, self.data.counts))
         return (
             f"Handwritten digits cut to a long tail, training images per class: {counts} (manifest "
@@ -39,7 +39,7 @@ class LongTail:
         )
 
     def runs(self, out: Path) -> list[Run]:
-        """A training for each head and seed."""
+        """Return a run for each head and seed."""
         return [
             Run(
                 f"{head} head, seed {seed}", out / "long-tail" / head / f"seed-{seed}",
@@ -50,23 +50,20 @@ class LongTail:
         ]  # fmt: skip
 
     def section(self, results: Results) -> DemoSection:
-        """A line of the table for each head and corrector."""
-        return DemoSection("Long tail: few images of most classes", tables_of(all_rows(results)), [self._measured()])
+        """Return the table with a line for each head and corrector."""
+        return DemoSection("Long tail: few images of most classes", tables_of(all_rows(results)), [self._about_table()])
 
     @staticmethod
     def _config(head: str, seed: int) -> LongTailConfig:
         return LongTailConfig.from_preset(PRESET.with_head(head), seed=seed)
 
-    def _measured(self) -> str:
-        sizes = self._group_sizes()
-        return (
-            f"Accuracy on {len(self.data.test)} balanced test images, mean ± standard deviation over "
-            f"{seeds_of(self.seeds)}; the training images are the same {sum(self.data.counts)}, each seed is another "
-            f"initialisation, order and augmentation. Classes with more than 100 training images: {sizes['many']} "
-            f"(many); 20 to 100: {sizes['medium']} (medium); fewer: {sizes['few']} (few). The shifts were learnt from "
-            f"the training images alone, {EVIDENCE.per_class} draws of each class. {CAVEAT}"
-        )
-
-    def _group_sizes(self) -> dict[str, int]:
+    def _about_table(self) -> str:
         counts = np.array(self.data.counts)
-        return {group: int(members.sum()) for group, members in shot_groups(counts, len(counts)).items()}
+        sizes = {group: int(members.sum()) for group, members in shot_groups(counts, len(counts)).items()}
+        return (
+            f"Balanced accuracy on {len(self.data.test)} test images, mean ± standard deviation over "
+            f"{describe_seeds(self.seeds)}. A seed sets initialisation, order of images and augmentation; all seeds "
+            f"train on the same {sum(self.data.counts)} images. Classes with more than 100 training images: "
+            f"{sizes['many']} (many); 20 to 100: {sizes['medium']} (medium); fewer: {sizes['few']} (few). Shifts are "
+            f"estimated from {EVIDENCE.per_class} training images per class. {CAVEAT}"
+        )

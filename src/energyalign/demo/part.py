@@ -1,4 +1,4 @@
-"""What the demo asks of each application: runs to make, and what to show of their rows."""
+"""The interface of the demo's two applications: their runs, and what to show of the results."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 EVIDENCE = EvidencePlan()
 ALIGNED = "ea"
-CAVEAT = "One small network on small images: it shows how the method works, not how well it does elsewhere."
+CAVEAT = "One small network on small images: it shows how the method works, not how well it works elsewhere."
 
 Results = Mapping[Path, list[Row]]
 """The rows of each run, by its run directory."""
 
 
 class Run(NamedTuple):
-    """One training: what its line says of it, and where it is."""
+    """One training, with the name to print and its run directory."""
 
     name: str
     folder: Path
@@ -30,7 +30,7 @@ class Run(NamedTuple):
 
 
 class DemoSection(NamedTuple):
-    """What is printed of one application: tables, and paragraphs that say what was measured."""
+    """Tables of one application, and paragraphs that explain them."""
 
     title: str
     tables: Sequence[PaperTable]
@@ -44,25 +44,25 @@ class DemoPart(Protocol):
 
     @property
     def introduction(self) -> str:
-        """What is going to be trained, on what."""
+        """Data and network of the runs."""
 
     def runs(self, out: Path) -> list[Run]:
-        """All trainings, in run directories below `out`."""
+        """Return all runs, with run directories below `out`."""
 
     def section(self, results: Results) -> DemoSection:
-        """Tables, and what they are of."""
+        """Return the tables of the results."""
 
 
 def all_rows(results: Results) -> list[Row]:
-    """Of all runs, one after the other."""
+    """Return the rows of all runs."""
     return [row for of_run in results.values() for row in of_run]
 
 
 def command_for(seeds: Sequence[int]) -> str:
-    """That makes these runs again, wherever they are to go."""
+    """Return the command that repeats these runs, without --out."""
     return "energyalign demo" + (f" --seed {seeds[0]}" if seeds[0] else "")
 
 
-def seeds_of(seeds: Sequence[int]) -> str:
-    """For example ``3 seeds (0 to 2)``."""
+def describe_seeds(seeds: Sequence[int]) -> str:
+    """Return, say, ``3 seeds (0 to 2)``."""
     return f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})"

@@ -1,4 +1,4 @@
-"""The first part of the demo: logits of a real network, which come with the package; nothing is trained."""
+"""The first part of the demo: logits of a real network, shipped with the package; nothing is trained."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ CORRECTIONS = {
 
 
 def real_logits() -> DemoSection:
-    """A table with a line for each correction of the network."""
+    """Return the table with a line for each correction of the network."""
     data = load_cifar100_lt()
     evidence = Evidence.from_arrays(data.evidence, data.evidence_labels, counts=data.counts, kind="training")
     lines = []
     for name, (estimator, clusters) in CORRECTIONS.items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UntrustedEstimateWarning)  # the demo warns where it trains
+            warnings.simplefilter("ignore", UntrustedEstimateWarning)  # the demo shows warnings of its own trainings
             shifts = fit_shifts(evidence, estimator=estimator, clusters=clusters)
         scores = ClassScores(len(data.counts)).update(shifts.apply(data.test), data.test_labels)
         shares = {HEADLINE: scores.balanced_accuracy} | scores.groups(data.counts)
@@ -42,7 +42,7 @@ def real_logits() -> DemoSection:
 
 
 _ABOUT = (
-    "One network, one seed: cross-entropy, cosine head, imbalance 100, trained to the end. A balanced accuracy has a "
-    "standard error of about 0.4. The shifts come from 50 draws of each class of the training images, as they are. The "
-    "paper has 45.3 for ea."
+    "One network, one seed: cross-entropy, cosine head, imbalance 100, fully trained. The standard error of a balanced "
+    "accuracy is about 0.4. The shifts are estimated from 50 training images per class, without augmentation. The "
+    "paper reports 45.3 for ea."
 )

@@ -1,4 +1,4 @@
-"""The demo from start to files: real logits, both applications, every seed, the tables, the page."""
+"""Run the demo: real logits, both applications with every seed, the tables and the page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ N_SEEDS = 3
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What to print, and the files that were written."""
+    """Sections to print, and the files that were written."""
 
     sections: Sequence[DemoSection]
     files: tuple[Path, ...]
@@ -40,12 +40,16 @@ def run_demo(
 ) -> DemoResult:
     """Show real logits, then train and measure in run directories below `out`; write rows.jsonl and report.html there.
 
-    Interrupted, the same call goes on where it stopped.
+    After an interruption, the same call resumes.
     """
     if first_seed < 0:
-        raise EnergyAlignError(f"the first seed is {first_seed}; it must not be negative.")
-    refuse_run_directory(Path(out))
-    out = _made(Path(out))
+        raise EnergyAlignError(f"the first seed must be >= 0, got {first_seed}.")
+    out = Path(out)
+    refuse_run_directory(out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnergyAlignError(f"cannot make the folder {out}: {error.strerror}. Choose another --out.") from error
     real = real_logits()
     show(real)
     seeds = range(first_seed, first_seed + N_SEEDS)
@@ -63,7 +67,7 @@ def run_demo(
 
 
 def measure(part: DemoPart, out: Path, say: Callable[[str], None]) -> Results:
-    """Make all runs of an application, or go on with them, and say how each one went; each warning is said once."""
+    """Run or resume all trainings of an application, and report each one; each warning is given once."""
     say(part.introduction)
     results = {}
     warned: dict[str, list[str]] = {}
@@ -80,28 +84,20 @@ def measure(part: DemoPart, out: Path, say: Callable[[str], None]) -> Results:
 
 
 def _on_page(section: DemoSection) -> document.Section:
-    """A section of the demo as one of the page."""
+    """Return a section of the demo as a section of the page."""
     html = "".join(document.table_html(*as_text(table), table.title) for table in section.tables)
     return document.Section(section.title, html + "".join(map(document.note_html, section.paragraphs)))
 
 
 def _accuracies(rows: Sequence[Row]) -> str:
-    """After the last step, of rows that have steps."""
+    """Return the balanced accuracy of each corrector, after the last step."""
     last = [row for row in rows if row.step == rows[-1].step]
     return ", ".join(f"{row.corrector} {100 * row.balanced:.1f}" for row in last)
 
 
-def _made(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise EnergyAlignError(f"cannot make the folder {folder}: {error.strerror}. Choose another --out.") from error
-    return folder
-
-
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    """A network this small gains nothing from more threads, and they would fight over a busy machine."""
+    """Use one thread: a network this small gains nothing from more, and they would compete on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,1 +1,1 @@
-"""Pictures and pages from results. Trains nothing."""
+"""Figures, tables and pages from stored results; nothing is trained here."""

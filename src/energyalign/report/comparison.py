@@ -1,4 +1,4 @@
-"""Two rows against each other: over the test images, and over seeds."""
+"""Paired comparisons of two rows: over test images and over seeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.paired import N_RESAMPLES, RESAMPLING_SEED, Gain, bootstrap, mcnemar, paired_t
 from energyalign.report.tables.model import Cell, Column, Line, PaperTable
-from energyalign.report.trainings import AS_TRAINED, Training, named_in_full
+from energyalign.report.trainings import AS_TRAINED, Training, name_in_full
 
 _COLUMNS = (
     Column("A", better=""),
@@ -28,16 +28,16 @@ _COLUMNS = (
     Column("p", better="", form=".2g"),
 )
 _NOTES = (
-    "A, B: balanced accuracy in %. Over test images: standard error and interval of B - A from a paired bootstrap "
-    f"within classes ({N_RESAMPLES:,} resamples, seed {RESAMPLING_SEED}). Right alone: images that only A, or only B, "
-    "has right; p: exact McNemar test, two-sided, of the overall accuracy.",
-    "All seeds: an image counts with its mean over the seeds; the interval is for these networks on other test images. "
-    "Over seeds: paired t interval, for other trainings on these test images.",
+    "A, B: balanced accuracy in %. Standard error and interval of B - A: paired bootstrap over test images, within "
+    f"classes ({N_RESAMPLES:,} resamples, seed {RESAMPLING_SEED}). Right alone: images that only A, or only B, has "
+    "right; p: exact McNemar test of the overall accuracy, two-sided.",
+    "All seeds: bootstrap of the mean over seeds; the interval is for these networks on other test images. Over seeds: "
+    "paired t interval, for other trainings on these test images.",
 )
 
 
 class Pair(NamedTuple):
-    """What is compared: rows of two kinds, each with its run, one for each seed."""
+    """Two sides of a comparison: a run with its row for each seed."""
 
     name: str
     one: Sequence[tuple[StoredRun, Row]]
@@ -45,18 +45,18 @@ class Pair(NamedTuple):
 
 
 def comparison_table(pairs: Sequence[Pair]) -> PaperTable:
-    """For each pair a line for each seed, and if there are several, for all seeds and over seeds."""
+    """Return a table with a line for each pair and seed, and for all seeds and over seeds if there are several."""
     lines = [line for pair in pairs for line in _lines(pair)]
     cells = dict.fromkeys(str(row.cell) for pair in pairs for _, row in pair.one)
     return PaperTable("compare", f"B against A on {', '.join(cells)}", _COLUMNS, tuple(lines), _NOTES, corner="A to B")
 
 
 def pairs_within(runs: Sequence[StoredRun], rows: Sequence[str] = ()) -> list[Pair]:
-    """The first of these correctors against each other one, behind every training that has both.
+    """Pair the first corrector with each of the others, for every training that has both.
 
-    Without names, the raw network against whatever else was measured.
+    Without names, pair the raw network with every other corrector.
     """
-    trainings = named_in_full(runs)
+    trainings = name_in_full(runs)
     pairs = []
     for training in trainings:
         first, *others = rows or (AS_TRAINED, *(name for name in training.correctors if name != AS_TRAINED))
@@ -69,14 +69,14 @@ def pairs_within(runs: Sequence[StoredRun], rows: Sequence[str] = ()) -> list[Pa
     if not pairs:
         wanted = " and ".join(rows) or f"{AS_TRAINED} and another corrector"
         measured = ", ".join(dict.fromkeys(name for training in trainings for name in training.correctors))
-        raise EnergyAlignError(f"no seed of a training has rows of {wanted}: measured were {measured}.")
+        raise EnergyAlignError(f"expected a seed with rows of {wanted}, got rows of {measured}.")
     return pairs
 
 
 def pairs_between(
     one: Sequence[StoredRun], other: Sequence[StoredRun], rows: Sequence[tuple[str, str]] = ()
 ) -> list[Pair]:
-    """Two trainings against each other under these correctors, by default under every one that both have."""
+    """Pair two trainings, with the given correctors or by default with every corrector that both have."""
     a, b = _only(one), _only(other)
     chosen = list(rows) or [(name, name) for name in a.correctors if name in b.correctors]
     pairs = []
@@ -88,17 +88,17 @@ def pairs_between(
         pairs.append(Pair(f"{a.label} + {first} to {b.label} + {second}", a.measured(first), b.measured(second)))
     if not pairs:
         raise EnergyAlignError(
-            f"no corrector was measured behind both: {', '.join(a.correctors)}, and {', '.join(b.correctors)}. Name "
-            "one of each: A:raw B:ea."
+            f"the two sides have no corrector in common: {', '.join(a.correctors)}, and {', '.join(b.correctors)}. "
+            "Name one of each, such as A:raw B:ea."
         )
     return pairs
 
 
 def _only(runs: Sequence[StoredRun]) -> Training:
-    trainings = named_in_full(runs)
+    trainings = name_in_full(runs)
     if len(trainings) > 1:
         raise EnergyAlignError(
-            f"two sides are compared, each of one training; there are {len(trainings)} in one of them "
+            f"each side must be one training, got {len(trainings)} "
             f"({'; '.join(training.label for training in trainings)}): give the folder of one, such as "
             f"{trainings[0].runs[0].path.parent}."
         )
@@ -124,7 +124,7 @@ def _lines(pair: Pair) -> list[Line]:
     seeds = [_measure(first, others[first[1].seed]) for first in pair.one if first[1].seed in others]
     if not seeds:
         raise EnergyAlignError(
-            f"{pair.name}: no seed was measured on both sides ({_seeds(pair.one)}; {_seeds(pair.other)}): measure both "
+            f"{pair.name}: the two sides have no seed in common ({_seeds(pair.one)}; {_seeds(pair.other)}): run both "
             "with the same --seed."
         )
     lines = []
@@ -155,8 +155,8 @@ def _measure(one: tuple[StoredRun, Row], other: tuple[StoredRun, Row]) -> _Measu
     same = a.step == b.step and np.array_equal(labels, run_b.outputs(b.step).labels)
     if not same or run_a.manifest.test_sha256 != run_b.manifest.test_sha256:
         raise EnergyAlignError(
-            f"{run_a.path} and {run_b.path} were not tested on the same images after the same step: compare runs on "
-            "the same data, with classes in the same order."
+            f"{run_a.path} and {run_b.path} must have the same test images after the same step: compare runs on the "
+            "same data, with classes in the same order."
         )
     return _Measured(a, b, labels, _right(run_a, a, labels), _right(run_b, b, labels))
 

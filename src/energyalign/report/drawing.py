@@ -1,4 +1,4 @@
-"""How figures look, and how they reach a file or a page."""
+"""Style of figures, and how they are saved to a file or embedded in a page."""
 
 from __future__ import annotations
 
@@ -20,39 +20,38 @@ from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import StepPatch
-from matplotlib.path import Path as Outline
 from numpy.typing import NDArray
 
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
 
-# From the colour-blind safe palette of Okabe and Ito, its orange darker: 3:1 and more on a light and a dark page.
+# Colour-blind safe palette of Okabe and Ito, with a darker orange: contrast of 3:1 or more on light and dark pages.
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE = "#0072B2", "#AD7700", "#009E73", "#D55E00", "#CC79A7"
 VIOLET = "#7A68C8"
-"""Not of that palette: for a sixth line, which has a marker and dashes of its own."""
+"""Not from that palette; a sixth line also has its own marker and dashes."""
 GREY, GRID = "#7A7A7A", "#80808059"
 PALE_BARS: dict[str, Any] = {"facecolor": GRID, "edgecolor": GREY, "linewidth": 0.8}
-"""Bars that something is drawn over: it is seen on their pale inside, and they by their outline."""
+"""Bars in the background: pale, so that what is drawn over them stays visible, with an outline."""
 INK = "#1A1A1B"
-"""Text, axes and ticks: nothing else has this colour, so that it can be exchanged on a dark page."""
+"""Colour of text, axes and ticks, and of nothing else: on a dark page it is replaced."""
 _ON_DARK = {INK: "#E8E8E8", BLUE: "#3D9BDC"}
-"""What takes the place of colours that thin lines and text would be hard to read in."""
+"""Replacements on a dark page."""
 
 _LOOK: dict[Any, Any] = {
     "axes.titlesize": "medium",
     "axes.spines.top": False,
     "axes.axisbelow": True,
     "axes.formatter.use_mathtext": False,
-    "axes.formatter.useoffset": False,  # 99.2, not 0.2 below "+99"
+    "axes.formatter.useoffset": False,  # 99.2, not 0.2 with an offset of 99
     "legend.frameon": False,
     "hatch.linewidth": 0.8,
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
     "text.parse_math": False,  # a class may be called $x
-    "svg.fonttype": "path",  # looks the same wherever it is opened, whatever fonts there are
+    "svg.fonttype": "path",  # looks the same without the font
     "svg.hashsalt": "energyalign",
     "pdf.fonttype": 42,
 }
-# No dates, no versions: the same numbers give the same bytes.
+# No dates and versions: the same numbers give the same bytes.
 _METADATA = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
@@ -60,27 +59,27 @@ _METADATA = {
 }
 FONT_SIZE, _FONT_IN_PAPER = 9.0, 8.0
 WIDTHS = {"column": 3.25, "page": 6.75}
-"""Of a paper with two columns, in inches."""
+"""Widths in inches, for a paper with two columns."""
 MIN_WIDTH, MAX_WIDTH = 2.0, 40.0
 MIN_FONT, MAX_FONT = 4, 30
 _MAX_MARKS = 400
-"""Of a panel: more cannot be told apart, and cost more bytes than its pixels."""
-_FEW_MARKS = 50
-"""Lines and bands of a crowded panel that are no crowd themselves stay as sharp as they are."""
+"""A panel with more is rasterized: they cannot be told apart, and pixels take fewer bytes."""
+_MIN_MARKS = 50
+"""Artists with fewer stay vector graphics, even in such a panel."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """What the user of a figure chooses about its looks; see `use_style`.
+    """Options for the appearance of a figure; see `use_style`.
 
     Attributes
     ----------
-    width : float or None
-        Of the figure in inches; None for what its panels need.
-    font_size : float or None
+    width : float or None, default None
+        Width of the figure in inches; None for what its panels need.
+    font_size : float or None, default None
         In points; None for 9, or 8 if a width is given.
-    title : str or None
-        Instead of the figure's own; empty for none, as in a paper, whose captions say it.
+    title : str or None, default None
+        Replaces the figure's title; empty for no title.
     """
 
     width: float | None = None
@@ -91,7 +90,7 @@ class Style:
     def make(
         cls, width: str | float | None = None, font_size: float | None = None, title: str | None = None
     ) -> Self:  # fmt: skip
-        """The style of these values, checked; a width may be the name of one in `WIDTHS`."""
+        """Check the values and return a style; a width may be a name in `WIDTHS`."""
         inches = WIDTHS.get(width, width) if isinstance(width, str) else width
         try:
             inches = None if inches is None else float(inches)
@@ -108,7 +107,7 @@ class Style:
 
     @property
     def size(self) -> float:
-        """Of the text, in points."""
+        """Font size in points."""
         return self.font_size or (FONT_SIZE if self.width is None else _FONT_IN_PAPER)
 
 
@@ -118,7 +117,7 @@ _STYLE: ContextVar[Style] = ContextVar("style", default=DEFAULT_STYLE)
 
 @contextlib.contextmanager
 def use_style(style: Style) -> Iterator[None]:
-    """Draw figures in this style inside the context, as `matplotlib.rc_context` does with its settings."""
+    """Use this style for figures that are drawn inside the context, like `matplotlib.rc_context`."""
     token = _STYLE.set(style)
     try:
         yield
@@ -127,13 +126,13 @@ def use_style(style: Style) -> Iterator[None]:
 
 
 def current_style() -> Style:
-    """The style that figures are drawn in now."""
+    """Return the style in use."""
     return _STYLE.get()
 
 
 @contextlib.contextmanager
 def _our_look() -> Iterator[None]:
-    """Whatever a matplotlibrc says: the one in the current folder may be anybody's, and LaTeX can run programs."""
+    """Ignore any matplotlibrc: one in the current folder may come from anyone, and LaTeX can run programs."""
     size = current_style().size
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -143,7 +142,7 @@ def _our_look() -> Iterator[None]:
 
 @contextlib.contextmanager
 def new_figure(*, width: float, height: float, title: str) -> Iterator[Figure]:
-    """An empty figure in our look, in inches, to be drawn on inside the context; an empty title takes no room."""
+    """Yield an empty figure in our style; width and height are in inches."""
     with _our_look():
         figure = Figure(figsize=(width, height), layout="constrained", dpi=160)
         FigureCanvasAgg(figure)
@@ -153,13 +152,13 @@ def new_figure(*, width: float, height: float, title: str) -> Iterator[Figure]:
 
 
 def check_suffix(path: Path) -> None:
-    """Refuse a file that `save_figure` could not write, before anything is drawn."""
+    """Raise if `save_figure` does not know the suffix."""
     if path.suffix.lower() not in _METADATA:
-        raise EnergyAlignError(f"{path}: a figure is a .png, .svg or .pdf file. Give it a name that ends so.")
+        raise EnergyAlignError(f"a figure must be a .png, .svg or .pdf file, got {path}.")
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write it as a PNG, SVG or PDF file, as the name says; the same bytes for the same numbers."""
+    """Save as PNG, SVG or PDF, by the suffix; the same numbers give the same bytes."""
     check_suffix(path)
     suffix = path.suffix.lower()
     with _our_look(), atomic_write(path, "wb") as stream:
@@ -167,14 +166,13 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def page_svg(figure: Figure) -> str:
-    """The figure as an ``<svg>`` element for the ``<img>`` of a page, light or dark as the reader has it.
+    """Return the figure as an ``<svg>`` element for the ``<img>`` of a page.
 
-    The background is transparent, and text and axes have the colour that can be read on it. Letters are drawn as
-    shapes: in an ``<img>`` they could not be selected anyway, and so they need no room that was not reserved. Crowds of
-    points or bars are pixels, whose colour is the same on a light and a dark page.
+    The background is transparent, and text and axes follow the reader's light or dark mode. Large numbers of points
+    or bars are rasterized; their colour is the same in both modes.
     """
     stream = io.StringIO()
-    with _our_look(), crowds_as_pixels(figure):
+    with _our_look(), _rasterize_crowds(figure):
         figure.savefig(stream, format="svg", metadata=_METADATA[".svg"], transparent=True)
     text = stream.getvalue()
     opening = text.index("<svg ")
@@ -185,20 +183,20 @@ def page_svg(figure: Figure) -> str:
 
 
 def deviation_over_seeds(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Standard deviation of each column; None for one seed, which has none."""
+    """Return the standard deviation of each column; None for a single seed."""
     return np.asarray(values.std(axis=0, ddof=1)) if len(values) > 1 else None
 
 
-def summarised(groups: Sequence[NDArray[np.float64]]) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Mean and standard deviation of each group of seeds, which may be of any size; None if no group has one."""
+def mean_and_deviation(groups: Sequence[NDArray[np.float64]]) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return mean and standard deviation of each group of seeds; no deviations if every group has one seed."""
     means = np.array([float(seeds.mean()) for seeds in groups])
     deviations = np.array([float(seeds.std(ddof=1)) if len(seeds) > 1 else np.nan for seeds in groups])
     return means, None if np.isnan(deviations).all() else deviations
 
 
 @contextlib.contextmanager
-def crowds_as_pixels(figure: Figure) -> Iterator[None]:
-    """Inside, what panels have too much of is drawn as pixels, in the figure's resolution; text and axes never are."""
+def _rasterize_crowds(figure: Figure) -> Iterator[None]:
+    """Rasterize crowded artists inside the context, in the figure's resolution; never text and axes."""
     crowds = [artist for axes in figure.axes for artist in _crowd(axes)]
     for artist in crowds:
         artist.set_rasterized(True)
@@ -211,21 +209,18 @@ def crowds_as_pixels(figure: Figure) -> Iterator[None]:
 
 def _crowd(axes: Axes) -> list[Artist]:
     sets: list[list[Artist]] = [[artist] for artist in (*axes.lines, *axes.collections)]
-    sets.append(list(axes.patches))  # bars are many artists, and one crowd
+    sets.append(list(axes.patches))  # all bars together
     marks = [sum(map(_marks, artists)) for artists in sets]
     if sum(marks) <= _MAX_MARKS:
         return []
-    return [artist for artists, number in zip(sets, marks, strict=True) if number > _FEW_MARKS for artist in artists]
+    return [artist for artists, number in zip(sets, marks, strict=True) if number > _MIN_MARKS for artist in artists]
 
 
 def _marks(artist: Artist) -> int:
-    """About how much of an SVG file it takes: its points, or one for a bar."""
+    """Estimate its share of an SVG file: its points, or 1 for a bar."""
     if isinstance(artist, Line2D):
         return np.size(artist.get_xdata())
-    if isinstance(artist, Collection):
-        return sum(_points(path) for path in artist.get_paths())
-    return _points(artist.get_path()) if isinstance(artist, StepPatch) else 1
-
-
-def _points(path: Outline) -> int:
-    return int(np.shape(path.vertices)[0])
+    paths = artist.get_paths() if isinstance(artist, Collection) else []
+    if isinstance(artist, StepPatch):
+        paths = [artist.get_path()]
+    return sum(len(path.vertices) for path in paths) if paths else 1

@@ -1,4 +1,4 @@
-"""Whether a paired difference is more than chance: over test samples, and over seeds."""
+"""Tests and intervals for paired differences: over test samples and over seeds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEVEL = 0.95
 
 
 class Gain(NamedTuple):
-    """A difference, its standard error, and the interval that holds it with 95 % confidence."""
+    """A difference, its standard error, and its 95 % interval."""
 
     difference: float
     error: float
@@ -24,10 +24,10 @@ class Gain(NamedTuple):
 
 
 def mcnemar(one: Bools, other: Bools) -> float:
-    """The p-value of McNemar's exact test that two classifiers are right equally often.
+    """Return the p-value of McNemar's exact test that two classifiers are right equally often.
 
-    With b samples that one alone has right, and c that the other alone has: ``min(1, 2 P(X <= min(b, c)))`` for
-    ``X ~ Binomial(b + c, 1/2)``.
+    With b samples that only the first has right and c that only the second has right, it is
+    ``min(1, 2 P(X <= min(b, c)))`` for ``X ~ Binomial(b + c, 1/2)``.
 
     References
     ----------
@@ -40,14 +40,14 @@ def mcnemar(one: Bools, other: Bools) -> float:
 
 
 def bootstrap(labels: Ints, gains: Floats) -> Gain:
-    """Of a difference of balanced accuracies, from samples drawn again within each class.
+    """Bootstrap a difference of balanced accuracies, resampling within each class.
 
     Parameters
     ----------
     labels : array
         Class of each sample.
     gains : array
-        1 where the second classifier alone is right, -1 where the first alone is, 0 elsewhere; or means of these.
+        1 where only the second classifier is right, -1 where only the first is, 0 elsewhere; or means of these.
     """
     rng = np.random.default_rng(RESAMPLING_SEED)
     classes = np.unique(labels)
@@ -63,7 +63,7 @@ def bootstrap(labels: Ints, gains: Floats) -> Gain:
 
 
 def paired_t(differences: Sequence[float]) -> Gain:
-    """Of differences of two seeds or more."""
+    """Return the paired t interval of the differences of at least two seeds."""
     from scipy.special import stdtrit
 
     n = len(differences)

@@ -1,4 +1,4 @@
-"""How the panels of a figure are laid out: their size, titles, axes, and one legend below them."""
+"""Layout of a figure's panels: size, titles, axes, and one legend below them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from energyalign.report.drawing import FONT_SIZE, GRID, current_style, new_figure
 
 _LETTERS_PER_INCH = 12.5
-_NARROWEST = 5.6
+_MIN_WIDTH = 5.6
+"""Of a figure, in inches."""
 _MIN_SHARE = 0.6
-"""Of the width that a panel asks for: below it there are fewer panels in a row."""
+"""Minimum share of a panel's width; below it, rows get fewer panels."""
 _LINE = 1.5
 """Height of a line of text, in font sizes."""
 _HANDLE = 0.55
-"""What a legend needs beside a name, in inches."""
+"""Width of a legend handle, in inches."""
 _MARGIN = 0.02
-"""Of an axis in per cent, above 100: a point there is drawn whole."""
+"""Share of a percentage axis above 100, so that a point there is not cut."""
 
 
 @contextlib.contextmanager
@@ -32,26 +33,27 @@ def panels(
     n_panels: int, *, what: str, about: str, columns: int = 3, width: float = 2.7, height: float = 2.3,
     ylabel: str = "", note: str = "", sharey: bool | Literal["row"] = False,
 ) -> Iterator[tuple[Figure, list[Axes]]]:  # fmt: skip
-    """A figure with this many panels; what is drawn inside the context gets one legend below it.
+    """Yield a figure with its panels; when the context ends, it gets one legend for all of them.
 
     Parameters
     ----------
+    n_panels : int
     what, about : str
-        The two parts of the title: what is shown, and of which runs. `Style.title` replaces both.
-    columns : int
-        How many panels are in a row, if the width of the figure allows.
-    width, height : float
-        Of a panel in inches, with text of 9 points.
-    ylabel : str
-        Of the panels to the left.
-    note : str
-        What else has to be said, below the panels.
-    sharey : bool or str
+        The two lines of the title: what is shown, and of which runs. `Style.title` replaces both.
+    columns : int, default 3
+        Panels per row, if the width of the figure allows.
+    width, height : float, default 2.7 and 2.3
+        Size of a panel in inches, with text of 9 points.
+    ylabel : str, default ""
+        Label of the leftmost panels.
+    note : str, default ""
+        Text below the panels.
+    sharey : bool or str, default False
         See `Figure.subplots`.
     """
     style, scale = current_style(), text_scale()
     columns = min(columns, n_panels)
-    across = style.width or scale * max(_NARROWEST, columns * width)
+    across = style.width or scale * max(_MIN_WIDTH, columns * width)
     columns = max(1, min(columns, int(across / (_MIN_SHARE * scale * width))))
     rows = math.ceil(n_panels / columns)
     down = rows * height * scale * min(1.0, max(0.85, across / columns / (scale * width)))
@@ -74,30 +76,30 @@ def panels(
 
 
 def text_scale() -> float:
-    """How large text is, 1 for the size that panels are made for."""
+    """Return the font size relative to the default."""
     return current_style().size / FONT_SIZE
 
 
 def size_ticks(axes: Axes) -> None:
-    """Fix the size of tick labels: matplotlib makes them when the figure is saved, from its settings of then."""
+    """Set the size of tick labels now: matplotlib creates them on saving, with the settings at that time."""
     axes.tick_params(which="both", labelsize=current_style().size)
 
 
 def title_panel(axes: Axes, *parts: str) -> None:
-    """A title of as many lines as there are parts that say something, and more if they are long."""
+    """Set a title with a line for each non-empty part, wrapped to the width of the panel."""
     spec = axes.get_subplotspec()
     width = axes.get_figure(root=True).get_figwidth() / spec.get_gridspec().ncols  # type: ignore[union-attr]
     axes.set_title("\n".join(_wrapped(part, width) for part in parts if part))
 
 
 def grid_lines(axes: Axes, which: str = "y") -> None:
-    """Thin lines behind the data, and no right spine."""
+    """Draw thin lines behind the data, and remove the right spine."""
     axes.spines["right"].set_visible(False)
     axes.grid(axis=which, color=GRID, linewidth=0.6)  # type: ignore[arg-type]
 
 
 def end_at_100(axes: Sequence[Axes]) -> None:
-    """End axes of per cent at 0 and 100, whatever deviations add; to be called when all panels are drawn."""
+    """Limit percentage axes to 0 and 100; call it after drawing all panels."""
     for panel in axes:
         low, high = panel.get_ylim()
         low = max(low, 0.0)
@@ -106,25 +108,22 @@ def end_at_100(axes: Sequence[Axes]) -> None:
 
 
 def first_of_rows(axes: Sequence[Axes]) -> list[Axes]:
-    """The panels to the left."""
+    """Return the leftmost panels."""
     return [panel for panel in axes if panel.get_subplotspec().is_first_col()]  # type: ignore[union-attr]
 
 
 def plain_log(axis: Any) -> None:
-    """A logarithmic axis with numbers as they are read: 1, 10, 100, not powers."""
+    """Make an axis logarithmic, with plain numbers instead of powers: 1, 10, 100."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     low, high = axis.get_view_interval()
-    # Between powers of ten too, if there are not enough of them to read the scale by.
+    # Two decades or less need ticks between the powers of ten.
     axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
 def _explain(figure: Figure, axes: Sequence[Axes], note: str) -> float:
-    """One legend for all panels, each name once, where no data are, with the note; or the note alone.
-
-    Returns how many lines of text that is.
-    """
+    """Add a legend for all panels below them, with the note, and return its height in lines of text."""
     by_name: dict[str, Any] = {}
     for panel in axes:
         for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
@@ -143,7 +142,7 @@ def _explain(figure: Figure, axes: Sequence[Axes], note: str) -> float:
 
 
 def _legend_columns(names: Sequence[str], room: float) -> int:
-    """As many as find room, in inches; matplotlib fills one after the other."""
+    """Return as many columns as fit into `room` inches; matplotlib fills column by column."""
     for columns in range(len(names), 1, -1):
         longest = [max(map(len, part)) for part in np.array_split(names, columns)]
         if sum(longest) / _LETTERS_PER_INCH + columns * _HANDLE <= room:
@@ -152,7 +151,7 @@ def _legend_columns(names: Sequence[str], room: float) -> int:
 
 
 def _title_lines(axes: Sequence[Axes], columns: int) -> int:
-    """Lines of the panels' titles over all rows, beyond the one that the height of a panel has room for."""
+    """Return the number of title lines over all rows, not counting the first of each row."""
     lines = [panel.get_title().count("\n") for panel in axes]
     return sum(max(lines[first : first + columns]) for first in range(0, len(lines), columns))
 

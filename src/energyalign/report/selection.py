@@ -1,4 +1,4 @@
-"""A part of what there is: rows of runs by conditions such as ``seed=0``, lines and columns of a table by name."""
+"""Selection of rows by conditions such as ``seed=0``, and of lines and columns of a table by name."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from energyalign.report.tables.model import PaperTable
 from energyalign.report.trainings import leaves_of
 
 Where = Mapping[str, tuple[str, ...]]
-"""For each key the values that a row may have; a row must satisfy all keys."""
+"""Accepted values of each key; a row must match all keys."""
 KEYS = (
     "cell", "dataset", "method", "learner", "corrector", "evidence", "policy", "per_class", "seed", "step", "memory",
     "fed_back", "estimator", "head", "backbone", "epochs", "optimizer", "lr",
 )  # fmt: skip
-"""Of every row. A key may also be a setting of config.json, such as ``imbalance`` or ``recipe.batch_size``."""
+"""Keys of every row. A key can also be a setting of config.json, such as ``imbalance`` or ``recipe.batch_size``."""
 
 
 def parse_where(words: Iterable[str]) -> Where:
-    """Conditions as they are given on the command line.
+    """Parse conditions of the command line.
 
     Parameters
     ----------
     words : iterable of str
-        ``KEY=VALUE`` each. Values of one key are alternatives. A value may be a pattern: ``method=la-*``.
+        ``KEY=VALUE`` each. Values of the same key are alternatives. A value may be a pattern: ``method=la-*``.
     """
     where: dict[str, tuple[str, ...]] = {}
     for word in words:
@@ -42,7 +42,7 @@ def parse_where(words: Iterable[str]) -> Where:
 
 
 def conditions(**values: Any) -> Where:
-    """The same from Python: a value, or a list of alternatives, for each key; ``recipe__lr`` is ``recipe.lr``."""
+    """Return conditions from keywords: a value or a list of alternatives each; ``recipe__lr`` is ``recipe.lr``."""
     where = {}
     for key, value in values.items():
         alternatives = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
@@ -51,7 +51,7 @@ def conditions(**values: Any) -> Where:
 
 
 def select_rows(rows: Sequence[Row], where: Where) -> ResultRows:
-    """The rows that satisfy all conditions; an error that says what there is if none does."""
+    """Return the rows that match all conditions; raise with the values to choose from if there are none."""
     left = [(row, values_of(row) if where else {}) for row in rows]
     before: list[str] = []
     for key, wanted in where.items():
@@ -72,44 +72,46 @@ def select_rows(rows: Sequence[Row], where: Where) -> ResultRows:
 
 
 def select_runs(runs: Sequence[StoredRun], where: Where) -> list[StoredRun]:
-    """The runs with those of their rows that satisfy all conditions; runs without any are left out."""
-    chosen = {id(row) for row in select_rows([row for run in runs for row in run.rows], where)}
-    selected = [replace(run, rows=[row for row in run.rows if id(row) in chosen]) for run in runs]
-    return [run for run in selected if run.rows]
+    """Return the runs with only the rows that match all conditions; runs without any are left out."""
+    return _keep_rows(runs, select_rows([row for run in runs for row in run.rows], where))
 
 
 def select_named(runs: Sequence[StoredRun], names: Sequence[str]) -> list[StoredRun]:
-    """The runs with those rows whose corrector or method has one of these names or patterns; empty for all."""
+    """Return the runs with only the rows whose corrector or method matches a name or pattern; no names for all."""
     rows = [row for run in runs for row in run.rows]
     called = [[row.corrector, values_of(row)["method"]] for row in rows] if names else [[]] * len(rows)
     known = sorted({name for both in called for name in both}, key=natural)
-    chosen = {id(rows[index]) for index in _chosen(called, names, "row", known)}
-    selected = [replace(run, rows=[row for row in run.rows if id(row) in chosen]) for run in runs]
+    return _keep_rows(runs, [rows[index] for index in _match(called, names, "row", known)])
+
+
+def _keep_rows(runs: Sequence[StoredRun], rows: Iterable[Row]) -> list[StoredRun]:
+    kept = set(map(id, rows))
+    selected = [replace(run, rows=[row for row in run.rows if id(row) in kept]) for run in runs]
     return [run for run in selected if run.rows]
 
 
 def select_part(table: PaperTable, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> PaperTable:
-    """The table with the lines and columns of these names or patterns, in this order, and its best marked anew.
+    """Return the table with only the lines and columns of these names or patterns, and mark its best again.
 
     Parameters
     ----------
     table : PaperTable
-    rows, columns : sequence of str
-        Empty for all. A column is named by its title, its group, or both: ``few``, ``CIFAR-10-LT``,
-        ``CIFAR-10-LT, 50``. Groups stay together.
+    rows, columns : sequence of str, default ()
+        In the order to show them; empty for all. A column is named by its title, its group, or both: ``few``,
+        ``CIFAR-10-LT``, ``CIFAR-10-LT, 50``. Groups stay together.
     """
     names = [[line.method] for line in table.lines]
     titles = [[column.title, column.group, column.full_title] for column in table.columns]
-    lines = _chosen(names, rows, f"row of the table {table.name}", [name for (name,) in names])
-    order = _chosen(titles, columns, f"column of the table {table.name}", [column.title for column in table.columns])
+    lines = _match(names, rows, f"row of the table {table.name}", [name for (name,) in names])
+    order = _match(titles, columns, f"column of the table {table.name}", [column.title for column in table.columns])
     groups = [column.group for column in table.columns]
     order.sort(key=lambda index: groups.index(groups[index]))
     cut = [replace(table.lines[k], cells=tuple(table.lines[k].cells[index] for index in order)) for k in lines]
     return with_best(replace(table, lines=tuple(cut), columns=tuple(table.columns[index] for index in order)))
 
 
-def _chosen(names: Sequence[Sequence[str]], patterns: Sequence[str], what: str, known: Sequence[str]) -> list[int]:
-    """Which of several things, each with its names, match these patterns; in the order of the patterns."""
+def _match(names: Sequence[Sequence[str]], patterns: Sequence[str], what: str, known: Sequence[str]) -> list[int]:
+    """Return the indices of those that have a matching name, in the order of the patterns; all without patterns."""
     if not patterns:
         return list(range(len(names)))
     found: dict[int, None] = {}
@@ -122,7 +124,7 @@ def _chosen(names: Sequence[Sequence[str]], patterns: Sequence[str], what: str, 
 
 
 def values_of(row: Row) -> dict[str, str]:
-    """What conditions can be on, as text."""
+    """Return the values that conditions apply to, as text."""
     plan, config = row.evidence, row.config
     named = {
         "cell": row.cell,
@@ -148,12 +150,12 @@ def values_of(row: Row) -> dict[str, str]:
 
 
 def match_any(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name is one of these, or matches one as a file name matches ``*``; upper and lower case are alike."""
+    """Return whether a name equals or matches one of the patterns, as in `fnmatch`, ignoring case."""
     return any(name == pattern or fnmatchcase(name.lower(), pattern.lower()) for pattern in patterns)
 
 
 def _matches(value: str, wanted: Iterable[str]) -> bool:
-    """Numbers are compared as numbers: 100 is 1e2."""
+    """Compare as text, and as numbers: 100 matches 1e2."""
     number = _number(value)
     return match_any(value, wanted) or (number is not None and number in map(_number, wanted))
 

@@ -1,4 +1,4 @@
-"""The page on localhost, made anew whenever its runs have changed."""
+"""Serve the page on localhost, and rebuild it whenever its runs have changed."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _NAMES = (HOST, "localhost")
 
 
 class Page(Protocol):
-    """What the server shows."""
+    """A page to serve."""
 
     def mark(self) -> str:
-        """Changes whenever the page would; cheap."""
+        """Return text that changes whenever the page would; cheap."""
 
     def current(self) -> tuple[bytes, str]:
-        """The page, and the mark that is its own."""
+        """Return the page and its mark."""
 
 
 class LivePage:
-    """The page of the runs in these folders, as it is now; made once for each state of them.
+    """The page of the runs in some folders, rebuilt when they change.
 
     Parameters
     ----------
     folders : sequence of paths
-        Run directories, or folders that hold some: runs that begin later appear too.
-    title : str
+        Run directories, or folders that contain some; new runs are found too.
+    title : str, default ""
     """
 
     def __init__(self, folders: Sequence[str | Path], *, title: str = "") -> None:
@@ -48,14 +48,14 @@ class LivePage:
         self._rows, self._pictures = "", Pictures([], [])
 
     def mark(self) -> str:
-        """Of all rows and checkpoints."""
+        """Return a digest of all rows and checkpoints."""
         runs = find_runs(self.folders)
         return _digest([*_rows_of(runs), *(path for run in runs for path in checkpoints_of(run))])
 
     def current(self) -> tuple[bytes, str]:
-        """The page as of its mark or later: files are looked at before they are read.
+        """Return the page in the state of its mark or a later one: the mark is computed before files are read.
 
-        While they cannot be read it is the last one that could be made; it goes on asking for another.
+        While files cannot be read, return the last page that could be built.
         """
         with self._lock:
             try:
@@ -70,7 +70,7 @@ class LivePage:
             return self._page, self._made
 
     def _draw(self, trainings: Sequence[Training]) -> Pictures:
-        """Only when there are other rows: a checkpoint alone changes no figure."""
+        """Draw figures only when rows have changed: checkpoints do not affect them."""
         rows = _digest(_rows_of([run for training in trainings for run in training.runs]))
         if rows != self._rows:
             self._rows, self._pictures = rows, draw_pictures(trainings)
@@ -78,13 +78,13 @@ class LivePage:
 
 
 def make_server(page: Page, port: int) -> ThreadingHTTPServer:
-    """A server that is not running yet; it gives the page at ``/`` to this machine, and nothing else to anyone.
+    """Return a server, not yet running, for the page at ``/``; it answers only this machine.
 
     Parameters
     ----------
     page : Page
     port : int
-        0 for any that is free.
+        0 for any free port.
     """
 
     class Handler(_Handler):
@@ -99,7 +99,7 @@ def make_server(page: Page, port: int) -> ThreadingHTTPServer:
 class _Handler(BaseHTTPRequestHandler):
     shown: Page
     server_version, sys_version = "energyalign", ""
-    timeout = 30  # seconds in which a client says or takes nothing; then its thread is free again
+    timeout = 30  # seconds until the thread of an idle client is released
 
     def do_GET(self) -> None:
         self._answer(with_body=True)
@@ -108,12 +108,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(with_body=False)
 
     def _answer(self, *, with_body: bool) -> None:
-        # A page of somewhere else that was led to this address by its name server must not read it.
+        # DNS rebinding: another site whose name resolves to this address must not read the page.
         if self.headers.get("Host", "").rsplit(":", 1)[0] not in _NAMES:
-            self.send_error(HTTPStatus.FORBIDDEN, "this page is for this machine alone")
+            self.send_error(HTTPStatus.FORBIDDEN, "this page is available only on this machine")
             return
         if self.path != "/":
-            self.send_error(HTTPStatus.NOT_FOUND, "there is one page, at /")
+            self.send_error(HTTPStatus.NOT_FOUND, "the only page is /")
             return
         try:
             body, mark = self.shown.current() if with_body else (b"", self.shown.mark())
@@ -128,12 +128,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("X-Frame-Options", "DENY")
-        with contextlib.suppress(ConnectionError):  # whoever asked may be gone by now
+        with contextlib.suppress(ConnectionError):  # the client may have disconnected
             self.end_headers()
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: the page asks every two seconds."""
+        """Do not log: the page asks every two seconds."""
 
 
 def _rows_of(runs: Sequence[StoredRun]) -> list[Path]:
@@ -141,11 +141,11 @@ def _rows_of(runs: Sequence[StoredRun]) -> list[Path]:
 
 
 def _digest(paths: Sequence[Path]) -> str:
-    """Of names and times; files that are not there, or no more, count too."""
-    told = []
+    """Return a digest of names and modification times; missing files count by name."""
+    lines = []
     for path in sorted(paths):
         try:
-            told.append(f"{path} {path.stat().st_mtime_ns}")
+            lines.append(f"{path} {path.stat().st_mtime_ns}")
         except FileNotFoundError:
-            told.append(str(path))
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+            lines.append(str(path))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

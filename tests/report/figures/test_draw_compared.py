@@ -31,7 +31,7 @@ def test_bars_of_a_long_tail(long_tail: Stored, figure_name: str, other: str, ti
         ]
         np.testing.assert_allclose(heights(axes), values)
     note = figure.legends[0].get_title().get_text()
-    assert note.startswith("Not shown, for want of a training that differs in the ")
+    assert note.startswith("Not shown (no other training differs only in the ")
 
 
 def test_curves_of_incremental_runs(incremental: Stored) -> None:
@@ -47,8 +47,8 @@ def test_curves_of_incremental_runs(incremental: Stored) -> None:
 @pytest.mark.parametrize(
     ("figure_name", "message"),
     [
-        ("heads", "differ in the head alone: energyalign longtail DATASET --head cosine, and again with --head linear"),
-        ("optimizers", "differ in the optimizer alone: energyalign longtail DATASET --optimizer sgd, and again with "),
+        ("heads", "differ only in the head: energyalign longtail DATASET --head cosine, and again with --head linear"),
+        ("optimizers", "differ only in the optimizer: energyalign longtail DATASET --optimizer sgd, and again with "),
     ],
 )
 def test_one_training_alone(long_tail: Stored, figure_name: str, message: str) -> None:

@@ -54,7 +54,7 @@ def test_more_than_a_hundred_classes_are_blocks_and_say_so(tmp_path: Path) -> No
     order = np.argsort(-np.array(row(run.path, "raw")["counts"]), kind="stable")
     padded = np.pad(matrix[order][:, order], (0, 2))  # 84 blocks of 3
     np.testing.assert_allclose(image(axes), np.log1p(padded.reshape(84, 3, 84, 3).sum(axis=(1, 3))))
-    assert axes.get_xlabel() == "predicted class\nmost images first, 3 classes a square"
-    assert panels(figure)[0].get_ylabel() == "true class, 3 classes a square"
+    assert axes.get_xlabel() == "predicted class\nmost images first, 3 per square"
+    assert panels(figure)[0].get_ylabel() == "true class, 3 per square"
     assert axes.get_xlim() == (-0.5, 249.5)
     assert np.exp(image(axes)).sum() - 84**2 == 750  # no image is lost

@@ -28,5 +28,5 @@ def test_two_seeds(long_tail: Stored) -> None:
 def test_without_evidence(incremental: Stored) -> None:
     (run,) = incremental.below("ea")
     rows = [each for each in run.rows if each.corrector in ("raw", "logit-adjustment")]
-    with pytest.raises(EnergyAlignError, match="needs rows of a corrector that looks at evidence"):
+    with pytest.raises(EnergyAlignError, match="needs rows of a corrector that reads evidence"):
         FIGURES["effective-samples"].draw([type(run)(run.path, run.config, rows)])

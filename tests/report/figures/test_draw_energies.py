@@ -71,7 +71,7 @@ def test_trainings_without_both_rows_are_named(incremental: Stored) -> None:
     complete, other = incremental.below("ea")[0], incremental.below("ea-linear")[0]
     raw_only = type(other)(other.path, other.config, [each for each in other.rows if each.corrector == "raw"])
     figure = FIGURES["energies"].draw([complete, raw_only])
-    assert figure.get_supxlabel() == "Not shown, for want of rows of raw and ea: linear head."
+    assert figure.get_supxlabel() == "Not shown (no rows of raw and ea): linear head."
     assert len(panels(figure)) == 2
     with pytest.raises(EnergyAlignError, match="energies needs rows of raw and ea of one training: energyalign incr"):
         FIGURES["energies"].draw([raw_only])

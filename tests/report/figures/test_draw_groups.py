@@ -28,7 +28,7 @@ def test_mean_and_deviation_over_seeds(long_tail: Stored) -> None:
     counts = np.array(row(runs[0].path, "raw")["counts"])
     sizes = [(counts > 100).sum(), ((counts >= 20) & (counts <= 100)).sum(), (counts < 20).sum(), len(counts)]
     shown = [text.get_text() for text in axes.get_xticklabels()]
-    assert shown == [f"{group}\n({size})" for group, size in zip(groups, sizes, strict=True)]
+    assert shown == [f"{group}\n({size})" for group, size in zip([*groups[:-1], "all"], sizes, strict=True)]
 
 
 def test_old_and_new_classes_of_several_trainings(incremental: Stored) -> None:
@@ -45,7 +45,7 @@ def test_a_group_without_classes_is_not_drawn(long_tail: Stored) -> None:
     run = long_tail.below("b-linear")[0]
     rows = [replace(each, many=None, few=None, counts=(50,) * 10) for each in run.rows]
     (axes,) = panels(FIGURES["groups"].draw([type(run)(run.path, run.config, rows)]))
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["medium\n(10)", "balanced\n(10)"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["medium\n(10)", "all\n(10)"]
     assert len(heights(axes)) == 4
 
 

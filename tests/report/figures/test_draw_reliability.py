@@ -33,7 +33,7 @@ def test_before_and_after(long_tail: Stored) -> None:
     runs = long_tail.below("a-ce")
     figure = FIGURES["reliability"].draw(runs)
     assert is_labelled(figure)
-    names = {"raw": "raw model", "ea": "after energy aligning"}
+    names = {"raw": "raw", "ea": "aligned"}
     for axes, (corrector, name) in zip(panels(figure), names.items(), strict=True):
         of_runs = [bins_of(shifted(run.path, corrector), logits(run.path)[1]) for run in runs]
         errors = [calibration_error(bins) for bins in of_runs]

@@ -17,7 +17,7 @@ from energyalign.report.figures.steps import draw_curves, looks_of
 from energyalign.report.tables.incremental import curves_of
 
 
-@pytest.mark.parametrize(("place", "column", "label"), [(0, "balanced", "top-1"), (1, "top5", "top-5")])
+@pytest.mark.parametrize(("place", "column", "label"), [(0, "balanced", "balanced"), (1, "top5", "top-5")])
 def test_every_corrector_has_a_curve(incremental: Stored, place: int, column: str, label: str) -> None:
     (run,) = incremental.below("ea")
     figure = FIGURES["steps"].draw([run])
@@ -90,7 +90,9 @@ def test_a_long_tail_has_no_steps(long_tail: Stored) -> None:
 def test_cells_do_not_share_an_axis(incremental: Stored) -> None:
     (run,) = incremental.below("ea")
     other = StoredRun(run.path, Settings({**run.config.values, "name": "cifar100-il-10"}), run.rows)
-    with pytest.raises(EnergyAlignError, match="was given runs of cifar100-il-10, digits-il-5: give the runs of one"):
+    with pytest.raises(
+        EnergyAlignError, match="must be of one cell, got cifar100-il-10, digits-il-5: give runs of one"
+    ):
         FIGURES["steps"].draw([run, other])
 
 
@@ -99,6 +101,6 @@ def test_settings_do_not_share_a_curve(incremental: Stored) -> None:
     values = run.config.values
     config = Settings({**values, "recipe": {**values["recipe"], "epochs": 7}})
     other = StoredRun(run.path, config, [replace(each, config=config) for each in run.rows])
-    message = r"one curve for .* differ \(1 epoch; 7 epochs\): draw a figure of each"
+    message = r"must have one training of .*, got 1 epoch and 7 epochs: draw a figure of each"
     with pytest.raises(EnergyAlignError, match=message):
         FIGURES["steps"].draw([run, other])

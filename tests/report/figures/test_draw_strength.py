@@ -17,7 +17,7 @@ def test_a_long_tail(long_tail: Stored) -> None:
     assert [axes.get_title() for axes in panels(figure)] == ["ea", "ea-marginal", "logit-adjustment"]
     for axes in panels(figure):
         for group in ("balanced", "many", "medium", "few"):
-            x, y = line(axes, group)
+            x, y = line(axes, "all" if group == "balanced" else group)
             np.testing.assert_allclose(x, np.linspace(0, 2, 21))
             for place, corrector in ((0, "raw"), (10, axes.get_title())):
                 expected = np.mean([100 * row(run.path, corrector)[group] for run in runs])
@@ -30,7 +30,7 @@ def test_half_the_shifts(long_tail: Stored) -> None:
     (axes,) = panels(FIGURES["strength"].draw([run]))
     values, labels = logits(run.path)
     predicted = (values + 0.5 * np.array(row(run.path, "ea")["shifts"])).argmax(axis=1)
-    np.testing.assert_allclose(line(axes, "balanced")[1][5], 100 * (predicted == labels).mean())
+    np.testing.assert_allclose(line(axes, "all")[1][5], 100 * (predicted == labels).mean())
 
 
 def test_an_incremental_run(incremental: Stored) -> None:
@@ -39,7 +39,7 @@ def test_an_incremental_run(incremental: Stored) -> None:
     assert [axes.get_title() for axes in panels(figure)] == ["ea", "ea-marginal", "logit-adjustment"]
     for axes in panels(figure):
         for group in ("balanced", "old", "new"):
-            _, y = line(axes, group)
+            _, y = line(axes, "all" if group == "balanced" else group)
             np.testing.assert_allclose(y[0], 100 * row(run.path, "raw", 5)[group])
             np.testing.assert_allclose(y[10], 100 * row(run.path, axes.get_title(), 5)[group])
 

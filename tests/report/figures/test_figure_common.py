@@ -19,7 +19,7 @@ from energyalign.report.figures.common import about, trainings_of, with_and_with
 from energyalign.report.tables import TABLES
 from energyalign.report.tables.model import as_text
 from energyalign.report.tables.own import tables_of
-from energyalign.report.trainings import short, shown
+from energyalign.report.trainings import printable, shorten
 
 
 def test_seeds_of_one_setting_are_one_training(long_tail: Stored) -> None:
@@ -59,14 +59,14 @@ def test_the_last_step_is_one_that_all_seeds_have(incremental: Stored) -> None:
 
 
 def test_two_kinds_of_runs(long_tail: Stored, incremental: Stored) -> None:
-    with pytest.raises(EnergyAlignError, match="the figure x is of long-tailed or of incremental runs, not of both"):
+    with pytest.raises(EnergyAlignError, match="the figure x must be of long-tailed or of incremental runs, got both"):
         trainings_of("x", [*long_tail.runs, *incremental.runs])
 
 
 def test_names_that_cannot_be_printed(tmp_path: Path) -> None:
-    assert shown("a\nb\x01\ud800") == "a\ufffdb\ufffd\ufffd"
-    assert short("x" * 24) == "x" * 24
-    assert short("x" * 25) == "x" * 23 + "…"
+    assert printable("a\nb\x01\ud800") == "a\ufffdb\ufffd\ufffd"
+    assert shorten("x" * 24) == "x" * 24
+    assert shorten("x" * 25) == "x" * 23 + "…"
     run = made_up_run(tmp_path / "run", ["a", "b"])
     named = StoredRun(run.path, Settings({**run.config.values, "name": "my\nimages"}), run.rows)
     assert about(trainings_of("x", [named])).startswith("my\ufffdimages, ")
@@ -105,4 +105,4 @@ def test_figures_compare_the_same_seeds(tmp_path: Path) -> None:
     runs[1] = replace(runs[1], rows=runs[1].rows[:1])  # raw alone
     (training,), note = with_and_without("x", trainings_of("x", runs))
     assert [row.seed for row in training.rows_of("raw")] == [0]
-    assert note == "Not shown, for want of rows of raw and ea: ce, seed 1."
+    assert note == "Not shown (no rows of raw and ea): ce, seed 1."

@@ -66,8 +66,8 @@ def test_hostile_text_stays_text(live) -> None:
         + table_html([HOSTILE], [[HOSTILE]], HOSTILE)
         + picture_html("<svg/>", HOSTILE),
     )
-    page = Parsed(document(HOSTILE, [HOSTILE], live, [section]))
-    assert page.text.count(HOSTILE) == 12
+    page = Parsed(document(HOSTILE, [(HOSTILE, HOSTILE)], live, [section]))
+    assert page.text.count(HOSTILE) == 13
     data = next(script for script in page.scripts if script.startswith("["))
     assert json.loads(data) == live
     assert not any("alert" in script for script in page.scripts if script != data)
@@ -103,7 +103,7 @@ def test_only_a_served_page_asks_its_server(live) -> None:
 
 
 def test_without_runs_there_is_no_live_part() -> None:
-    page = Parsed(document("t", ["Nothing has been measured yet."], [], []))
+    page = Parsed(document("t", [("Nothing has been measured yet.", "")], [], []))
     assert page.scripts == []
     assert "Nothing has been measured yet." in page.text
     assert "Try it" not in page.text
@@ -118,3 +118,8 @@ def test_numbers_to_the_right_and_text_to_the_left() -> None:
     html = table_html(["name", "accuracy", "difference"], [["a", "93.1 ± 0.2", "+0.3"], ["b", "-", ""]])
     assert '<th scope="col" class="text">name</th><th scope="col">accuracy</th><th scope="col">difference</th>' in html
     assert '<th scope="row" class="text">b</th><td>-</td><td></td>' in html
+
+
+def test_long_tables_scroll() -> None:
+    assert 'class="wide scroll"' not in table_html(["name"], [["a"]] * 25)
+    assert '<div class="wide scroll" tabindex="0">' in table_html(["name"], [["a"]] * 26)

@@ -71,7 +71,7 @@ def test_both_ends_are_the_rows(page: Watched, hostile_run: StoredRun, corrector
     by_name = {cells[0]: cells[4] for cells in page.table("#classes")}
     assert by_name == dict(zip(hostile_run.class_names, map(percent, row.per_class), strict=True))
     assert page.text("#spoken").startswith(
-        f"{corrector}, strength {strength}.00, target prior uniform: balanced {percent(row.balanced)} %, "
+        f"{corrector}, strength {strength}.00, target prior uniform: balanced accuracy {percent(row.balanced)} %, "
     )
 
 
@@ -144,9 +144,7 @@ def test_a_target_of_ones_own(page: Watched) -> None:
     assert own.input_value() == ""  # whoever empties it wants to type
     own.fill("1 2 3")
     own.blur()
-    assert page.text("#own-problem") == (
-        "There are 3 numbers for 10 classes: give one for each, in the order of their numbers."
-    )
+    assert page.text("#own-problem") == ("Expected 10 numbers, one per class, got 3.")
     assert page.table("#compared") == before
     own.fill("1 1 1 1 1 1 1 1 1 0")
     own.blur()
@@ -336,7 +334,7 @@ def test_shifts_for_another_score_are_saved_for_no_other_target(browser, tmp_pat
     assert saved_by(page, tmp_path).read_text() == fitted.scaled(0.5).to_json()
     page.choose("target", value="training")
     page.page.locator("#save").click()
-    assert page.text("#save-problem").startswith("These shifts were not chosen for balanced accuracy")
+    assert page.text("#save-problem").startswith("These shifts were not fitted for balanced accuracy")
     page.choose("target", value="uniform")
     assert page.text("#save-problem") == ""
     assert page.problems == []

@@ -74,8 +74,8 @@ def test_a_run_that_has_just_begun(long_tail: Path, tmp_path: Path) -> None:
     assert "Nothing has been measured yet." in alone
     assert "nothing saved yet" in alone
     both = text_of(page_of(find_runs([long_tail, begun])))
-    assert "Still running, or stopped" in both
-    assert "the test accuracy, " in both  # the verdict on the run that is finished
+    assert "Unfinished runs" in both
+    assert "Balanced accuracy " in both  # the headline of the finished run
 
 
 def with_9_epochs(text: str) -> str:
@@ -97,7 +97,7 @@ def test_settings_of_one_name_have_a_table_each(in_steps: Path, tmp_path: Path) 
         )
     page = text_of(page_of(find_runs([in_steps, other])))
     for epochs in (2, 9):
-        assert f"fed back: ea, {epochs} epochs: accuracy on all classes seen" in page
+        assert f"fed back: ea, {epochs} epochs: balanced accuracy on all classes seen" in page
 
 
 def test_without_logits_the_rest_of_the_page_is_there(long_tail: Path, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_without_logits_the_rest_of_the_page_is_there(long_tail: Path, tmp_path:
     assert "Left out of the live part" in page
     assert "cannot read" in text_of(page)
     assert 'id="data"' not in page
-    assert "the test accuracy, " in text_of(page)
+    assert re.search(r"Balanced accuracy [\d.]+ % → [\d.]+ % with energy aligning \(1 seed\)\.", text_of(page))
 
 
 def test_figures_that_cannot_be_drawn_are_named(long_tail: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_thousand_classes_and_fifty_thousand_images_stay_small(long_tail: Path
     page = page_of(find_runs([long_tail]), draw=lambda _: pictures)
     assert len(page.encode()) < 15e6
     assert "that come closest to winning" in page
-    assert "images, as many of each class as possible" not in page  # all images are there
+    assert "images, spread evenly over the classes" not in page  # all images are there
     candidates = re.search(r'"candidates":(\d+)', page)
     assert candidates is not None
     assert int(candidates[1]) < 35  # as many as there would be without the figures
@@ -154,7 +154,9 @@ def test_energy_aligning_is_compared_with_the_raw_network(long_tail: Path) -> No
     raw, aligned = run.row_of("raw"), run.row_of("ea")
     assert raw is not None
     assert aligned is not None
-    assert "A is raw, B is ea A B B - A s.e. 95 % interval right alone: A right alone: B p" in page
+    assert "raw ea gain s.e. 95 % interval only raw right only ea right p" in page
+    headline = rf"Balanced accuracy {100 * raw.balanced:.1f} % → {100 * aligned.balanced:.1f} % with energy aligning "
+    assert re.search(headline + r"\(1 seed; 95 % interval of the gain: [-+][\d.]+ to [-+][\d.]+\)\.", page)
     gain = 100 * (aligned.balanced - raw.balanced)
     line = rf"seed 0 {100 * raw.balanced:.1f} {100 * aligned.balanced:.1f} {re.escape(f'{gain:+.1f}')} [\d.]+ "
     assert re.search(line + r"[-+][\d.]+ to [-+][\d.]+ \d+ \d+ (< 0\.001|[\d.e-]+)", page)

@@ -88,5 +88,5 @@ def test_a_table_says_what_bold_means() -> None:
     assert rule(over_seeds(0.1), over_seeds(0.2)) == "best of its column."
     assert rule(over_seeds(0.1, 0.1), over_seeds(0.2, 0.3)) == (
         "best of its column among numbers of the same seeds, and those below it down to the first that is clearly "
-        "worse (the 95 % interval of the paired t-test over seeds does not hold 0). With one seed, the best alone."
+        "worse (the 95 % interval of the paired t-test over seeds does not contain 0). With one seed, only the best."
     )

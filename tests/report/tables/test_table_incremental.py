@@ -241,5 +241,5 @@ def test_cells_of_our_own_have_no_paper() -> None:
 def test_rows_of_different_settings_are_no_line() -> None:
     one = curve(config_of(preset=DIGITS), "ea", [0.9, 0.8])
     other = curve(config_of(preset=replace(DIGITS, order="seed:1"), seed=1), "ea", [0.9, 0.8])
-    with pytest.raises(EnergyAlignError, match="the rows of ea are of different settings"):
+    with pytest.raises(EnergyAlignError, match="rows of ea must differ only in the seed"):
         curves_of(one + other)

@@ -111,5 +111,5 @@ def test_other_settings_under_one_name_are_neither_averaged_nor_hidden(table: An
     """Even for the same seed, where one of the two rows would be dropped."""
     short = LongTailConfig.from_preset(replace(PRESET, recipe=PRESET.recipe.lasting(8)), seed=0)
     rows = [row("ea", 0.45), row("ea", 0.30, config=short)]
-    with pytest.raises(EnergyAlignError, match=r"the rows of (ea|ce) are of different settings"):
+    with pytest.raises(EnergyAlignError, match=r"rows of (ea|ce) must differ only in the seed"):
         table(rows)

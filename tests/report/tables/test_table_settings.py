@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from table_rows import ONE_50, long_tail_row, step_rows
+from table_rows import DEFAULT_PLAN, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
 from energyalign.experiments.engine.stored import of_one_plan
@@ -35,7 +35,7 @@ def test_seeds_are_one_setting_and_epochs_are_two() -> None:
     check_one_setting(rows, "ea")
     other = long_tail_row("ea", "cifar100-lt-100", 0.4, seed=2, epochs=16)
     with pytest.raises(
-        EnergyAlignError, match=r"the rows of ea are of different settings \(recipe.epochs is 200 and 16"
+        EnergyAlignError, match=r"rows of ea must differ only in the seed, got recipe.epochs is 200 and 16"
     ):
         check_one_setting([*rows, other], "ea")
 
@@ -49,7 +49,7 @@ def test_rows_of_several_settings_have_no_table(make) -> None:  # type: ignore[n
     name = "cifar100-il-2" if rows[0].in_steps else "cifar-lt"
     own = "longtail" if name == "cifar-lt" else "incremental"
     for table in (name, own, "matrix"):
-        with pytest.raises(EnergyAlignError, match=r"different settings \(recipe.epochs is 8 and 16\)"):
+        with pytest.raises(EnergyAlignError, match=r"only in the seed, got recipe.epochs is 8 and 16"):
             TABLES[table].make(rows)
 
 
@@ -68,10 +68,10 @@ def test_marks_agree_with_what_the_applications_call_the_papers_setting() -> Non
 
 
 def test_the_plan_that_nobody_has_to_ask_for_goes_first() -> None:
-    crop, five = replace(ONE_50, policy="crop-flip"), replace(ONE_50, per_class=5)
+    crop, five = replace(DEFAULT_PLAN, policy="crop-flip"), replace(DEFAULT_PLAN, per_class=5)
     seeds = [long_tail_row("ea", "cifar100-lt-100", 0.4, seed=seed) for seed in (0, 1)]
-    rows = [replace(row, evidence=plan) for plan in (crop, ONE_50, five) for row in seeds]
-    assert of_one_plan(rows) == (rows[2:4], ["crop-flip x 50", "one x 5"])
+    rows = [replace(row, evidence=plan) for plan in (crop, DEFAULT_PLAN, five) for row in seeds]
+    assert of_one_plan(rows) == (rows[2:4], ["crop-flip x 50", "two x 5"])
     assert of_one_plan([rows[4], rows[0]]) == ([rows[4]], ["crop-flip x 50"])
     without = replace(seeds[0], evidence=None)
     assert of_one_plan([without]) == ([without], [])

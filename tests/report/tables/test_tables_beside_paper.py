@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from table_rows import ONE_50, long_tail_row, step_rows
+from table_rows import DEFAULT_PLAN, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
 from energyalign.experiments.engine.row import Row, Settings
@@ -161,7 +161,7 @@ def test_several_settings_are_told_with_names() -> None:
     rows += [long_tail_row(name, other, 0.4, epochs=9) for name in ("ea", "ce")]
     rows += [long_tail_row("mixup", "cifar100-lt-100", 0.4, epochs=7)]
     assert TABLES["cifar-lt"].make(rows).notes[:3] == (
-        "† not the paper's setting, but for what is named below: recipe.epochs is 8, in the paper 200.",
+        "† not the paper's setting, except as noted below: recipe.epochs is 8, in the paper 200.",
         "† not the paper's setting for all on cifar100-lt-50: recipe.epochs is 9, in the paper 200.",
         "† not the paper's setting for mixup on cifar100-lt-100: recipe.epochs is 7, in the paper 200.",
     )
@@ -180,7 +180,7 @@ def test_a_setting_of_several_differences_and_other_memories() -> None:
 
 
 def with_plan(rows: list[Row], **plan: Any) -> list[Row]:
-    return [replace(row, evidence=replace(ONE_50, **plan)) for row in rows]
+    return [replace(row, evidence=replace(DEFAULT_PLAN, **plan)) for row in rows]
 
 
 def test_one_kind_of_evidence_is_taken_and_the_others_are_named() -> None:
@@ -188,12 +188,10 @@ def test_one_kind_of_evidence_is_taken_and_the_others_are_named() -> None:
     other = with_plan([long_tail_row("ea", "cifar100-lt-100", 0.30)], policy="none")
     table = TABLES["cifar-lt"].make([*other, *ea])
     assert means(table, "ea", "ours")[0] == 45.0
-    assert table.notes[0] == (
-        "ea: with evidence one x 50; measured with none x 50 too, which energyalign table longtail shows."
-    )
+    assert table.notes[0] == "ea: with evidence two x 50; energyalign table longtail also shows none x 50."
     assert (
         TABLES["cifar-lt"].make(other).notes[0]
-        == "† not the paper's setting: evidence.policy is none, in the paper one."
+        == "† not the paper's setting: evidence.policy is none, in the paper two."
     )
 
 
@@ -213,13 +211,11 @@ def test_a_learner_of_ones_own_is_not_the_papers() -> None:
     ],
 )
 def test_runs_of_another_table_are_sent_there(table: str, cell: str, fitting: str) -> None:
-    with pytest.raises(
-        EnergyAlignError, match=f"runs of {cell}, .* {table} does not have: use energyalign table {fitting} "
-    ):
+    with pytest.raises(EnergyAlignError, match=rf"table {table} .*, got {cell}: use energyalign table {fitting}\."):
         TABLES[table].make([long_tail_row("ea", cell, 0.4)])
 
 
 def test_runs_in_steps_are_sent_to_their_own_table() -> None:
     for cell, fitting in (("cifar100-il-5", "cifar100-il-5"), ("digits-il-5", "incremental")):
-        with pytest.raises(EnergyAlignError, match=f"use energyalign table {fitting} for these"):
+        with pytest.raises(EnergyAlignError, match=rf"use energyalign table {fitting}\."):
             TABLES["cifar100-il-2"].make(step_rows("ea", cell, [0.8, 0.6]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from table_rows import ONE_50, long_tail_row, step_rows
+from table_rows import DEFAULT_PLAN, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
 from energyalign.experiments.engine.row import Settings
@@ -66,13 +66,13 @@ def test_steps_of_several_data_sets() -> None:
     # How much memory there is depends on the data set.
     assert numbers(matrix) == {"distill (cosine, random, fed back: ea), ours": [40.0, 50.0]}
     unfinished = TABLES["incremental"].make([*rows[:3], *rows[5:]])
-    assert "digits-il-5: ea is not whole: 3 of 5 steps of seed 0." in unfinished.notes
+    assert "digits-il-5: ea is not finished: 3 of 5 steps of seed 0." in unfinished.notes
 
 
 def test_both_kinds_of_runs_are_refused() -> None:
     rows = [long_tail_row("ea", "digits-lt-50", 0.8), *step_rows("ea", "digits-il-5", [0.9])]
     for name in ("matrix", "metrics", "longtail", "steps"):
-        with pytest.raises(EnergyAlignError, match="is of long-tailed or of incremental runs, not of both"):
+        with pytest.raises(EnergyAlignError, match="must be of long-tailed or of incremental runs, got both"):
             TABLES[name].make(rows)
 
 
@@ -103,17 +103,15 @@ def test_seeds_that_lack_a_corrector() -> None:
 
 
 def test_the_papers_tables_have_no_line_for_a_seed() -> None:
-    with pytest.raises(
-        EnergyAlignError, match="cifar-lt has no numbers of each seed: use one of longtail, incremental"
-    ):
+    with pytest.raises(EnergyAlignError, match="cifar-lt cannot be shown per seed: use one of longtail, incremental"):
         TABLES["cifar-lt"].make([], per_seed=True)
 
 
 def test_kinds_of_evidence_and_memories_by_number() -> None:
-    plans = [replace(ONE_50, per_class=n) for n in (20, 200, 5)]
+    plans = [replace(DEFAULT_PLAN, per_class=n) for n in (20, 200, 5)]
     rows = [replace(long_tail_row("ea", "digits-lt-50", 0.8), evidence=plan) for plan in plans]
     names = [line.method for line in TABLES["longtail"].make([long_tail_row("ce", "digits-lt-50", 0.8), *rows]).lines]
-    assert names == ["raw", "ea, one x 5", "ea, one x 20", "ea, one x 200"]
+    assert names == ["raw", "ea, two x 5", "ea, two x 20", "ea, two x 200"]
     memories = [
         replace(row, memory=f"random:{n}", config=Settings({**row.config.values, "memory": {"total": n}}))
         for n in (20, 200, 5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from table_rows import ONE_50, long_tail_row, step_rows
+from table_rows import DEFAULT_PLAN, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
 from energyalign.experiments.engine.row import Settings
@@ -69,7 +69,7 @@ def test_summary_of_steps() -> None:
     assert titles == ["average", "with step 1", "last step", "old", "new", "forgetting", "top-5 average", "seeds"]
     # All groups have the accuracy of the whole: 40, 30, 20, 10 are lost of them.
     assert texts(table)["ea"] == [65.0, 70.0, 50.0, 40.0, 60.0, 25.0, 82.5, 1.0]
-    assert table.notes[-1] == "wa is not whole: 3 of 5 steps of seed 0."
+    assert table.notes[-1] == "wa is not finished: 3 of 5 steps of seed 0."
     lost = table.columns[titles.index("forgetting")]
     assert lost.better == "lower"
 
@@ -85,7 +85,7 @@ def test_every_step() -> None:
     assert texts(table) == {"ea": [85.0, 60.0, 50.0, 40.0, 30.0]}
     assert [cell.n for cell in line.cells] == [2, 2, 2, 2, 1]
     assert line.source_and_seeds == "ours (1-2 seeds)"
-    assert table.notes == ("ea is not whole: 4 of 5 steps of seed 1.",)
+    assert table.notes == ("ea is not finished: 4 of 5 steps of seed 1.",)
     # The page shows the same.
     assert as_text(table)[1][0][1:] == ["85.0 ± 7.1", "60.0 ± 0.0", "50.0 ± 0.0", "40.0 ± 0.0", "30.0"]
 
@@ -101,7 +101,7 @@ def test_trainings_and_correctors_of_a_long_tail() -> None:
     rows = [
         long_tail_row("ce", "digits-lt-50", 0.80),
         long_tail_row("ce", "digits-lt-50", 0.84, seed=1),
-        replace(long_tail_row("ea", "digits-lt-50", 0.70), evidence=replace(ONE_50, policy="none")),
+        replace(long_tail_row("ea", "digits-lt-50", 0.70), evidence=replace(DEFAULT_PLAN, policy="none")),
         long_tail_row("ea", "digits-lt-50", 0.90),
         long_tail_row("tau-norm", "digits-lt-50", 0.85),
     ]
@@ -109,14 +109,14 @@ def test_trainings_and_correctors_of_a_long_tail() -> None:
     assert [column.title for column in table.columns] == ["raw", "ea", "tau-norm"]
     assert texts(table) == {"ce": [82.0, 90.0, None], "ce (linear)": [None, None, 85.0]}
     assert [cell.n for cell in table.lines[0].cells] == [2, 1, None]
-    assert table.notes == ("ce + ea: with evidence one x 50; measured with none x 50 too.",)
+    assert table.notes == ("ce + ea: with evidence two x 50; rows with none x 50 are left out.",)
 
 
 def test_rows_without_evidence_are_told_in_words() -> None:
     without = replace(long_tail_row("ea", "digits-lt-50", 0.90), evidence=None)
-    crop = replace(without, evidence=replace(ONE_50, policy="crop-flip"))
+    crop = replace(without, evidence=replace(DEFAULT_PLAN, policy="crop-flip"))
     table = TABLES["matrix"].make([without, crop])
-    assert table.notes == ("ce + ea: with evidence none; measured with crop-flip x 50 too.",)
+    assert table.notes == ("ce + ea: with evidence none; rows with crop-flip x 50 are left out.",)
 
 
 def test_trainings_and_correctors_after_the_last_step() -> None:
@@ -134,7 +134,7 @@ def test_trainings_and_correctors_after_the_last_step() -> None:
         "distill (cosine, random:40, fed back: ea), after step 5": [50.0, 40.0],
         "distill (cosine, random:40), after step 2": [None, 30.0],
     }
-    assert "distill is not whole: 2 of 5 steps of seed 0." in table.notes
+    assert "distill is not finished: 2 of 5 steps of seed 0." in table.notes
 
 
 def test_seeds_are_compared_after_the_last_step_that_all_have() -> None:
@@ -146,13 +146,13 @@ def test_seeds_are_compared_after_the_last_step_that_all_have() -> None:
 
 def test_the_other_kind_of_runs_is_refused_with_the_table_for_it() -> None:
     long_tail, steps = [long_tail_row("ea", "digits-lt-50", 0.9)], step_rows("ea", "digits-il-5", [0.9])
-    with pytest.raises(EnergyAlignError, match=r"runs in steps, .* use energyalign table incremental\."):
+    with pytest.raises(EnergyAlignError, match=r"got incremental ones: use energyalign table incremental\."):
         TABLES["longtail"].make(steps)
     for name in ("incremental", "steps"):
-        with pytest.raises(EnergyAlignError, match=r"long-tailed runs, .* use energyalign table longtail\."):
+        with pytest.raises(EnergyAlignError, match=r"got long-tailed ones: use energyalign table longtail\."):
             TABLES[name].make(long_tail)
     for name in ("longtail", "incremental", "steps", "matrix"):
-        with pytest.raises(EnergyAlignError, match=f"the table {name} was given no rows"):
+        with pytest.raises(EnergyAlignError, match=f"the table {name} needs at least one row, got none"):
             TABLES[name].make([])
 
 
@@ -193,7 +193,7 @@ def test_what_stands_beside_where_the_test_set_is_not_balanced() -> None:
 def test_rows_in_words() -> None:
     row = long_tail_row("ea", "digits-lt-50", 0.9, seed=2)
     linear = replace(row, config=Settings({**row.config.values, "head": "linear"}))
-    assert describe_row(linear) == "ce (linear) + ea, evidence one x 50, seed 2"
+    assert describe_row(linear) == "ce (linear) + ea, evidence two x 50, seed 2"
     assert describe_row(replace(row, corrector="raw", evidence=None)) == "ce + raw, seed 2"
     (*_, last) = step_rows("ea", "digits-il-5", [0.9, 0.8])
-    assert describe_row(last) == "distill (cosine, random:40, fed back: ea) + ea, evidence one x 50, seed 0, step 2"
+    assert describe_row(last) == "distill (cosine, random:40, fed back: ea) + ea, evidence two x 50, seed 0, step 2"

@@ -1,4 +1,4 @@
-"""Influence of the number of clusters on energy aligning."""
+"""Balanced accuracy of energy aligning by number of clusters."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from numpy.typing import NDArray
 
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREY, ORANGE, summarised
-from energyalign.report.figures.common import about, lacking, not_shown, panel_title, trainings_of
+from energyalign.report.drawing import BLUE, GREY, ORANGE, mean_and_deviation
+from energyalign.report.figures.common import about, missing_error, note_left_out, panel_title, trainings_of
 from energyalign.report.panels import end_at_100, grid_lines, panels, title_panel
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 _FIXED_NUMBER = re.compile(r"ea-M(\d+)")
 _LINES = {
     AS_TRAINED: {"label": "raw", "color": GREY, "linestyle": "--"},
-    ALIGNED: {"label": "ea: number chosen by the evidence", "color": ORANGE, "linestyle": "-."},
+    ALIGNED: {"label": "ea, chosen number", "color": ORANGE, "linestyle": "-."},
 }
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
-    """A panel for each training that was measured with several numbers of clusters."""
+    """Draw a panel for each training that has rows with several numbers of clusters."""
     everything = trainings_of("clusters", runs)
     several = [training for training in everything if len(_numbers(training)) > 1]
     trainings = [shared for training in several if (shared := training.shared_by(*_drawn(training))).runs]
     if not trainings:
-        raise lacking(
+        raise missing_error(
             "clusters", "rows with several numbers of clusters",
             "energyalign longtail DATASET --clusters 1 2 4 8 16",
         )  # fmt: skip
-    note = not_shown(everything, trainings, "for want of rows with several numbers of clusters")
+    note = note_left_out(everything, trainings, "no rows with several numbers of clusters")
     with panels(
-        len(trainings), what="Accuracy against the number of clusters", about=about(trainings), width=4.0, height=2.7,
-        ylabel="accuracy, %", note=note,
+        len(trainings), what="Balanced accuracy by number of clusters", about=about(trainings), width=4.0, height=2.7,
+        ylabel="balanced accuracy, %", note=note,
     ) as (figure, axes):  # fmt: skip
         for panel, training in zip(axes, trainings, strict=True):
             _draw_panel(panel, training)
@@ -48,13 +48,13 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 
 def _numbers(training: Training) -> dict[int, str]:
-    """The correctors with a fixed number of clusters, by that number."""
-    found = {int(match[1]): name for name in training.correctors if (match := _FIXED_NUMBER.fullmatch(name))}
-    return dict(sorted(found.items()))
+    """Return the correctors with a fixed number of clusters, by that number."""
+    numbers = {int(match[1]): name for name in training.correctors if (match := _FIXED_NUMBER.fullmatch(name))}
+    return dict(sorted(numbers.items()))
 
 
 def _drawn(training: Training) -> list[str]:
-    """All correctors of a panel: they are compared on the same seeds."""
+    """Return all correctors of a panel; they are compared on the same seeds."""
     return [*_numbers(training).values(), *(name for name in _LINES if name in training.correctors)]
 
 
@@ -63,19 +63,19 @@ def _choice(training: Training) -> str:
     return f"ea chose {', '.join(map(str, chosen))} clusters" if chosen else ""
 
 
-def _overall(training: Training, corrector: str) -> NDArray[np.float64]:
+def _balanced(training: Training, corrector: str) -> NDArray[np.float64]:
     return training.percentages(corrector, [HEADLINE])[:, 0]
 
 
 def _draw_panel(axes: Axes, training: Training) -> None:
     numbers = _numbers(training)
-    means, deviations = summarised([_overall(training, name) for name in numbers.values()])
+    means, deviations = mean_and_deviation([_balanced(training, name) for name in numbers.values()])
     axes.errorbar(
         np.array(list(numbers)), means, yerr=deviations, color=BLUE, marker="o", capsize=2,
-        label="ea: number as on the axis",
+        label="ea, fixed number",
     )  # fmt: skip
     for corrector, look in _LINES.items():
-        fixed = _overall(training, corrector)
+        fixed = _balanced(training, corrector)
         if len(fixed):
             mean = float(fixed.mean())
             axes.axhline(mean, **look)  # type: ignore[arg-type]

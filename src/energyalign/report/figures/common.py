@@ -1,4 +1,4 @@
-"""What figures share: their trainings, what they say of them, and the axis of classes."""
+"""Helpers shared by figures: trainings, titles, notes, and the axis of classes."""
 
 from __future__ import annotations
 
@@ -20,63 +20,62 @@ from energyalign.report.trainings import (
     AS_TRAINED,
     Training,
     by_setting,
+    describe_common,
     labels_of,
-    seeds_and_settings,
-    short,
-    shown,
+    printable,
+    shorten,
 )
 
 _MAX_NAMES = 20
-_MAX_LARGE = 12
-_UPRIGHT = 2
-"""Letters of a name that find room below a bar."""
-_LETTER = 0.075
+"""With more classes, the axis has numbers instead of names."""
+_MAX_NAMES_FULL_SIZE = 12
+_MAX_UPRIGHT = 2
+"""Letters of a name that fit below a bar; longer names are rotated."""
+_LETTER_WIDTH = 0.075
 _MAX_BARS = 40
-"""On an axis: gaps and outlines of more would cover the bars themselves."""
+"""With more classes, bars have no gaps and outlines, which would cover them."""
 
 
 def trainings_of(figure: str, runs: Sequence[StoredRun]) -> list[Training]:
-    """The runs by training, in the order in which they came; a seed that is given twice counts once."""
+    """Group runs into trainings, in the given order; a repeated seed counts once."""
     if len({run.in_steps for run in runs}) != 1:
         raise EnergyAlignError(
-            f"the figure {figure} is of long-tailed or of incremental runs, not of both: give the folders of one kind."
+            f"the figure {figure} must be of long-tailed or of incremental runs, got both: give folders of one kind."
         )
     groups = by_setting(runs)
     return [Training(*named) for named in zip(labels_of([seeds[0] for seeds in groups]), groups, strict=True)]
 
 
 def check_one_cell(figure: str, trainings: Sequence[Training]) -> None:
-    """Refuse trainings on several data sets where they would share an axis."""
-    cells = sorted({shown(training.cell) for training in trainings})
+    """Raise if trainings of several cells would share an axis."""
+    cells = sorted({printable(training.cell) for training in trainings})
     if len(cells) > 1:
-        raise EnergyAlignError(
-            f"the figure {figure} is of one cell, and was given runs of {', '.join(cells)}: give the runs of one."
-        )
+        raise EnergyAlignError(f"the figure {figure} must be of one cell, got {', '.join(cells)}: give runs of one.")
 
 
 def about(trainings: Sequence[Training]) -> str:
-    """What they have in common, and how many: ``digits-lt-50, ce, cosine head, small-cnn, 3 seeds``."""
+    """Return the second line of a title: ``digits-lt-50, ce, cosine head, small-cnn, 3 seeds``."""
     runs = [run for training in trainings for run in training.runs]
     steps = {f"after step {training.step} of {training.runs[0].n_steps}" for training in trainings if training.step}
     when = steps.pop() if len(steps) == 1 else ""
-    return seeds_and_settings(runs, [len(training.runs) for training in trainings], when, _chosen_evidence(trainings))
+    return describe_common(runs, [len(training.runs) for training in trainings], when, _chosen_evidence(trainings))
 
 
 def panel_title(training: Training, trainings: Sequence[Training]) -> str:
-    """Its label; nothing if there is no other. With the step where that is not the same for all."""
+    """Return the label of a training, if there are several, and its step, if steps differ."""
     label = training.label if len(trainings) > 1 else ""
     several = len({(each.step, each.runs[0].n_steps) for each in trainings}) > 1
     return f"{label}, after step {training.step}" if several else label
 
 
 def seeds_behind(training: Training, corrector: str) -> str:
-    """``1 of 3 seeds`` if a corrector was not measured with all of them; empty otherwise."""
+    """Return ``1 of 3 seeds`` if a corrector does not have rows of all seeds; empty otherwise."""
     measured, trained = len(training.measured(corrector)), len(training.runs)
     return f"{measured} of {count_of(trained, 'seed')}" if measured < trained else ""
 
 
 def _chosen_evidence(trainings: Iterable[Training]) -> str:
-    """Which evidence was taken, if there are rows of several kinds."""
+    """Return the kind of evidence that is shown, if there are rows of several kinds."""
     for training in trainings:
         plans = {row.evidence for run in training.runs for row in run.rows if row.corrector == ALIGNED}
         if len(plans) > 1:
@@ -84,29 +83,29 @@ def _chosen_evidence(trainings: Iterable[Training]) -> str:
     return ""
 
 
-def lacking(figure: str, needs: str, command: str) -> EnergyAlignError:
-    """The error to raise: what is needed, and the command that makes it."""
+def missing_error(figure: str, needs: str, command: str) -> EnergyAlignError:
+    """Return an error that says what a figure needs, and which command makes it."""
     return EnergyAlignError(f"the figure {figure} needs {needs}: {command}")
 
 
 def with_and_without(figure: str, trainings: Sequence[Training]) -> tuple[list[Training], str]:
-    """The trainings that have rows of both correctors, with the seeds that have both; and a note on the others."""
+    """Return the trainings and seeds that have rows of raw and ea, and a note on the others."""
     both = [shared for training in trainings if (shared := training.shared_by(AS_TRAINED, ALIGNED)).runs]
     rows = f"rows of {AS_TRAINED} and {ALIGNED}"
     if not both:
         command = f"{command_for(trainings)} --corrector {AS_TRAINED} {ALIGNED}"
-        raise lacking(figure, f"{rows} of one training", command)
-    return both, not_shown(trainings, both, f"for want of {rows}")
+        raise missing_error(figure, f"{rows} of one training", command)
+    return both, note_left_out(trainings, both, f"no {rows}")
 
 
 def command_for(trainings: Sequence[Training]) -> str:
-    """What makes more of them."""
+    """Return the command that makes more such trainings."""
     return f"energyalign {'incremental' if trainings[0].in_steps else 'longtail'} DATASET"
 
 
-def not_shown(trainings: Sequence[Training], shown: Collection[Training], why: str) -> str:
-    """A note on the trainings, and seeds of them, that a figure leaves out; empty if there are none."""
-    runs = [run for training in shown for run in training.runs]
+def note_left_out(trainings: Sequence[Training], drawn: Collection[Training], why: str) -> str:
+    """Return a note on the trainings and seeds that a figure leaves out; empty if there are none."""
+    runs = [run for training in drawn for run in training.runs]
     others = []
     for training in trainings:
         missing = [run for run in training.runs if run not in runs]
@@ -114,43 +113,42 @@ def not_shown(trainings: Sequence[Training], shown: Collection[Training], why: s
             others.append(training.label)
         elif missing:
             others.append(f"{training.label}, seed {', '.join(str(run.config.seed) for run in missing)}")
-    return f"Not shown, {why}: {'; '.join(others)}." if others else ""
+    return f"Not shown ({why}): {'; '.join(others)}." if others else ""
 
 
 def class_order(training: Training) -> NDArray[np.int64]:
-    """Most training images first; classes that came in steps in their order of arrival."""
+    """Return the classes in their order on an axis: most training images first, or in order of arrival."""
     counts = training.counts
     return np.arange(len(counts)) if training.in_steps else np.argsort(-counts, kind="stable")
 
 
-def told_order(training: Training) -> str:
-    """For the label of the axis."""
+def describe_order(training: Training) -> str:
+    """Return the order of classes in words, for the label of an axis."""
     return "in order of arrival" if training.in_steps else "most images first"
 
 
 def room_for_names(trainings: Sequence[Training]) -> float:
-    """What the names of classes need beside or below a panel, in inches, over what numbers need."""
+    """Return the extra space in inches that names of classes need beside or below a panel."""
     named = [name for each in trainings if len(each.counts) <= _MAX_NAMES for name in each.class_names]
-    longest = max((len(short(name)) for name in named), default=0)
-    return _LETTER * longest * text_scale() if longest > _UPRIGHT else 0.0
+    longest = max((len(shorten(name)) for name in named), default=0)
+    return _LETTER_WIDTH * longest * text_scale() if longest > _MAX_UPRIGHT else 0.0
 
 
 def name_classes(axis: Any, training: Training) -> None:
-    """The names of the classes along an x or y axis, if they are few enough to be read."""
-    names = [short(training.class_names[k]) for k in class_order(training)]
+    """Label an x or y axis with the names of the classes, or with numbers if there are too many."""
+    names = [shorten(training.class_names[k]) for k in class_order(training)]
     if len(names) > _MAX_NAMES:
         axis.set_major_locator(MaxNLocator(5, integer=True))
         return
     axis.set_ticks(range(len(names)), names)
-    if len(names) > _MAX_LARGE:
+    if len(names) > _MAX_NAMES_FULL_SIZE:
         axis.set_tick_params(labelsize="small")
-    # Long names would run into each other below the columns.
-    if axis.axis_name == "x" and max(map(len, names)) > _UPRIGHT:
+    if axis.axis_name == "x" and max(map(len, names)) > _MAX_UPRIGHT:
         axis.set_tick_params(labelrotation=90)
 
 
-def in_order(names: Collection[str]) -> list[str]:
-    """Correctors as in the registry; then others, ``ea-M2`` before ``ea-M16``."""
+def sort_correctors(names: Collection[str]) -> list[str]:
+    """Sort correctors as in the registry; then others, ``ea-M2`` before ``ea-M16``."""
     known = list(CORRECTORS)
     return sorted(names, key=lambda name: (known.index(name) if name in known else len(known), natural(name)))
 
@@ -158,7 +156,7 @@ def in_order(names: Collection[str]) -> list[str]:
 def draw_bars(
     axes: Axes, heights: NDArray[np.float64], *, first: int = 0, n_classes: int | None = None, **look: Any
 ) -> None:
-    """A bar for each class from the first on; one shape if the axis has too many classes for gaps between them."""
+    """Draw a bar for each class, starting at `first`; many classes are drawn as one shape without gaps."""
     if (n_classes or len(heights)) > _MAX_BARS:
         axes.stairs(heights, first - 0.5 + np.arange(len(heights) + 1), fill=True, **look)
     else:

@@ -1,4 +1,4 @@
-"""What is taken for what, without and with energy aligning, on a log scale."""
+"""Confusion matrices, raw and aligned, on a log scale."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from energyalign.report.drawing import VERMILLION
 from energyalign.report.figures.common import (
     about,
     class_order,
+    describe_order,
     name_classes,
     panel_title,
     room_for_names,
-    told_order,
     trainings_of,
     with_and_without,
 )
 from energyalign.report.panels import first_of_rows, panels, size_ticks, title_panel
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
-# White where nothing is: kind to printers, and darker is more in grey too.
+# White for 0, and readable in grey scale.
 _COLOURS = "Blues"
 _MAX_BLOCKS = 100
-_MODELS = {AS_TRAINED: "without energy aligning", ALIGNED: "with energy aligning"}
+_MODELS = {AS_TRAINED: "raw", ALIGNED: "aligned"}
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
-    """A row of two panels for each training: mean numbers of test images over seeds, all on one scale."""
+    """Draw two panels for each training: numbers of test images, mean over seeds, all on one scale."""
     trainings, note = with_and_without("confusion", trainings_of("confusion", runs))
     matrices = {
         (training, corrector): in_blocks(_mean_confusion(training, corrector))
@@ -45,10 +45,10 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     highest = max(float(matrix.max()) for matrix in matrices.values())
     room = room_for_names(trainings)
     with panels(
-        len(matrices), what="What is taken for what", about=about(trainings), columns=2, width=3.6 + room / 2,
+        len(matrices), what="Confusion matrix", about=about(trainings), columns=2, width=3.6 + room / 2,
         height=3.5 + room, sharey="row", note=note,
     ) as (figure, axes):  # fmt: skip
-        # Square panels would leave room between columns, and none for the titles between rows.
+        # The default layout puts square panels too far apart, and leaves no space for titles between rows.
         figure.set_layout_engine("compressed", h_pad=0.12)
         for panel, ((training, corrector), matrix) in zip(axes, matrices.items(), strict=True):
             image = _draw_panel(panel, training, matrix, highest)
@@ -62,18 +62,18 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 
 def in_blocks(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums over blocks of neighbouring classes, if there are more classes than can be told apart in a picture."""
+    """Sum over blocks of neighbouring classes, if there are more than `_MAX_BLOCKS` classes."""
     starts = np.arange(0, len(matrix), block_size(len(matrix)))
     return np.asarray(np.add.reduceat(np.add.reduceat(matrix, starts, axis=0), starts, axis=1))
 
 
 def block_size(n_classes: int) -> int:
-    """How many classes a row of the picture stands for."""
+    """Return the number of classes per block."""
     return math.ceil(n_classes / _MAX_BLOCKS)
 
 
 def _mean_confusion(training: Training, corrector: str) -> NDArray[np.float64]:
-    """Numbers of (true class, predicted class) in the order of the classes along the axes."""
+    """Return the mean confusion matrix over seeds, with classes in the order of the axes."""
     order = class_order(training)
     matrices = np.array([_confusion(run, row) for run, row in training.measured(corrector)], dtype=np.float64)
     return np.asarray(matrices.mean(axis=0))[np.ix_(order, order)]
@@ -86,15 +86,15 @@ def _confusion(run: StoredRun, row: Row) -> NDArray[np.int64]:
 
 def _draw_panel(axes: Axes, training: Training, matrix: NDArray[np.float64], highest: float) -> AxesImage:
     n_classes = len(training.counts)
-    edge = block_size(n_classes) * len(matrix) - 0.5  # of the last block, which may reach beyond the last class
+    edge = block_size(n_classes) * len(matrix) - 0.5  # the last block may extend beyond the last class
     image = axes.imshow(
         np.log1p(matrix), cmap=_COLOURS, vmin=0.0, vmax=np.log1p(highest), interpolation="nearest",
         extent=(-0.5, edge, edge, -0.5),
     )  # fmt: skip
     axes.set(xlim=(-0.5, n_classes - 0.5), ylim=(n_classes - 0.5, -0.5))
     axes.spines[["top", "right"]].set_visible(True)
-    blocks = f", {block_size(n_classes)} classes a square" if block_size(n_classes) > 1 else ""
-    axes.set_xlabel(f"predicted class\n{told_order(training)}{blocks}")
+    blocks = f", {block_size(n_classes)} per square" if block_size(n_classes) > 1 else ""
+    axes.set_xlabel(f"predicted class\n{describe_order(training)}{blocks}")
     name_classes(axes.xaxis, training)
     name_classes(axes.yaxis, training)
     if first_of_rows([axes]):
@@ -106,6 +106,6 @@ def _draw_panel(axes: Axes, training: Training, matrix: NDArray[np.float64], hig
 
 
 def _counts_to_name(highest: float) -> NDArray[np.float64]:
-    """0, 1, 3, 10, 30, ... up to the highest."""
+    """Return 0, 1, 3, 10, 30, ... up to the highest."""
     steps = np.array([factor * 10.0**power for power in range(9) for factor in (1, 3)])
     return np.concatenate([[0.0], steps[steps <= highest]])

@@ -1,4 +1,4 @@
-"""On how many samples the energy of each class rests."""
+"""Effective sample size of each class."""
 
 from __future__ import annotations
 
@@ -11,23 +11,30 @@ from matplotlib.figure import Figure
 from energyalign.core.estimators.lse import MIN_EFFECTIVE_SAMPLES
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, GREY, VERMILLION, deviation_over_seeds
-from energyalign.report.figures.common import about, command_for, lacking, not_shown, panel_title, trainings_of
+from energyalign.report.figures.common import (
+    about,
+    command_for,
+    missing_error,
+    note_left_out,
+    panel_title,
+    trainings_of,
+)
 from energyalign.report.panels import grid_lines, panels, plain_log, title_panel
 from energyalign.report.trainings import Training
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
-    """A panel for each training with evidence; all correctors that look at the same evidence have the same numbers."""
+    """Draw a panel for each training with evidence; correctors with the same evidence have the same numbers."""
     trainings = trainings_of("effective-samples", runs)
     correctors = {training: _first_with_evidence(training) for training in trainings}
     drawn = {training: corrector for training, corrector in correctors.items() if corrector is not None}
     if not drawn:
         command = f"{command_for(trainings)} --corrector ea"
-        raise lacking("effective-samples", "rows of a corrector that looks at evidence", command)
-    note = not_shown(trainings, drawn, "for no corrector looked at evidence")
+        raise missing_error("effective-samples", "rows of a corrector that reads evidence", command)
+    note = note_left_out(trainings, drawn, "no corrector read evidence")
     with panels(
-        len(drawn), what="Effective samples behind the energy of each class", about=about(list(drawn)), width=3.0,
-        height=2.5, sharey=True, ylabel="effective samples", note=note,
+        len(drawn), what="Effective sample size of each class", about=about(list(drawn)), width=3.0, height=2.5,
+        sharey=True, ylabel="effective sample size", note=note,
     ) as (figure, axes):  # fmt: skip
         for panel, (training, corrector) in zip(axes, drawn.items(), strict=True):
             _draw_panel(panel, training, corrector)
@@ -36,7 +43,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 
 def _first_with_evidence(training: Training) -> str | None:
-    """The paper's estimator, or the first other one that saw the evidence."""
+    """Return ea, or the first other corrector that read the evidence."""
     names = sorted(training.correctors, key=lambda name: name != "ea")
     return next((name for name in names if training.measured(name)[0][1].effective_samples is not None), None)
 
@@ -55,7 +62,7 @@ def _draw_panel(axes: Axes, training: Training, corrector: str) -> None:
     axes.axhline(total, color=GREY, linestyle="--", linewidth=1.2, label="all samples of the evidence")
     axes.axhline(
         MIN_EFFECTIVE_SAMPLES, color=VERMILLION, linestyle=":", linewidth=1.2,
-        label=f"{MIN_EFFECTIVE_SAMPLES:g}: fewer are too few to trust",
+        label=f"lse warns below {MIN_EFFECTIVE_SAMPLES:g}",
     )  # fmt: skip
     axes.set_ylim(0.8, 1.5 * total)
     plain_log(axes.yaxis)

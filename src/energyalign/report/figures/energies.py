@@ -1,4 +1,4 @@
-"""The paper's first figure: training counts beside negative free energies, before and after."""
+"""Training counts and negative free energies, raw and aligned: the paper's first figure."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from energyalign.report.drawing import BLUE, PALE_BARS, deviation_over_seeds
 from energyalign.report.figures.common import (
     about,
     class_order,
+    describe_order,
     draw_bars,
     name_classes,
     panel_title,
     room_for_names,
-    told_order,
     trainings_of,
     with_and_without,
 )
 from energyalign.report.panels import first_of_rows, panels, size_ticks, title_panel
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, corrected_outputs
 
-_MODELS = {AS_TRAINED: "raw model", ALIGNED: "after energy aligning"}
+_MODELS = {AS_TRAINED: "raw", ALIGNED: "aligned"}
 _MAX_POINTS = 50
 _MARGIN = 0.08
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
-    """A row of two panels for each training; energies are of the test images, each run centred on its mean."""
+    """Draw two panels for each training, with energies of the test images."""
     trainings, note = with_and_without("energies", trainings_of("energies", runs))
     what = "Training images and negative free energies on the test images"
     with panels(
@@ -57,7 +57,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 
 def _energies(training: Training, corrector: str) -> NDArray[np.float64]:
-    """Of shape (runs, classes), each run centred on its mean: a constant on all classes changes nothing."""
+    """Return energies of shape (runs, classes), centred: a constant on all classes changes nothing."""
     values = np.array(
         [FreeEnergy().update(corrected_outputs(run, row).logits).values for run, row in training.measured(corrector)]
     )
@@ -68,7 +68,7 @@ def _draw_panel(axes: Axes, beside: Any, training: Training, values: NDArray[np.
     order = class_order(training)
     draw_bars(axes, training.counts[order].astype(np.float64), **PALE_BARS)
     name_classes(axes.xaxis, training)
-    axes.set_xlabel(f"class, {told_order(training)}")
+    axes.set_xlabel(f"class, {describe_order(training)}")
     mean, deviation = values.mean(axis=0)[order], deviation_over_seeds(values[:, order])
     places = np.arange(len(order))
     if len(order) <= _MAX_POINTS:

@@ -1,4 +1,4 @@
-"""How many training images every class has: in each cell, or as classes come in steps."""
+"""Training images of each class, by cell or by step."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, PALE_BARS, VERMILLION
 from energyalign.report.figures.common import (
     class_order,
+    describe_order,
     draw_bars,
     name_classes,
     room_for_names,
-    told_order,
     trainings_of,
 )
 from energyalign.report.panels import first_of_rows, grid_lines, panels, title_panel
-from energyalign.report.trainings import Training, shown
+from energyalign.report.trainings import Training, printable
 
 _MAX_STEPS = 4
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
-    """A panel for each cell; of incremental runs a row for each memory, with up to four steps spread over the run."""
+    """Draw a panel for each cell; for incremental runs, a row for each memory with up to four steps."""
     trainings = trainings_of("frequencies", runs)
-    draw_them = _draw_steps if trainings[0].in_steps else _draw_cells
-    return draw_them(trainings)
+    return _draw_steps(trainings) if trainings[0].in_steps else _draw_cells(trainings)
 
 
 def _draw_cells(trainings: Sequence[Training]) -> Figure:
@@ -44,8 +43,8 @@ def _draw_cells(trainings: Sequence[Training]) -> Figure:
             counts = training.counts[class_order(training)]
             draw_bars(panel, counts.astype(np.float64), facecolor=BLUE)
             name_classes(panel.xaxis, training)
-            ratio = f"imbalance {counts[0] / counts[-1]:.4g}" if counts[-1] else "none of some classes"
-            title_panel(panel, shown(training.cell) if len(cells) > 1 else "", f"{counts.sum():,} images, {ratio}")
+            ratio = f"imbalance {counts[0] / counts[-1]:.4g}" if counts[-1] else "some classes without any"
+            title_panel(panel, printable(training.cell) if len(cells) > 1 else "", f"{counts.sum():,} images, {ratio}")
             _label(panel, training)
     return figure
 
@@ -60,11 +59,11 @@ def _draw_steps(trainings: Sequence[Training]) -> Figure:
     common = next(iter(memories)) if len(memories) == 1 else ""
     with panels(
         len(drawn), what="Training images of each class, step by step",
-        about=shown(", ".join(filter(None, [_cells(trainings), common]))), columns=columns, width=2.4,
+        about=printable(", ".join(filter(None, [_cells(trainings), common]))), columns=columns, width=2.4,
     ) as (figure, axes):  # fmt: skip
         for panel, (name, training, step) in zip(axes, drawn, strict=True):
             _draw_step(panel, training.runs[0], step)
-            title_panel(panel, "" if common else shown(name), f"step {step}")
+            title_panel(panel, "" if common else printable(name), f"step {step}")
             _label(panel, training)
         for panel in set(axes) - set(first_of_rows(axes)):
             panel.set_ylabel("")
@@ -72,11 +71,11 @@ def _draw_steps(trainings: Sequence[Training]) -> Figure:
 
 
 def _cells(trainings: Sequence[Training]) -> str:
-    return shown(", ".join(dict.fromkeys(training.cell for training in trainings)))
+    return printable(", ".join(dict.fromkeys(training.cell for training in trainings)))
 
 
 def _memory(training: Training, *, several_cells: bool) -> str:
-    """What decides how many images of old and new classes there are."""
+    """Describe the settings that determine the number of images of old and new classes."""
     run = training.runs[0]
     held_out = f"held out: {run.config.held_out:g}" if run.config.held_out else ""
     cell = run.config.name if several_cells else ""
@@ -84,7 +83,7 @@ def _memory(training: Training, *, several_cells: bool) -> str:
 
 
 def spread_steps(training: Training) -> list[int]:
-    """Up to four of the steps that were measured, the first and the last among them; of 20 the paper's 1, 7, 13, 20."""
+    """Return up to four measured steps, including the first and the last; of 20 the paper's 1, 7, 13, 20."""
     steps = sorted({row.step for row in training.runs[0].rows})
     places = (k * (len(steps) - 1) // (_MAX_STEPS - 1) for k in range(_MAX_STEPS))
     return [steps[place] for place in dict.fromkeys(places)]
@@ -100,10 +99,10 @@ def _draw_step(axes: Axes, run: StoredRun, step: int) -> None:
         linewidth=0, label="new classes",
     )  # fmt: skip
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.set_xlim(-0.6, n_classes - 0.4)  # room for the classes that are still to come
+    axes.set_xlim(-0.6, n_classes - 0.4)  # includes classes of later steps
 
 
 def _label(axes: Axes, training: Training) -> None:
-    axes.set(xlabel=f"class, {told_order(training)}", ylabel="training images")
+    axes.set(xlabel=f"class, {describe_order(training)}", ylabel="training images")
     axes.set_ylim(bottom=0)
     grid_lines(axes)

@@ -1,4 +1,4 @@
-"""Accuracy of many, medium and few classes, or of old and new ones, without and with energy aligning."""
+"""Accuracy of many, medium and few classes, or of old and new classes, raw and aligned."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training
 
 _WIDTH = 0.38
 _LOOKS = {
-    AS_TRAINED: {"label": "without energy aligning", "color": GREY},
-    ALIGNED: {"label": "with energy aligning", "color": BLUE, "hatch": "////"},
+    AS_TRAINED: {"label": "raw", "color": GREY},
+    ALIGNED: {"label": "aligned", "color": BLUE, "hatch": "////"},
 }
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
-    """A panel for each training."""
+    """Draw a panel for each training."""
     trainings, note = with_and_without("groups", trainings_of("groups", runs))
     with panels(
-        len(trainings), what="Accuracy without and with energy aligning", about=about(trainings), width=3.2, height=2.4,
-        sharey=True, ylabel="accuracy, %", note=note,
+        len(trainings), what="Balanced accuracy, raw and aligned", about=about(trainings), width=3.2, height=2.4,
+        sharey=True, ylabel="balanced accuracy, %", note=note,
     ) as (figure, axes):  # fmt: skip
         for panel, training in zip(axes, trainings, strict=True):
             draw_group_bars(panel, training)
@@ -37,7 +37,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 
 def groups_of(training: Training) -> dict[str, int]:
-    """The groups of classes that rows have an accuracy of, and how many classes each has; none is empty."""
+    """Return the number of classes in each non-empty group, by the row's field of its accuracy."""
     counts = training.counts
     if training.in_steps:
         sizes = {"old": training.n_old, "new": len(counts) - training.n_old}
@@ -47,7 +47,7 @@ def groups_of(training: Training) -> dict[str, int]:
 
 
 def draw_group_bars(axes: Axes, training: Training) -> None:
-    """Two bars for each group, mean and standard deviation over seeds; a dash where there is nothing to show."""
+    """Draw two bars for each group, with mean and standard deviation over seeds; a dash marks missing numbers."""
     groups = groups_of(training)
     places = np.arange(len(groups))
     for offset, (corrector, look) in zip((-_WIDTH / 2, _WIDTH / 2), _LOOKS.items(), strict=True):
@@ -61,8 +61,8 @@ def draw_group_bars(axes: Axes, training: Training) -> None:
         for place, value, top in zip(places + offset, mean, tops, strict=True):
             text = "–" if np.isnan(value) else f"{value:.1f}" if value < 99.95 else "100"
             axes.annotate(text, (place, top), (0, 2), textcoords="offset points", ha="center", fontsize="x-small")
-    axes.set_xticks(places, [f"{name}\n({size})" for name, size in groups.items()])
+    axes.set_xticks(places, [f"{'all' if name == HEADLINE else name}\n({size})" for name, size in groups.items()])
     axes.set_ylim(0, 108)
     axes.set_yticks(range(0, 101, 20))
-    axes.set_xlabel("classes (how many)")
+    axes.set_xlabel("classes (number)")
     grid_lines(axes)

@@ -1,4 +1,4 @@
-"""Every training under every corrector."""
+"""Balanced accuracy of every training with every corrector."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import INK, current_style
-from energyalign.report.figures.common import about, in_order, panel_title, trainings_of
+from energyalign.report.figures.common import about, panel_title, sort_correctors, trainings_of
 from energyalign.report.panels import panels, text_scale
 from energyalign.report.tables.best import are_best
 from energyalign.report.tables.model import Cell, Column
@@ -22,20 +22,20 @@ from energyalign.report.trainings import Training
 
 _COLOURS = "Blues"
 _DARK_ABOVE = 0.6
-"""Of the colour scale: numbers on darker colours are white."""
+"""Position on the colour scale; numbers on darker colours are white."""
 _MISSING = "–"
 _LETTER, _LINE, _MAX_WIDTH = 0.07, 0.28, 12.0
-"""In inches, with text of 9 points: a letter beside the cells, a line of cells, and the figure if no width is given."""
+"""Inches with text of 9 points: width of a letter, height of a row, and default maximum width of the figure."""
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
-    """Balanced accuracy, of an incremental run that after its last step; the best of each training in bold.
+    """Draw balanced accuracy, of incremental runs after the last step.
 
-    Bold is as in the table of this name: the best, and what is not clearly worse. Trainings are lines and correctors
-    columns, or the other way round if that is too wide.
+    As in the table of this name, the best of each training and what is not clearly worse are in bold. Trainings are
+    rows and correctors columns, or the other way round if that is too wide.
     """
     trainings = trainings_of("matrix", runs)
-    correctors = in_order({name for training in trainings for name in training.correctors})
+    correctors = sort_correctors({name for training in trainings for name in training.correctors})
     cells = [_numbers(training, correctors) for training in trainings]
     labels = [panel_title(training, trainings) or training.label for training in trainings]
     sides = {"training": labels, "corrector": correctors}
@@ -47,14 +47,14 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     narrow = current_style().width
     if narrow is not None and text_scale() * width > narrow:
         raise EnergyAlignError(
-            f"the figure matrix needs {text_scale() * width:.1f} inches for {count_of(len(columns), 'column')}: give a "
-            "larger width or a smaller font size, or choose fewer rows."
+            f"the figure matrix needs {text_scale() * width:.1f} inches for {count_of(len(columns), 'column')}: use a "
+            "larger width or a smaller font size, or select fewer rows."
         )
     return _draw(cells, trainings, (down, lines), (across, columns), width)
 
 
 class _Numbers(NamedTuple):
-    """What one cell says."""
+    """Content of a cell."""
 
     text: str
     mean: float | None
@@ -62,7 +62,7 @@ class _Numbers(NamedTuple):
 
 
 def _numbers(training: Training, correctors: Sequence[str]) -> list[_Numbers]:
-    """Mean and deviation over the seeds of each corrector, and how many there are if that is not all."""
+    """Return mean and deviation over seeds for each corrector, with the number of seeds if some are missing."""
     cells = [Cell.over_seeds({row.seed: row.balanced for row in training.rows_of(name)}) for name in correctors]
     few = [f"\n(n = {cell.n})" if cell.n is not None and cell.n < len(training.runs) else "" for cell in cells]
     texts = [_MISSING if cell.mean is None else f"{cell}{note}" for cell, note in zip(cells, few, strict=True)]
@@ -77,7 +77,7 @@ def _draw(
     means = np.array([[numbers.mean for numbers in line] for line in cells], dtype=np.float64)
     height = sum(_LINE * (1 + max(numbers.text.count("\n") for numbers in line)) for line in cells)
     with panels(
-        1, what="Accuracy of every training under every corrector, %", about=about(trainings), columns=1,
+        1, what="Balanced accuracy of every training with every corrector, %", about=about(trainings), columns=1,
         width=width, height=0.9 + height, note="Bold: best of its training, or not clearly worse over seeds.",
     ) as (figure, (axes,)):  # fmt: skip
         axes.imshow(means, cmap=_COLOURS, aspect="auto", interpolation="nearest", norm=_colours(means))
@@ -101,7 +101,7 @@ def _draw(
 
 
 def _width(lines: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[_Numbers]]) -> float:
-    """What the names of the lines and the widest cells need, in inches with text of 9 points."""
+    """Return the width in inches that row names and cells need, with text of 9 points."""
     longest = max(len(part) for line in cells for numbers in line for part in numbers.text.splitlines())
     return 0.6 + _LETTER * max(map(len, lines)) + max(0.48, 0.25 + 0.053 * longest) * len(columns)
 
@@ -112,7 +112,7 @@ def _fits(lines: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence
 
 
 def _colours(means: NDArray[np.float64]) -> Normalize:
-    """The lowest number has some colour: without any it would be taken for a missing one."""
+    """Return the colour scale; the lowest number is not white, which would look like a missing one."""
     low, high = float(np.nanmin(means)), float(np.nanmax(means))
     room = max(high - low, 1.0)
     return Normalize(low - 0.25 * room, low + 1.1 * room)

@@ -1,4 +1,4 @@
-"""Is the model right as often as it is sure: confidence against accuracy, before and after."""
+"""Reliability diagram: confidence and accuracy, raw and aligned."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from energyalign.report.tables.model import Cell
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, corrected_outputs
 
 _MIN_SHARE = 0.01
-"""Of the test images: the accuracy of fewer is noise, and no point shows it."""
-_LARGEST, _SMALLEST = 70.0, 8.0
-"""Areas of points: of the fullest bin of a panel, and at least."""
-_MODELS = {AS_TRAINED: ("raw model", GREY, "s"), ALIGNED: ("after energy aligning", BLUE, "o")}
+"""Bins with a smaller share of the test images have no point: their accuracy is noise."""
+_MAX_AREA, _MIN_AREA = 70.0, 8.0
+"""Areas of points; that of the fullest bin is the maximum."""
+_MODELS = {AS_TRAINED: ("raw", GREY, "s"), ALIGNED: ("aligned", BLUE, "o")}
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
-    """A row of two panels for each training; images of all seeds are in the same bins."""
+    """Draw two panels for each training; the images of all seeds are pooled."""
     trainings, note = with_and_without("reliability", trainings_of("reliability", runs))
-    note = f"Points are as large as their share of images; no point below {100 * _MIN_SHARE:g} %. {note}".strip()
+    note = f"Area of a point: share of images; bins below {100 * _MIN_SHARE:g} % have none. {note}".strip()
     what = "Confidence and accuracy on the test images"
     with panels(
         2 * len(trainings), what=what, about=about(trainings), columns=2, width=3.6, height=3.0, sharey=True,
@@ -52,7 +52,7 @@ def _draw_panel(axes: Axes, of_runs: Sequence[Calibration], **look: str) -> None
     full = share >= _MIN_SHARE
     sure, is_right = confidence[full] / images[full], right[full] / images[full]
     axes.plot(sure, is_right, color=look["color"], linewidth=1.0)
-    sizes = np.maximum(_LARGEST * share[full] / share.max(), _SMALLEST)
+    sizes = np.maximum(_MAX_AREA * share[full] / share.max(), _MIN_AREA)
     axes.scatter(sure, is_right, sizes, zorder=3, **look)  # type: ignore[arg-type]
     axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="confidence")
     grid_lines(axes, "both")

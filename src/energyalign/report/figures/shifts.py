@@ -1,4 +1,4 @@
-"""Shifts with their standard errors, against minus the log prior: where logit adjustment would put them."""
+"""Shifts with their standard errors against minus the log prior, which is logit adjustment."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from energyalign.report.drawing import BLUE, GREY
 from energyalign.report.figures.common import (
     about,
     command_for,
-    in_order,
-    lacking,
+    missing_error,
     panel_title,
     seeds_behind,
+    sort_correctors,
     trainings_of,
 )
 from energyalign.report.panels import grid_lines, panels, title_panel
 from energyalign.report.trainings import Training
 
-_THE_LINE = ("logit-adjustment",)
-"""Its shifts are minus the log prior."""
-
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
-    """A panel for each training and corrector that measures shifts; all centred, for a constant changes nothing."""
+    """Draw a panel for each training and corrector with estimated shifts.
+
+    Shifts are centred: a constant on all classes changes nothing.
+    """
     trainings = trainings_of("shifts", runs)
     drawn = [(training, corrector) for training in trainings for corrector in _shift_correctors(training)]
     if not drawn:
-        raise lacking("shifts", "rows whose shifts were measured", f"{command_for(trainings)} --corrector ea")
-    note = "Bars: one standard error of a shift in one run."
+        raise missing_error("shifts", "rows with estimated shifts", f"{command_for(trainings)} --corrector ea")
+    note = "Bars: standard error of a shift in one run."
     if max(len(training.runs) for training in trainings) > 1:
         note += " Points: mean over seeds."
     with panels(
-        len(drawn), what="Measured shifts against minus the log prior", about=about(trainings), columns=_columns(drawn),
-        width=2.8, height=2.5, ylabel="shift, centred", note=note,
+        len(drawn), what="Estimated shifts against minus the log prior", about=about(trainings),
+        columns=_columns(drawn), width=2.8, height=2.5, ylabel="shift, centred", note=note,
     ) as (figure, axes):  # fmt: skip
         for panel, (training, corrector) in zip(axes, drawn, strict=True):
             _draw_panel(panel, training, corrector)
@@ -47,13 +47,13 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 
 def _columns(drawn: Sequence[tuple[Training, str]]) -> int:
-    """A training is a row, if it fits."""
+    """Return the panels per row: those of one training, at most 3."""
     return min(3, max(sum(training is other for other, _ in drawn) for training, _ in drawn))
 
 
 def _shift_correctors(training: Training) -> list[str]:
-    """Those that add a number per class, and measured it."""
-    names = [name for name in in_order(training.correctors) if name not in _THE_LINE]
+    """Return the correctors with estimated shifts; logit adjustment is the line."""
+    names = [name for name in sort_correctors(training.correctors) if name != "logit-adjustment"]
     return [name for name in names if training.measured(name)[0][1].estimator not in (None, "none")]
 
 

@@ -1,4 +1,4 @@
-"""Accuracy as classes come: top-1 and top-5 after every step."""
+"""Balanced accuracy and top-5 accuracy after every step."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from numpy.typing import NDArray
 from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, VIOLET, summarised
-from energyalign.report.figures.common import about, check_one_cell, in_order, lacking, trainings_of
+from energyalign.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, VIOLET, mean_and_deviation
+from energyalign.report.figures.common import about, check_one_cell, missing_error, sort_correctors, trainings_of
 from energyalign.report.panels import end_at_100, grid_lines, panels
 from energyalign.report.tables.incremental import Curve, curves_of, label_of
-from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, shown
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, printable
 
-_COLUMNS = {HEADLINE: "top-1 accuracy, %", "top5": "top-5 accuracy, %"}
+_COLUMNS = {HEADLINE: "balanced accuracy, %", "top5": "top-5 accuracy, %"}
 _COLOURS = (ORANGE, GREEN, VERMILLION, PURPLE, VIOLET)
 _MARKERS = "^Dv*Xp<Ph>d8"
-_LINES = ("-", (0, (5, 2)), (0, (1, 1.2)))  # not as many as colours: fifteen pairs
+_LINES = ("-", (0, (5, 2)), (0, (1, 1.2)))  # 3 lines and 5 colours: 15 pairs
 _MAX_TICKS = 12
 _SPREAD = 0.12
-"""Of the distance between two steps: bars of deviations at the same step stand beside each other, not on each other."""
+"""Horizontal offset of error bars, in steps, so that they do not overlap."""
 
 
 def draw(runs: Sequence[StoredRun]) -> Figure:
-    """A curve for each corrector, or for each method if the runs are of several trainings."""
+    """Draw a curve for each corrector, or for each method if there are several trainings."""
     trainings = trainings_of("steps", runs)
     if not trainings[0].in_steps:
-        raise lacking("steps", "runs whose classes came in steps", "energyalign incremental DATASET")
+        raise missing_error("steps", "runs whose classes came in steps", "energyalign incremental DATASET")
     check_one_cell("steps", trainings)
     _check_settings(trainings)
     rows = [row for training in trainings for run in training.runs for row in run.rows]
     unordered = curves_of(rows)
-    curves = {name: unordered[name] for name in in_order(unordered)}
+    curves = {name: unordered[name] for name in sort_correctors(unordered)}
     looks = looks_of(list(curves))
     _name_curves(curves, looks)
     with panels(
@@ -53,14 +53,14 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 
 def _name_curves(curves: Mapping[str, Sequence[Curve]], looks: Mapping[str, dict[str, Any]]) -> None:
-    """Add labels to the looks, with the number of seeds where that is not the same for all curves."""
+    """Add labels to the looks, with the number of seeds if it differs between curves."""
     differ = len({len(seeds) for seeds in curves.values()}) > 1
     for name, seeds in curves.items():
-        looks[name]["label"] = shown(f"{name}, {count_of(len(seeds), 'seed')}" if differ else name)
+        looks[name]["label"] = printable(f"{name}, {count_of(len(seeds), 'seed')}" if differ else name)
 
 
 def _check_settings(trainings: Sequence[Training]) -> None:
-    """Refuse trainings whose curves would have one name, and be averaged as if they were seeds."""
+    """Raise if different trainings would share a curve, and be averaged like seeds."""
     named: dict[tuple[str, str | None], Training] = {}
     for training in trainings:
         by_corrector = {row.corrector: row for run in training.runs for row in run.rows}
@@ -68,13 +68,13 @@ def _check_settings(trainings: Sequence[Training]) -> None:
             other = named.setdefault((label_of(row), row.memory), training)
             if other is not training:
                 raise EnergyAlignError(
-                    f"the figure steps has one curve for {shown(label_of(row))}, and was given trainings of it that "
-                    f"differ ({other.label}; {training.label}): draw a figure of each."
+                    f"the figure steps must have one training of {printable(label_of(row))}, got {other.label} and "
+                    f"{training.label}: draw a figure of each."
                 )
 
 
 def looks_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Thick for energy aligning and the network as trained; colour, marker and line differ for the others."""
+    """Return the style of each curve: thick for energy aligning and the raw network, distinct for the others."""
     baseline = AS_TRAINED if AS_TRAINED in names else "distill"  # the paper's method without its correction
     fixed = {
         ALIGNED: {"color": BLUE, "marker": "o", "linestyle": "-", "linewidth": 2.2, "markersize": 5, "zorder": 3},
@@ -94,7 +94,7 @@ def looks_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 def draw_curves(
     axes: Axes, curves: Mapping[str, Sequence[Curve]], column: str, looks: Mapping[str, dict[str, Any]]
 ) -> None:
-    """Mean and standard deviation over seeds of a column, in per cent, after each step that was measured."""
+    """Draw mean and standard deviation over seeds, in per cent, after each measured step."""
     spread = _SPREAD if any(len(seeds) > 1 for seeds in curves.values()) else 0.0
     offsets = spread * np.linspace(-1, 1, len(curves)) if len(curves) > 1 else np.zeros(1)
     for offset, (name, seeds) in zip(offsets, curves.items(), strict=True):
@@ -113,11 +113,7 @@ def draw_curves(
 def _over_seeds(
     curves: Sequence[Curve], column: str
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64] | None]:
-    """Steps, means and deviations.
-
-    A seed that is not finished is missing in its later steps, and a number that is missing is no nought: there are no
-    old classes in the first step.
-    """
+    """Return steps, means and deviations, over the seeds that have a number at that step."""
     by_step: dict[int, list[float]] = {}
     for curve in curves:
         for row in curve.rows:
@@ -125,4 +121,4 @@ def _over_seeds(
             if share is not None:
                 by_step.setdefault(row.step, []).append(100.0 * share)
     steps = sorted(by_step)
-    return np.array(steps), *summarised([np.array(by_step[step]) for step in steps])
+    return np.array(steps), *mean_and_deviation([np.array(by_step[step]) for step in steps])

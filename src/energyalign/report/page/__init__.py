@@ -1,1 +1,1 @@
-"""One HTML file that opens from disk: verdict, live part, tables, figures, and how to run it again."""
+"""HTML pages in a single file: results, live part, tables, figures, and how to reproduce them."""

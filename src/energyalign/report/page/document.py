@@ -1,4 +1,4 @@
-"""The HTML around everything: one file, nothing loaded, no script but ours."""
+"""The HTML document: one file that loads nothing and runs no script but ours."""
 
 from __future__ import annotations
 
@@ -14,33 +14,36 @@ from importlib.resources import files
 from typing import Any
 
 _SCRIPTS = ("numbers.js", "decode.js", "model.js", "shifts_file.js", "charts.js", "class_table.js", "controls.js")
-_ONE_COLUMN = 560.0
-"""Points: a picture that is wider has text too small to read beside another one."""
+_MAX_COLUMN_WIDTH = 450.0
+"""In points. A wider picture gets a row of its own: in half of one its text would be too small."""
+_MAX_ROWS = 25
+"""Longer tables scroll."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: its title, and HTML that is escaped already."""
+    """A section of the page; its HTML is escaped already."""
 
     title: str
     html: str
 
 
 def document(
-    title: str, verdict: Sequence[str], live: Sequence[dict[str, Any]], sections: Sequence[Section], *, mark: str = ""
-) -> str:
-    """The page.
+    title: str, results: Sequence[tuple[str, str]], live: Sequence[dict[str, Any]], sections: Sequence[Section], *,
+    mark: str = "",
+) -> str:  # fmt: skip
+    """Return the page.
 
     Parameters
     ----------
     title : str
-    verdict : sequence of str
-        Sentences at the top.
+    results : sequence of (str, str)
+        Headlines at the top of the page, each with its details.
     live : sequence of dict
-        The runs of the live part, each with a name and its views as JSON; without any, there is no live part.
+        The runs of the live part, each with a name and its views as JSON. If empty, there is no live part.
     sections : sequence of Section
-    mark : str
-        Of a page that is served, and asks its server for one with another mark.
+    mark : str, default ""
+        State of a served page; the page reloads itself when the server has another one.
     """
     scripts = [asset("echarts.min.js"), _program()] if live else []
     scripts += [asset("refresh.js")] if mark else []
@@ -57,7 +60,7 @@ def document(
 <body>
 <header>
 <h1>{escape(title)}</h1>
-<div class="verdict">{"".join(f"<p>{escape(text)}</p>" for text in verdict)}</div>
+<div class="results">{"".join(map(_result, results))}</div>
 {_contents(sections, bool(live))}
 </header>
 <main>
@@ -73,19 +76,24 @@ def document(
     )
 
 
+def _result(result: tuple[str, str]) -> str:
+    headline, details = map(escape, result)
+    return f'<p class="result">{headline}</p>' + (f"<p>{details}</p>" if details else "")
+
+
 @cache
 def asset(name: str) -> str:
-    """A file that is part of every page."""
+    """Return the text of a file in assets/."""
     return files("energyalign.report.page").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _program() -> str:
-    """The scripts of the live part, as one that leaves no names behind."""
+    """Join the scripts of the live part in a function, so that they define no global names."""
     return "(() => {\n'use strict';\n" + "\n".join(map(asset, _SCRIPTS)) + "})();\n"
 
 
 def _policy(scripts: Sequence[str], is_served: bool) -> str:
-    """What the browser may do with the page: run these scripts and no others, load nothing from anywhere."""
+    """Return the Content-Security-Policy: run these scripts and no others, load nothing."""
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
     )
@@ -98,7 +106,7 @@ def _policy(scripts: Sequence[str], is_served: bool) -> str:
 
 
 def _script_json(value: Any) -> str:
-    """JSON that cannot end the element it is in: names in it come from users."""
+    """Return JSON that cannot close its <script> element, whatever names users have given."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -115,39 +123,42 @@ def _contents(sections: Sequence[Section], has_live: bool) -> str:
 
 
 def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
-    """Text stands to the left, numbers to the right; the first cell of a line names it."""
-    text = [not all(_is_number(row[k]) for row in rows) for k in range(len(columns))]
+    """Return a table; text is aligned left, numbers right, and the first cell of a row is its header."""
+    text = [k == 0 or not all(_is_number(row[k]) for row in rows) for k in range(len(columns))]
     heads = "".join(f'<th scope="col"{_kind(t)}>{escape(name)}</th>' for name, t in zip(columns, text, strict=True))
     lines = "\n".join(_line(row, text) for row in rows)
-    told = f"<caption>{escape(caption)}</caption>\n" if caption else ""
+    # Outside the box that scrolls: the caption stays readable on a phone.
+    above = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    box = 'class="wide scroll" tabindex="0"' if len(rows) > _MAX_ROWS else 'class="wide"'
     return (
-        f'<div class="wide"><table>\n{told}<thead><tr>{heads}</tr></thead>\n<tbody>\n{lines}\n</tbody></table></div>\n'
+        f"<figure>{above}<div {box}><table>\n<thead><tr>{heads}</tr></thead>\n"
+        f"<tbody>\n{lines}\n</tbody></table></div></figure>\n"
     )
 
 
 def note_html(text: str) -> str:
-    """A paragraph that explains."""
+    """Return a paragraph in small type."""
     return f'<p class="note">{escape(text)}</p>\n'
 
 
 def list_html(items: Sequence[str]) -> str:
-    """One below the other."""
+    """Return a bulleted list."""
     return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>\n"
 
 
 def commands_html(commands: Sequence[str]) -> str:
-    """To be copied into a shell."""
+    """Return shell commands, one per line."""
     return f"<pre tabindex='0'>{escape(chr(10).join(commands))}</pre>\n"
 
 
 def picture_html(svg: str, caption: str) -> str:
-    """In an image of its own: whatever is in it, it runs no script and shares no names with the page."""
+    """Return a figure whose SVG is in an <img>: it runs no script and shares no names with the page."""
     data = base64.b64encode(svg.encode()).decode()
-    told = escape(caption)
+    text = escape(caption)
     width = re.search(r'<svg [^>]*width="([\d.]+)pt"', svg)
-    kind = ' class="across"' if width and float(width[1]) > _ONE_COLUMN else ""
-    image = f'<img src="data:image/svg+xml;base64,{data}" alt="{told}">'
-    return f"<figure{kind}>{image}<figcaption>{told}</figcaption></figure>\n"
+    kind = ' class="across"' if width and float(width[1]) > _MAX_COLUMN_WIDTH else ""
+    image = f'<img src="data:image/svg+xml;base64,{data}" alt="{text}">'
+    return f"<figure{kind}>{image}<figcaption>{text}</figcaption></figure>\n"
 
 
 def _line(row: Sequence[str], text: Sequence[bool]) -> str:

@@ -12,8 +12,10 @@ from matplotlib.figure import Figure
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core.arrays import Ints
 from energyalign.core.before_after import BeforeAfter
+from energyalign.core.errors import count_of
 from energyalign.core.metrics import ClassScores
 from energyalign.core.multilabel import MultilabelShifts
+from energyalign.core.objectives import show_score
 from energyalign.report.drawing import BLUE, GREY, page_svg
 from energyalign.report.page.document import (
     Section,
@@ -24,7 +26,7 @@ from energyalign.report.page.document import (
     picture_html,
     table_html,
 )
-from energyalign.report.page.fit_page import flattering
+from energyalign.report.page.sentences import describe_bias
 from energyalign.report.panels import grid_lines, panels
 
 _RATES = ("recall", "precision", "F1")
@@ -33,10 +35,10 @@ _MAX_LETTERS = 24
 
 
 class _Label(NamedTuple):
-    """A line of the table; rates are recall, precision and F1, NaN where there is nothing to divide by."""
+    """A row of the table; rates are recall, precision and F1, NaN where the denominator is 0."""
 
     name: str
-    samples: Ints  # without and with it
+    samples: Ints  # without and with the label
     shift: float
     error: float
     raw: tuple[float, ...]
@@ -56,12 +58,12 @@ def write_labels_page(
     ----------
     path : path
     name : str
-        Of the logits.
+        Name of the logits.
     command : str
-        That makes the page.
+        Command line that writes the page.
     shifts : MultilabelShifts
     scores : sequence of BeforeAfter
-        Of each label: the raw and the corrected logits.
+        Scores of each label with the raw and with the corrected logits.
     """
     labels = [
         _Label(label, own.before.total, shift, error, _rates(own.before), _rates(own.after))
@@ -71,13 +73,13 @@ def write_labels_page(
     ]
     labels.sort(key=lambda label: -label.frequency)
     picture = picture_html(page_svg(_draw(labels)), "Recall and precision of each label, raw and aligned.")
-    concerns = list_html(shifts.concerns) if shifts.concerns else note_html("Nothing.")
+    concerns = list_html(shifts.concerns) if shifts.concerns else note_html("No warnings.")
     sections = [
         Section("Label by label", picture + _table(labels)),
-        Section("What speaks against it", concerns),
-        Section("How to make it again", commands_html([command])),
+        Section("What was fitted", note_html(f"Estimator {shifts.estimator}, scoring {shifts.scoring}.") + concerns),
+        Section("How to reproduce it", commands_html([command])),
     ]
-    text = document(f"energyalign fit: {name}", [*shifts.describe_score(), _verdict(shifts, labels)], [], sections)
+    text = document(f"energyalign fit: {name}", [_result(shifts, labels)], [], sections)
     with atomic_write(path) as stream:
         stream.write(text)
 
@@ -89,16 +91,26 @@ def _rates(scores: ClassScores) -> tuple[float, ...]:
     return tuple(part / whole if whole else float("nan") for part, whole in parts)
 
 
-def _verdict(shifts: MultilabelShifts, labels: Sequence[_Label]) -> str:
-    told = "; ".join(
-        f"{_RATES[i]} {_percent(_mean(label.raw[i] for label in labels))} to "
+def _result(shifts: MultilabelShifts, labels: Sequence[_Label]) -> tuple[str, str]:
+    """Return the headline and its details."""
+    # No mean precision: that of a label that is never predicted is unknown, so raw and aligned means would differ in
+    # the labels that they cover.
+    rates = ", ".join(
+        f"{_RATES[i]} {_percent(_mean(label.raw[i] for label in labels))} % → "
         f"{_percent(_mean(label.aligned[i] for label in labels))} %"
-        for i in (0, 2)  # the precision of a label that is never predicted is unknown: means would be of other labels
+        for i in (0, 2)
     )
-    return (
-        f"{shifts.n_classes:,} independent labels, estimator {shifts.estimator}; on average {told}. "
-        f"{flattering(shifts.labels[0].evidence_kind)}"
+    details = f"On these samples, mean over {count_of(shifts.n_classes, 'label')}: {rates}."
+    score = shifts.mean_score
+    if score is None:
+        return details, describe_bias(shifts.labels[0].evidence_kind)
+    raw, chosen, error = (show_score(shifts.scoring, value) for value in (score.raw, score.chosen, score.error))
+    headline = (
+        f"{shifts.scoring.replace('_', ' ').capitalize()} {raw} → {chosen}, mean over "
+        f"{count_of(score.n_labels, 'label')}, on samples that the shifts were not fitted on (standard error of the "
+        f"gain at most {error})."
     )
+    return headline, f"{details} {describe_bias(shifts.labels[0].evidence_kind)}"
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -117,12 +129,12 @@ def _table(labels: Sequence[_Label]) -> str:
         ]
         for label in labels
     ]
-    columns = ["label", "samples", "frequency", "shift ± std. error", *_RATES]
-    return table_html(columns, rows, "Raw → aligned on these samples, in %; the most frequent label first.")
+    columns = ["label", "samples", "frequency, %", "shift ± std. error", *(f"{rate}, %" for rate in _RATES)]
+    return table_html(columns, rows, "Raw → aligned on these samples, the most frequent label first.")
 
 
 def _draw(labels: Sequence[_Label]) -> Figure:
-    """A line for each label from what the raw model has to what the aligned one has."""
+    """Draw a line for each label from its raw to its aligned rate."""
     places = np.arange(len(labels))
     with panels(
         2, what="Each label, raw and aligned", about="the most frequent first", columns=2, width=4.0,

@@ -1,4 +1,4 @@
-"""What the live part shows: one set of logits, and the corrections that can be put behind it."""
+"""Data of the live part: logits with labels, and the corrections that can be applied to them."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from energyalign.core.shifts import Shifts
 
 Block = NDArray[np.float32]
 BUDGET = 7_000_000
-"""Bytes of logits in one page at most, before base64 makes four out of three."""
+"""Maximum bytes of logits in a page, before base64 adds a third."""
 FAR = 200.0
-"""A class whose logit is so far below the largest cannot win; masked classes, at -1e9 or minus infinity, are."""
+"""A class whose logit is this far below the largest cannot win, for example a class masked by -1e9 or -inf."""
 MIN_CANDIDATES = 20
-"""Classes of an image that are kept at least; below that, images are left out instead."""
+"""Minimum number of classes kept of each image; images are left out before fewer are kept."""
 _LEVELS = 2**16 - 1
-_SMALLEST = 1e-30
-"""Where all logits of every image are equal, there is no step between them."""
+_MIN_RANGE = 1e-30
+"""Avoids a step of 0 where all logits of every image are equal."""
 
 
 @dataclass(frozen=True)
 class Correction:
-    """Shifts that were learnt for this network, at full strength."""
+    """Shifts for this network, at full strength."""
 
     name: str
     full: Shifts
 
     @property
     def shifts(self) -> Floats:
-        """For a uniform target: the page adds the target that is chosen there."""
+        """Shifts for a uniform target prior; the page adds the one that is chosen there."""
         return self.full.values - self.full.log_target
 
     @property
     def is_sane(self) -> bool:
-        """Whether it can be computed with: shifts that make up for a masked class, at -1e9, cannot."""
+        """Whether the page can compute with it: shifts that offset a masked class, at -1e9, are too large."""
         return bool(np.ptp(self.shifts) < FAR)
 
     def to_json(self) -> dict[str, Any]:
-        """For the page's script: shifts as they are added, in float32; the rest as it is shown; and as it is saved."""
+        """Return the data for the page's script: shifts in float32, what is displayed, and the file to save."""
         return {
             "name": self.name,
             "shifts": [float(str(shift)) for shift in np.asarray(self.shifts, dtype=np.float32)],
@@ -55,25 +55,25 @@ class Correction:
 
 @dataclass(frozen=True)
 class View:
-    """Logits with labels, as the raw model gave them.
+    """Raw logits with labels.
 
     Attributes
     ----------
     name : str
-        Of the step, of a run that has steps.
+        Name of the step; empty for a run without steps.
     blocks : callable
-        Gives the logits, in blocks of images.
+        Returns the logits, in blocks of images.
     labels : array
     class_names : sequence of str
     counts : array or None
         Training images of each class.
     groups : mapping from str to array of bool
-        Classes whose accuracy is shown together.
+        Groups of classes whose mean accuracy is shown.
     in_steps : bool
-        Whether classes stand in their order of arrival.
+        Whether classes are in order of arrival.
     corrections : sequence of Correction
-    target : array or None
-        The label distribution that the model was fitted for, if that is another than uniform.
+    target : array or None, default None
+        The target prior that the shifts were fitted for; None for a uniform one.
     """
 
     name: str
@@ -87,7 +87,7 @@ class View:
     target: Floats | None = None
 
     def to_json(self, budget: int) -> dict[str, Any]:
-        """For the page's script, with logits of at most so many bytes."""
+        """Return the data for the page's script, with at most `budget` bytes of logits."""
         corrections = [correction for correction in self.corrections if correction.is_sane]
         encoded = encode_logits(
             self.blocks(), self.labels, [c.shifts for c in corrections], len(self.class_names), budget
@@ -100,7 +100,7 @@ class View:
                 {"name": name, "classes": np.flatnonzero(members).tolist()} for name, members in self.groups.items()
             ],
             "inSteps": self.in_steps,
-            "labels": base64.b64encode(self.labels[encoded.kept].astype("<u4").tobytes()).decode("ascii"),
+            "labels": _base64(self.labels[encoded.kept].astype("<u4").tobytes()),
             "corrections": [correction.to_json() for correction in corrections],
             "target": _numbers(self.target),
             **encoded.to_json(),
@@ -108,7 +108,7 @@ class View:
 
 
 def _numbers(values: Floats | None, digits: int = 17) -> list[float | None] | None:
-    """With so many digits; JSON has no NaN: None stands for it."""
+    """Round to significant digits, with None for NaN, which JSON does not have."""
     if values is None:
         return None
     numbers = np.asarray(values, dtype=np.float64)
@@ -117,22 +117,22 @@ def _numbers(values: Floats | None, digits: int = 17) -> list[float | None] | No
 
 @dataclass(frozen=True)
 class EncodedLogits:
-    """What the page computes with.
+    """Logits as the page's script reads them.
 
     Attributes
     ----------
     kept : array
-        Which images are shown.
+        Indices of the images.
     values : bytes
         Little-endian, image after image: float32 logits of all classes, or uint16 steps below the largest logit.
     classes : bytes or None
-        Which class each value is of, uint16 or uint32; None if they are all there, in order.
+        Class of each value, uint16 or uint32; None if all classes are present, in order.
     n_candidates : int
-        Values of each image.
+        Number of values per image.
     step : float
-        What one step below the largest logit is; 0 for float32.
+        Size of a uint16 step; 0 for float32 logits.
     n_images, n_classes : int
-        Of what was encoded.
+        Size of the logits before encoding.
     """
 
     kept: Ints
@@ -145,25 +145,24 @@ class EncodedLogits:
 
     @property
     def note(self) -> str:
-        """What a reader must know of numbers that are computed from it; empty if nothing was left out."""
-        told = []
+        """What was left out or rounded to keep the page small; empty if nothing was."""
+        notes = []
         if len(self.kept) < self.n_images:
-            told.append(
-                f"To keep the page small it holds {len(self.kept):,} of the {self.n_images:,} images, as many of each "
-                "class as possible: its numbers are of these and differ from the tables'."
+            notes.append(
+                f"To stay small, this page holds {len(self.kept):,} of the {self.n_images:,} images, spread evenly "
+                "over the classes, so its numbers differ from those in the tables."
             )
         if self.classes is not None and self.n_candidates < self.n_classes:
-            told.append(
-                f"Of every image it holds the {self.n_candidates} classes, of {self.n_classes:,}, that come closest to "
-                "winning with no correction or a full one of those offered; between the two, and for other target "
-                "priors, another class may win in truth."
+            notes.append(
+                f"Of each image it holds the {self.n_candidates} of {self.n_classes:,} classes that come closest to "
+                "winning at strength 0 or 1; at other strengths and for other target priors, numbers are approximate."
             )
         if self.step:
-            told.append(f"Logits are rounded to {self.step:.1g}.")
-        return " ".join(told)
+            notes.append(f"Logits are rounded to {self.step:.1g}.")
+        return " ".join(notes)
 
     def to_json(self) -> dict[str, Any]:
-        """For the page's script."""
+        """Return the data for the page's script."""
         return {
             "values": _base64(self.values),
             "classes": None if self.classes is None else _base64(self.classes),
@@ -178,9 +177,9 @@ def encode_logits(
 ) -> EncodedLogits:
     """Encode logits that come in blocks of images.
 
-    If float32 logits of all images and classes do not fit into the budget, each image keeps those classes that come
-    closest to winning, raw or under one of the shifts: its predictions at either end are then those of all classes,
-    up to rounding. If even few such classes do not fit, images are left out, evenly over the classes.
+    If float32 logits of all images and classes exceed the budget, each image keeps the classes that come closest to
+    winning, raw or with one of the shifts: predictions at strength 0 and 1 are then exact up to rounding. If
+    `MIN_CANDIDATES` classes still exceed it, images are left out, evenly over the classes.
     """
     n_images = len(labels)
     if 4 * n_images * n_classes <= budget:
@@ -192,7 +191,7 @@ def encode_logits(
     kept = evenly_over_classes(labels, max(1, budget // (size * fewest)))
     n_candidates = min(n_classes, max(fewest, budget // (size * len(kept))))
     classes, below = _candidates(blocks, kept, shifts, n_candidates)
-    step = max(float(below.max()), _SMALLEST) / _LEVELS
+    step = max(float(below.max()), _MIN_RANGE) / _LEVELS
     steps = np.rint(below / step).astype("<u2")
     return EncodedLogits(
         kept, steps.tobytes(), classes.astype(index_type).tobytes(), n_candidates, step, n_images, n_classes
@@ -200,7 +199,7 @@ def encode_logits(
 
 
 def evenly_over_classes(labels: Ints, most: int) -> Ints:
-    """At most so many indices, in order, as many of each class as possible; the same for the same labels."""
+    """Return at most `most` sorted indices, spread as evenly over classes as possible; deterministic."""
     if len(labels) <= most:
         return np.arange(len(labels))
     shuffled = np.random.default_rng(0).permutation(len(labels))
@@ -215,7 +214,7 @@ def evenly_over_classes(labels: Ints, most: int) -> Ints:
 def _candidates(
     blocks: Iterable[Block], kept: Ints, shifts: Sequence[Floats], n_candidates: int
 ) -> tuple[Ints, NDArray[np.float32]]:
-    """Classes of each kept image in ascending order, and how far each raw logit is below the largest."""
+    """Return the classes of each kept image in ascending order, and how far each raw logit is below the largest."""
     every_shift = [np.zeros(1), *shifts]
     all_classes, all_below, start = [], [], 0
     for block in blocks:

@@ -1,4 +1,4 @@
-"""The page of stored runs, from folders to one HTML file."""
+"""The page of stored runs: one HTML file."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE, StoredRun
 from energyalign.report.page.document import Section, document, list_html
 from energyalign.report.page.story import (
     Pictures,
+    compare_with_raw,
     compared_section,
     concerns_section,
     draw_pictures,
@@ -26,17 +27,16 @@ from energyalign.report.page.story import (
     origin_section,
     results_section,
     unfinished_section,
-    verdict_of,
 )
+from energyalign.report.page.verdict import results_of
 from energyalign.report.page.view import BUDGET, Block, Correction, View
-from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, how_far, named_in_full
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, name_in_full, progress_of
 
 LIMIT = 14_500_000
-"""Bytes of a page; logits get what the rest of it leaves."""
-_LEAST = 200_000
-
-Draw = Callable[[Sequence[Training]], Pictures]
+"""Maximum bytes of a page; if it is larger, logits get less."""
+_MIN_BUDGET = 200_000
 _BLOCK = 4096
+Draw = Callable[[Sequence[Training]], Pictures]
 
 
 def write_page(path: Path, runs: Sequence[StoredRun], *, title: str = "", first: Section | None = None) -> None:
@@ -50,46 +50,52 @@ def page_of(
     runs: Sequence[StoredRun], *, title: str = "", seen_from: Path = Path(), mark: str = "", draw: Draw | None = None,
     first: Section | None = None,
 ) -> str:  # fmt: skip
-    """The page of these runs, as HTML.
+    """Return the page of these runs as HTML.
 
-    Runs that are not finished are listed with how far they are; those without any row are left out of the rest.
+    Unfinished runs are listed with their progress. Runs without rows appear nowhere else.
 
     Parameters
     ----------
     runs : sequence of StoredRun
-    title : str
-    seen_from : Path
-        Folders are named as they are seen from this one.
-    mark : str
-        Of a page that is served, and asks its server for one with another mark.
-    draw : callable, optional
-        Makes the pictures; `draw_pictures` if not given.
-    first : Section, optional
-        Stands before what is told of the runs.
+    title : str, default ""
+        Empty for the names of the cells.
+    seen_from : Path, default Path()
+        Folders are shown relative to this one.
+    mark : str, default ""
+        State of a served page; the page reloads itself when the server has another one.
+    draw : callable, default None
+        Draws the figures; None for `draw_pictures`.
+    first : Section, default None
+        Section before those of the runs.
     """
-    trainings = named_in_full([run for run in runs if run.rows])
+    trainings = name_in_full([run for run in runs if run.rows])
     views, without = _views(trainings)
-    sections = [first, unfinished_section([(run, far) for run in runs if (far := how_far(run))], seen_from)]
+    sections = [first, unfinished_section([(run, text) for run in runs if (text := progress_of(run))], seen_from)]
+    results = [("Nothing has been measured yet.", "")]
     if trainings:
-        pictures = (draw or draw_pictures)(trainings)
-        sections += [results_section(trainings), compared_section(trainings), figures_section(pictures)]
-        sections += [concerns_section(trainings)]
-        sections += [Section("Left out of the live part", list_html(without)) if without else None]
-        sections += [origin_section(trainings, seen_from)]
+        comparisons = compare_with_raw(trainings)
+        results = results_of(trainings, comparisons)
+        sections += [
+            results_section(trainings),
+            compared_section(comparisons),
+            figures_section((draw or draw_pictures)(trainings)),
+            concerns_section(trainings),
+            Section("Left out of the live part", list_html(without)) if without else None,
+            origin_section(trainings, seen_from),
+        ]
     shown = [section for section in sections if section is not None]
     cells = ", ".join(dict.fromkeys(str(run.config.name) for run in runs))
-    verdict = verdict_of(trainings) if trainings else ["Nothing has been measured yet."]
 
-    def made(budget: int) -> str:
-        return document(title or f"energyalign: {cells}", verdict, _live(views, budget), shown, mark=mark)
+    def render(budget: int) -> str:
+        return document(title or f"energyalign: {cells}", results, _live(views, budget), shown, mark=mark)
 
-    page = made(BUDGET)
+    page = render(BUDGET)
     excess = len(page.encode()) - LIMIT
-    return page if excess <= 0 else made(max(_LEAST, BUDGET - excess * 3 // 4))
+    return page if excess <= 0 else render(max(_MIN_BUDGET, BUDGET - excess * 3 // 4))
 
 
 def _views(trainings: Sequence[Training]) -> tuple[dict[str, list[View]], list[str]]:
-    """Of every run whose logits can be read, by its name; and what is wrong with the others."""
+    """Return the views of every run whose logits can be read, by its name, and the errors of the others."""
     views, problems = {}, []
     for training in trainings:
         for run in training.runs:
@@ -102,13 +108,13 @@ def _views(trainings: Sequence[Training]) -> tuple[dict[str, list[View]], list[s
 
 
 def _live(views: dict[str, list[View]], budget: int) -> list[dict[str, Any]]:
-    """All views share the bytes that there are."""
+    """Return the data of the live part; the views share the budget equally."""
     n_views = sum(map(len, views.values()))
     return [{"name": name, "views": [view.to_json(budget // n_views) for view in own]} for name, own in views.items()]
 
 
 def views_of(run: StoredRun) -> list[View]:
-    """In the order of the steps."""
+    """Return a view for each step that was measured."""
     if not run.in_steps:
         return [_view(run, None)]
     return [_view(run, step) for step in sorted({row.step for row in run.rows})]
@@ -137,15 +143,20 @@ def _old_and_new(row: Row) -> dict[str, Bools]:
 
 
 def _corrections(rows: list[Row], class_names: Sequence[str]) -> list[Correction]:
-    """Of the rows that add a number to every class, the paper's first; what else was measured is in the tables."""
+    """Return the corrections of all rows that have shifts, the paper's first."""
     shifted = [row for row in rows if row.shifts is not None and row.corrector != AS_TRAINED]
     shifted.sort(key=lambda row: (row.corrector != ALIGNED, row.corrector, row.evidence != DEFAULT_EVIDENCE))
     several = len({str(row.evidence) for row in shifted if row.evidence}) > 1
-    return [Correction(_name(row, several), _shifts(row, class_names)) for row in shifted]
+    return [
+        Correction(
+            f"{row.corrector}, {row.evidence}" if several and row.evidence else row.corrector, _shifts(row, class_names)
+        )
+        for row in shifted
+    ]
 
 
 def _shifts(row: Row, class_names: Sequence[str]) -> Shifts:
-    """What the corrector added; a row does not say which classes share a shift, but those have the same one."""
+    """Return the shifts of a row; a row does not store its clusters, so equal shifts are taken for shared ones."""
     arrays = (row.shifts, row.standard_errors, row.energies_before, row.effective_samples)
     values, errors, energies, effective = (None if one is None else np.array(one, dtype=np.float64) for one in arrays)
     assert values is not None
@@ -157,10 +168,3 @@ def _shifts(row: Row, class_names: Sequence[str]) -> Shifts:
         counts=np.array(row.counts, dtype=np.float64), class_names=tuple(class_names), concerns=row.concerns,
         n_samples=0.0 if row.evidence is None else float(row.evidence.per_class * len(values)),
     )  # fmt: skip
-
-
-def _name(row: Row, several: bool) -> str:
-    name = str(row.corrector)
-    if several and row.evidence:
-        name += f", {row.evidence}"
-    return name

@@ -1,4 +1,4 @@
-"""The paper's tables with our numbers beside, and tables of any runs: rows in, text out; all of them by name."""
+"""Tables from rows: the paper's tables with our numbers beside theirs, and tables of any runs."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ __all__ = ["TABLES", "Cell", "Column", "Line", "PaperTable", "TableEntry", "find
 
 @dataclass(frozen=True)
 class TableEntry:
-    """A table that can be made of rows.
+    """An entry of the registry.
 
     Attributes
     ----------
     name, description : str
     reference : str
-        Which table of the paper it is; empty for those of our own.
+        Number of the table in the paper; empty for our own.
     build : callable
-    cells : tuple of str
-        What its rows may be of; empty for any.
-    build_per_seed : callable or None
-        The same with a line for each seed; None if there is no such table.
+        Returns the table of rows.
+    cells : tuple of str, default ()
+        Cells that rows may be of; empty for any.
+    build_per_seed : callable or None, default None
+        Like `build`, with a line for each seed; None if there is no such table.
     """
 
     name: str
@@ -42,31 +43,31 @@ class TableEntry:
     build_per_seed: Callable[[Sequence[Row]], PaperTable] | None = None
 
     def make(self, rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
-        """The table of these rows.
+        """Return the table of these rows.
 
         Parameters
         ----------
         rows : sequence of Row
-            Of one or more runs, as in their rows.jsonl: ``[row for run in measured_runs([...]) for row in run.rows]``.
+            Rows of one or more runs: ``[row for run in measured_runs([...]) for row in run.rows]``.
         per_seed : bool, default False
-            A line for each seed, instead of means over seeds.
+            Show a line for each seed instead of means over seeds.
         """
         for row in rows:
             if self.cells and row.cell not in self.cells:
                 raise EnergyAlignError(
-                    f"there are runs of {row.cell}, which the table {self.name} does not have: "
-                    f"use energyalign table {_fitting(row)} for these."
+                    f"the table {self.name} must have runs of {', '.join(self.cells)}, got {row.cell}: "
+                    f"use energyalign table {_find_fitting(row)}."
                 )
         if not per_seed:
             return self.build(rows)
         if self.build_per_seed is None:
             others = ", ".join(name for name, entry in TABLES.items() if entry.build_per_seed)
-            raise EnergyAlignError(f"the table {self.name} has no numbers of each seed: use one of {others}.")
+            raise EnergyAlignError(f"the table {self.name} cannot be shown per seed: use one of {others}.")
         return self.build_per_seed(rows)
 
 
 def find_table(name: str) -> TableEntry:
-    """By name."""
+    """Return the entry of this name."""
     return look_up(TABLES, name, "table")
 
 
@@ -76,8 +77,8 @@ def _of_paper(layout: PaperLayout) -> TableEntry:
     )
 
 
-def _fitting(row: Row) -> str:
-    """The table that a row belongs in: one of the paper's, or the one for any runs of its kind."""
+def _find_fitting(row: Row) -> str:
+    """Return the name of the table that a row belongs in."""
     of_paper = [entry.name for entry in TABLES.values() if row.cell in entry.cells]
     return of_paper[0] if of_paper else "incremental" if row.in_steps else "longtail"
 
@@ -86,8 +87,8 @@ _OWN: dict[str, tuple[str, Callable[..., PaperTable]]] = {
     "longtail": ("any long-tailed runs: balanced accuracy, many, medium, few", longtail_table),
     "incremental": ("any runs in steps: averages, last step, forgetting", incremental_table),
     "steps": ("any runs in steps: accuracy after each step", steps_table),
-    "matrix": ("any runs: every training under every corrector", matrix_table),
-    "metrics": ("any runs: accuracy with its standard error, F1, ECE, NLL, Brier", metrics_table),
+    "matrix": ("any runs: balanced accuracy of every training with every corrector", matrix_table),
+    "metrics": ("any runs: balanced accuracy with its standard error, F1, ECE, NLL, Brier", metrics_table),
 }
 TABLES: dict[str, TableEntry] = {
     **{layout.name: _of_paper(layout) for layout in (*INCREMENTAL, INATURALIST, IMAGENET_LT, CIFAR_LT)},

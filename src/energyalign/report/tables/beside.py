@@ -1,4 +1,4 @@
-"""Our numbers beside the paper's: three lines for each method, and what has to be said about them."""
+"""Tables of the paper with our numbers beside: three lines for each method, and notes on settings that differ."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ _QUOTED = (
 
 
 class Slot(NamedTuple):
-    """A column and the number that belongs in it: a measure of a cell, after a step if it has steps.
-
-    Without a step, a measure of an incremental cell is its average.
-    """
+    """A column and its number: a measure of a cell, after a step or, for incremental cells without one, on average."""
 
     column: Column
     cell: str
@@ -32,20 +29,20 @@ class Slot(NamedTuple):
 
 
 class Application(NamedTuple):
-    """How rows of the long tail, or of classes in steps, are read.
+    """How to read rows of long-tailed or of incremental runs.
 
     Attributes
     ----------
     any_runs : str
-        The table of any runs of its kind.
+        Name of the table of any runs of this kind.
     method_of : callable
-        The name of a row's line.
+        Returns the method of a row.
     setting_in_paper : callable
-        What the config of a row would be in the paper's cell; None for a training that the paper cannot have.
+        Returns the config of a row's training in the paper's cell; None for a learner that the paper does not have.
     ours : callable
-        The number of each seed, between 0 and 1, of rows of one method, cell and setting.
+        Returns the number of each seed, between 0 and 1, of rows of one method, cell and setting.
     paper : callable
-        The printed number of a method.
+        Returns the printed number of a method.
     """
 
     any_runs: str
@@ -63,12 +60,12 @@ class PaperLayout:
     ----------
     name, title : str
     number : int
-        Its number in the paper.
+        Number in the paper.
     slots : tuple of Slot
     methods : tuple of str
         In the paper's order.
     application : Application
-    stacked : bool
+    stacked : bool, default False
         See `PaperTable`.
     """
 
@@ -82,17 +79,17 @@ class PaperLayout:
 
     @property
     def cells(self) -> list[str]:
-        """The cells that its rows may be of."""
+        """Cells that rows may be of."""
         return list(dict.fromkeys(slot.cell for slot in self.slots))
 
     def make(self, rows: Sequence[Row]) -> PaperTable:
-        """The table with the numbers of these rows, which are of its cells; without rows the paper's alone."""
+        """Return the table with the numbers of these rows; without rows, with the paper's numbers only."""
         by_method: dict[str, dict[str, _Measured]] = {method: {} for method in self.methods}
         for (method, cell), same in self._grouped(rows).items():
             by_method.setdefault(method, {})[cell] = self._measured(method, same)
         columns = tuple(slot.column for slot in self.slots)
         lines = [line for method, by_cell in by_method.items() for line in self._lines(method, by_cell)]
-        measured = {(m, cell): found for m, by_cell in by_method.items() for cell, found in by_cell.items()}
+        measured = {(m, cell): one for m, by_cell in by_method.items() for cell, one in by_cell.items()}
         notes = (*_about_settings(measured), *self._about_plans(measured.values()), _QUOTED)
         return with_best(PaperTable(self.name, self.title, columns, tuple(lines), notes, stacked=self.stacked))
 
@@ -108,13 +105,13 @@ class PaperLayout:
         first = taken[0]
         expected = self.application.setting_in_paper(first)
         if expected is None:
-            found = [Difference("learner", first.learner, "none")]
+            off_paper = [Difference("learner", first.learner, "none")]
         else:
-            found = list(differences(first.config.values, expected))
+            off_paper = list(differences(first.config.values, expected))
         if first.evidence is not None:
             of_evidence = differences(describe(first.evidence), describe(DEFAULT_EVIDENCE), "evidence")
-            found += [item for item in of_evidence if item not in found]
-        return _Measured(method, taken, left_out, tuple(found))
+            off_paper += [item for item in of_evidence if item not in off_paper]
+        return _Measured(method, taken, left_out, tuple(off_paper))
 
     def _lines(self, method: str, by_cell: Mapping[str, _Measured]) -> list[Line]:
         theirs = tuple(self.application.paper(method, slot) for slot in self.slots)
@@ -131,21 +128,21 @@ class PaperLayout:
         return Cell.over_seeds(self.application.ours(measured.rows, slot), off_paper=bool(measured.off_paper))
 
     def _about_plans(self, measured: Iterable[_Measured]) -> list[str]:
-        """A note for each choice among kinds of evidence."""
+        """Return a note for each choice among kinds of evidence."""
         choices: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-        for found in measured:
-            if found.plans_left_out:
-                key = str(found.rows[0].evidence or "none"), tuple(found.plans_left_out)
-                choices.setdefault(key, []).append(found.method)
+        for one in measured:
+            if one.plans_left_out:
+                key = str(one.rows[0].evidence or "none"), tuple(one.plans_left_out)
+                choices.setdefault(key, []).append(one.method)
         return [
-            f"{', '.join(dict.fromkeys(methods))}: with evidence {taken}; measured with {', '.join(left_out)} too, "
-            f"which energyalign table {self.application.any_runs} shows."
+            f"{', '.join(dict.fromkeys(methods))}: with evidence {taken}; energyalign table "
+            f"{self.application.any_runs} also shows {', '.join(left_out)}."
             for (taken, left_out), methods in choices.items()
         ]
 
 
 class _Measured(NamedTuple):
-    """The rows of a method in a cell that a table shows."""
+    """The rows of a method in a cell."""
 
     method: str
     rows: list[Row]
@@ -160,21 +157,21 @@ def _difference(ours: Cell, theirs: Cell) -> Cell:
 
 
 def _about_settings(measured: Mapping[tuple[str, str], _Measured]) -> list[str]:
-    """A note for each way of not being in the paper's setting: the most frequent first, the others with names."""
-    ways: dict[tuple[Difference, ...], list[tuple[str, str]]] = {}
-    for key, found in measured.items():
-        if found.off_paper:
-            ways.setdefault(found.off_paper, []).append(key)
+    """Return a note for each set of differences from the paper's setting, the most frequent first."""
+    groups: dict[tuple[Difference, ...], list[tuple[str, str]]] = {}
+    for key, one in measured.items():
+        if one.off_paper:
+            groups.setdefault(one.off_paper, []).append(key)
     notes: list[str] = []
-    for way, keys in sorted(ways.items(), key=lambda item: -len(item[1])):
-        told_differences = "; ".join(f"{what} is {one}, in the paper {other}" for what, one, other in way)
-        of_whom = f" for {', '.join(_names(keys, measured))}" if notes else ", but for what is named below"
-        notes.append(f"{MARK} not the paper's setting{of_whom if len(ways) > 1 else ''}: {told_differences}.")
+    for off_paper, keys in sorted(groups.items(), key=lambda item: -len(item[1])):
+        settings = "; ".join(f"{what} is {ours}, in the paper {theirs}" for what, ours, theirs in off_paper)
+        scope = f" for {', '.join(_names(keys, measured))}" if notes else ", except as noted below"
+        notes.append(f"{MARK} not the paper's setting{scope if len(groups) > 1 else ''}: {settings}.")
     return notes
 
 
 def _names(keys: Sequence[tuple[str, str]], measured: Iterable[tuple[str, str]]) -> list[str]:
-    """Methods, with their cells if there are several, or a cell if all of its methods are meant."""
+    """Return methods, with their cells if there are several, or ``all on CELL`` if all of its methods are meant."""
     all_keys = list(measured)
     cells = dict.fromkeys(cell for _, cell in all_keys)
     if len(cells) == 1:

@@ -1,4 +1,4 @@
-"""Which numbers of a table are in bold: the best, and those that are not clearly worse."""
+"""Bold numbers of a table: the best, and those that are not clearly worse."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from energyalign.report.tables.model import DIFFERENCE, Cell, Column, PaperTable
 
 
 def with_best(table: PaperTable) -> PaperTable:
-    """The table with its best numbers marked anew, in columns or in lines as it says."""
+    """Return the table with its best numbers marked, by column or by line as `best_of` says."""
     columns = range(len(table.columns))
     if table.best_of == "line":
         shared = [([k], members) for k in range(len(table.lines)) for _, members in table.groups]
@@ -29,11 +29,11 @@ def with_best(table: PaperTable) -> PaperTable:
 
 
 def are_best(cells: Sequence[Cell], column: Column) -> list[bool]:
-    """Which numbers are the best among those of the same seeds, or not clearly worse.
+    """Return which numbers are the best among those of the same seeds, or not clearly worse.
 
-    From the best down, the first number that is clearly worse ends the marks. A number is not clearly worse if it
-    prints the same, or if the 95 % interval of the paired t-test over seeds contains 0. With one seed, or without the
-    numbers of each seed, there is no such test. A number with nothing to compare it with gets no mark.
+    Numbers are marked from the best down to the first that is clearly worse. A number is not clearly worse if it
+    prints the same, or if the 95 % interval of the paired t-test over seeds contains 0; that needs the numbers of at
+    least two seeds. A number without others to compare with is not marked.
     """
     groups: dict[Hashable, list[int]] = {}
     for k, cell in enumerate(cells):
@@ -51,7 +51,7 @@ def are_best(cells: Sequence[Cell], column: Column) -> list[bool]:
 
 
 def about_best(table: PaperTable) -> str:
-    """What bold means in a table; empty if nothing is."""
+    """Say what bold means in a table; empty if nothing is bold."""
     marked = [cell for line in table.lines for cell in line.cells if cell.best]
     if not marked:
         return ""
@@ -60,7 +60,7 @@ def about_best(table: PaperTable) -> str:
         return f"{rule}."
     return (
         f"{rule} among numbers of the same seeds, and those below it down to the first that is clearly worse (the "
-        f"{LEVEL:.0%} interval of the paired t-test over seeds does not hold 0). With one seed, the best alone."
+        f"{LEVEL:.0%} interval of the paired t-test over seeds does not contain 0). With one seed, only the best."
     ).replace("%", " %")
 
 

@@ -1,4 +1,4 @@
-"""Several tables as one: data sets beside each other, seeds below each other."""
+"""Join tables: cells beside each other, seeds below each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from energyalign.report.tables.model import SEEDS, Cell, Line, PaperTable
 
 
 def join_cells(tables: Mapping[str, PaperTable]) -> PaperTable:
-    """One table with a group of columns for each of these, by name; the only one as it is."""
+    """Join the tables of several cells, with a group of columns for each."""
     if len(tables) == 1:
         return next(iter(tables.values()))
     joined = _join([_with_group(table, name) for name, table in tables.items()])
@@ -17,12 +17,12 @@ def join_cells(tables: Mapping[str, PaperTable]) -> PaperTable:
     title = titles.pop() if len(titles) == 1 else "; ".join(table.title for table in tables.values())
     every = [note for table in tables.values() for note in table.notes]
     notes = {note: f"{name}: {note}" for name, table in tables.items() for note in table.notes}
-    said = tuple(named if every.count(note) == 1 else note for note, named in notes.items())
-    return replace(joined, title=title, notes=said, stacked=True)
+    unique = tuple(named if every.count(note) == 1 else note for note, named in notes.items())
+    return replace(joined, title=title, notes=unique, stacked=True)
 
 
 def join_seeds(tables: Mapping[int, PaperTable]) -> PaperTable:
-    """One table with a line for each method and seed, of tables of one seed each."""
+    """Join the tables of single seeds, with a line for each method and seed."""
     joined = _join([_with_seed(table, seed) for seed, table in tables.items()])
     methods = list(dict.fromkeys(line.method for line in joined.lines))
     return replace(joined, lines=tuple(sorted(joined.lines, key=lambda line: methods.index(line.method))))
@@ -35,7 +35,7 @@ def _with_group(table: PaperTable, name: str) -> PaperTable:
 
 
 def _with_seed(table: PaperTable, seed: int) -> PaperTable:
-    """With the seed in place of the number of seeds; a line of one seed has no best."""
+    """Name the seed of each line, and drop the number of seeds and best numbers."""
     kept = [k for k, column in enumerate(table.columns) if column != SEEDS]
     columns = tuple(replace(table.columns[k], better="") for k in kept)
     lines = (Line(line.method, f"seed {seed}", tuple(line.cells[k] for k in kept), seed) for line in table.lines)
@@ -43,7 +43,7 @@ def _with_seed(table: PaperTable, seed: int) -> PaperTable:
 
 
 def _join(tables: Sequence[PaperTable]) -> PaperTable:
-    """All lines and columns of these; what a table does not have is missing."""
+    """Return a table with all lines and columns; cells that a table does not have are missing."""
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
     notes = dict.fromkeys(note for table in tables for note in table.notes)
     lines = dict.fromkeys((line.method, line.source, line.seed) for table in tables for line in table.lines)

@@ -1,4 +1,4 @@
-"""Rows of runs in steps as curves: what each is called, what it comes to; and the incremental tables of the paper."""
+"""Curves of incremental runs: their names and summaries; and the incremental tables of the paper."""
 
 from __future__ import annotations
 
@@ -25,53 +25,51 @@ SUMMARY = ("average", "with step 1", "last step", "old", "new", "forgetting", "t
 
 
 class Curve(NamedTuple):
-    """The rows of one run under one corrector, step by step; those of a run that is not finished may be fewer."""
+    """The rows of one run with one corrector, step by step; an unfinished run has fewer."""
 
     rows: list[Row]
 
     @property
     def last(self) -> Row:
-        """After the last step that was measured."""
+        """Row of the last measured step."""
         return self.rows[-1]
 
     def average(self, column: str = HEADLINE, *, with_first: bool = False) -> float:
-        """Over the steps; without the first, as the paper has it, unless asked for."""
+        """Return the mean over steps, from the second on as in the paper unless `with_first`."""
         values = [row.accuracy(column) for row in self.rows if with_first or row.step > 1]
         return average([value for value in values if value is not None], with_first=True)
 
     @property
     def forgetting(self) -> float:
-        """How much of the best accuracy on the classes of each step is gone at the end; NaN if a step is missing."""
+        """Mean loss from the best accuracy on the classes of each step; NaN if a step is missing."""
         if [row.step for row in self.rows] != list(range(1, len(self.rows) + 1)):
             return math.nan
         return forgetting([row.groups for row in self.rows])
 
     @property
     def is_whole(self) -> bool:
-        """Whether there is a row of every step."""
+        """Whether every step has a row."""
         return len(self.rows) == self.last.n_steps
 
 
 def lines_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each line, by what the line is called.
+    """Group rows into lines of a table, by name.
 
-    Memory and evidence are part of a name where they differ within a cell. Lines are in the order they came in; those
-    that differ in memory or evidence alone by its size.
+    Memory and evidence are part of a name if they differ within a cell. Lines keep the order of the rows; those that
+    differ only in memory or evidence are sorted by its size.
     """
     memories, plans = defaultdict(set), defaultdict(set)
     for row in rows:
         memories[row.cell, label_of(row)].add(row.memory)
         plans[row.cell, label_of(row), row.memory].add(row.evidence)
-    several = {label for (_, label), found in memories.items() if len(found) > 1}
+    several = {label for (_, label), sizes in memories.items() if len(sizes) > 1}
     one_training = not several and len({_training_of(row) for row in rows}) == 1
     lines: dict[str, list[Row]] = {}
     for row in rows:
         label = label_of(row)
         name = row.corrector if one_training else label
         name += f", {row.memory}" if label in several else ""
-        with_plan = row.evidence and any(
-            len(found) > 1 for (_, *key), found in plans.items() if key == [label, row.memory]
-        )
+        with_plan = row.evidence and any(len(of) > 1 for (_, *key), of in plans.items() if key == [label, row.memory])
         lines.setdefault(f"{name}, {row.evidence}" if with_plan else name, []).append(row)
     for name, same in lines.items():
         for cell in dict.fromkeys(row.cell for row in same):
@@ -86,20 +84,20 @@ def lines_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def curves_of(rows: Sequence[Row]) -> dict[str, list[Curve]]:
-    """The curves of each line of a table, one for each seed; rows are of one cell."""
+    """Return the curves of each line of a table, one for each seed; all rows must be of one cell."""
     return {name: curves_by_seed(same) for name, same in lines_of(rows).items()}
 
 
 def curves_by_seed(rows: Sequence[Row]) -> list[Curve]:
-    """The curve of each seed; rows are of one line of a table, and one that is given twice counts once."""
-    found: dict[int, dict[int, Row]] = {}
+    """Return the curve of each seed, from the rows of one line; a repeated row counts once."""
+    by_seed: dict[int, dict[int, Row]] = {}
     for row in rows:
-        found.setdefault(row.seed, {})[row.step] = row
-    return [Curve([by_step[step] for step in sorted(by_step)]) for by_step in found.values()]
+        by_seed.setdefault(row.seed, {})[row.step] = row
+    return [Curve([by_step[step] for step in sorted(by_step)]) for by_step in by_seed.values()]
 
 
 def summary_of(curves: Sequence[Curve]) -> list[dict[int, float | None]]:
-    """For each column of `SUMMARY` the numbers of each seed, from 0 to 1."""
+    """Return for each column of `SUMMARY` the number of each seed, from 0 to 1."""
     numbers: list[Callable[[Curve], float | None]] = [
         lambda curve: curve.average(),
         lambda curve: curve.average(with_first=True),
@@ -113,20 +111,20 @@ def summary_of(curves: Sequence[Curve]) -> list[dict[int, float | None]]:
 
 
 def at_step(curves: Sequence[Curve], step: int, column: str = HEADLINE) -> dict[int, float | None]:
-    """The numbers of those curves that have come to a step, by seed."""
+    """Return the numbers at a step, by seed, of the curves that have reached it."""
     return {row.seed: row.accuracy(column) for curve in curves for row in curve.rows if row.step == step}
 
 
 def paper_of(curves: Sequence[Curve]) -> PaperCurve:
-    """The paper's numbers for a line; all missing if it has no such line."""
+    """Return the paper's numbers for a line; all are missing if it has none."""
     first = curves[0].rows[0]
     return PAPER.get(first.cell, {}).get(label_of(first), PaperCurve())
 
 
 def difference_of(curves: Sequence[Curve]) -> float | None:
-    """Our average minus the paper's, for a line of its own method and in its own setting; None for others."""
+    """Return our average minus the paper's for ea in the paper's setting; None for other lines."""
     theirs = paper_of(curves).average1
-    # The paper quotes its other rows from papers with other networks, orders and subsets.
+    # The paper quotes its other methods from papers with other networks, orders and subsets.
     comparable = all(curve.is_whole and as_in_the_paper(curve.last) for curve in curves)
     if theirs is None or label_of(curves[0].rows[0]) != "ea" or not comparable:
         return None
@@ -134,7 +132,7 @@ def difference_of(curves: Sequence[Curve]) -> float | None:
 
 
 def label_of(row: Row) -> str:
-    """The method, or what it is composed of if no method is."""
+    """Return the name of the method, or its parts if they are no method of the paper."""
     selection = selection_of(row)
     of_row = (row.learner, row.config.head, selection, row.corrector)
     for name, method in METHODS.items():
@@ -145,12 +143,12 @@ def label_of(row: Row) -> str:
 
 
 def training_of(row: Row) -> str:
-    """What was trained, whatever is behind it."""
+    """Describe the training of a row, without its corrector."""
     return f"{row.learner} ({', '.join([row.config.head, str(row.memory), *_feedback(row)])})"
 
 
 def trainings_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each training, by its name; without the size of the memory if only cells differ in it."""
+    """Group rows by training; names omit the size of the memory if it depends only on the cell."""
     by_cell = {(row.cell, _training_of(row), row.memory) for row in rows}
     several_cells = len({row.cell for row in rows}) > 1
     sizes_matter = not several_cells or len(by_cell) > len({key[:2] for key in by_cell})
@@ -163,12 +161,12 @@ def trainings_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def selection_of(row: Row) -> str:
-    """How its exemplars were chosen."""
+    """Return how the exemplars were selected."""
     return str(row.memory).partition(":")[0]
 
 
 def setting_in_paper(row: Row) -> dict[str, Any] | None:
-    """What its config would be in the paper's cell; None for a learner of the user's own."""
+    """Return the config of the row's training in the paper's cell; None for a user's own learner."""
     if row.learner not in LEARNERS:
         return None
     method = Method(row.learner, row.corrector, "", "", row.config.head, selection_of(row))
@@ -176,29 +174,29 @@ def setting_in_paper(row: Row) -> dict[str, Any] | None:
 
 
 def as_in_the_paper(row: Row) -> bool:
-    """Whether network, schedule and protocol are those of the paper's cell."""
+    """Return whether network, schedule and protocol are those of the paper's cell."""
     return row.cell in PRESETS and label_of(row) in METHODS and setting_in_paper(row) == row.config.values
 
 
 def _feedback(row: Row) -> list[str]:
     if row.fed_back != "raw":
         return [f"fed back: {row.fed_back}"]
-    return ["held out"] if row.config.held_out else []  # trained on fewer images than its namesake that holds out none
+    return ["held out"] if row.config.held_out else []
 
 
 def _training_of(row: Row) -> tuple[Any, ...]:
-    """What trainings differ in; how much memory they have depends on the cell."""
+    """Return what distinguishes trainings; the size of the memory depends on the cell."""
     return row.learner, selection_of(row), row.fed_back, row.config.head, row.config.held_out
 
 
 def _act_on_training(method: str) -> tuple[str, float]:
-    """What is fed back in the rows of a method, and which part of the exemplars they hold out."""
+    """Return what a method feeds back, and the share of exemplars that it holds out."""
     config = config_of(METHODS[method], next(iter(PRESETS.values())), seed=0).to_json()
     return config["fed_back"], config["held_out"]
 
 
 def _ours(rows: Sequence[Row], slot: Slot) -> dict[int, float | None]:
-    """Of each seed; an average needs all of its steps."""
+    """Return the number of each seed; an average needs all steps."""
     return {curve.last.seed: _number(curve, slot) for curve in curves_by_seed(rows)}
 
 
@@ -222,7 +220,7 @@ _READ = Application("incremental", label_of, setting_in_paper, _ours, _paper)
 
 
 def _steps(cell: str, measure: str, group: str = "") -> list[Slot]:
-    """A slot for each step and one for their average, which the paper takes from the second step on."""
+    """Return a slot for each step and one for their average, which the paper takes from the second step on."""
     n_steps = PRESETS[cell].n_steps
     by_step = [Slot(Column(f"{n}", group or step_group(n, n_steps)), cell, measure, n) for n in range(1, n_steps + 1)]
     return [*by_step, Slot(Column("Avg", by_step[-1].column.group), cell, measure)]

@@ -1,4 +1,4 @@
-"""Rows of long-tailed runs as lines of a table, and the long-tailed tables of the paper."""
+"""Lines of long-tailed rows, and the long-tailed tables of the paper."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from energyalign.report.tables.model import Cell, Column
 from energyalign.report.tables.settings import check_one_setting
 
 COLUMNS = (HEADLINE, "many", "medium", "few")
-"""Of rows, in the order of `PaperNumbers`, whose test sets are balanced."""
+"""Fields of rows in the order of `PaperNumbers`; the paper's test sets are balanced."""
 _GROUPS = {"Many": "many", "Medium": "medium", "Few": "few", "Overall": HEADLINE}
 
 
 def method_of(row: Row) -> str:
-    """The paper's name of the row."""
+    """Return the paper's name of a row's method."""
     return name_of(row.learner, row.config.head, row.corrector)
 
 
 def training_of(row: Row) -> str:
-    """What was trained, whatever is behind it: the learner, with its head if that is not its own."""
+    """Describe the training of a row, without its corrector: the learner, with its head if that is not the default."""
     head = row.config.head
     return row.learner if head == head_of(row.learner) else f"{row.learner} ({head})"
 
 
 def trainings_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each training, by its name."""
+    """Group rows by training."""
     trainings: dict[str, list[Row]] = {}
     for row in rows:
         trainings.setdefault(training_of(row), []).append(row)
@@ -41,9 +41,9 @@ def trainings_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def lines_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each line, one for each cell and seed, by what the line is called.
+    """Group rows into lines of a table, by name, with one row for each cell and seed.
 
-    Lines are in the order they came in; those that differ in the evidence alone by its size.
+    Lines keep the order of the rows; those that differ only in the evidence are sorted by its size.
     """
     one_training = len({(row.learner, row.config.head) for row in rows}) == 1
     one_plan = len({row.evidence for row in rows if row.evidence}) <= 1
@@ -61,7 +61,7 @@ def lines_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def setting_in_paper(row: Row) -> dict[str, Any] | None:
-    """What its config would be in the paper's cell; None for a learner of the user's own."""
+    """Return the config of the row's training in the paper's cell; None for a user's own learner."""
     learner = LEARNERS.get(row.learner)
     if learner is None:
         return None
@@ -70,19 +70,19 @@ def setting_in_paper(row: Row) -> dict[str, Any] | None:
 
 
 def as_in_the_paper(row: Row) -> bool:
-    """Whether network, schedule and cut are those of the paper's cell."""
+    """Return whether network, schedule and cut are those of the paper's cell."""
     return row.cell in PRESETS and method_of(row) in METHODS and setting_in_paper(row) == row.config.values
 
 
 def paper_of(rows: Sequence[Row]) -> PaperNumbers | None:
-    """The paper's numbers for the rows of a line, if it has any."""
+    """Return the paper's numbers for a line; None if it has none."""
     return PAPER.get(rows[0].cell, {}).get(method_of(rows[0]))
 
 
 def difference_of(rows: Sequence[Row]) -> float | None:
-    """Ours minus the paper's, for the rows of a line of its own method and in its own setting; None for others."""
+    """Return our number minus the paper's for ea in the paper's setting; None for other lines."""
     paper = paper_of(rows)
-    # The paper quotes its other rows from papers with other networks and cuts.
+    # The paper quotes its other methods from papers with other networks and cuts.
     if paper is None or method_of(rows[0]) != "ea" or not all(map(as_in_the_paper, rows)):
         return None
     return 100.0 * statistics.mean(row.balanced for row in rows) - paper.overall
@@ -102,7 +102,7 @@ def _paper(method: str, slot: Slot) -> Cell:
 
 
 def _by_size(titles_of_cells: dict[str, str]) -> tuple[Slot, ...]:
-    """Two cells beside each other in every group of classes."""
+    """Return slots with the cells beside each other in every group of classes."""
     return tuple(
         Slot(Column(title, group), cell, measure)
         for group, measure in _GROUPS.items()

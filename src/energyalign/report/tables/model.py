@@ -1,4 +1,4 @@
-"""What a table is made of, and how its numbers are written."""
+"""Parts of a table, and how its numbers are printed."""
 
 from __future__ import annotations
 
@@ -6,37 +6,38 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal
 
 from energyalign.experiments.engine.config import look_up
 
 PAPER, OURS, DIFFERENCE = "paper", "ours", "difference"
 MARK = "†"
-"""Of numbers that are not of the paper's setting."""
+"""Marks numbers that are not in the paper's setting."""
 MAX_BESIDE = 10
-"""More steps than these stand below each other, as in the paper."""
+"""Maximum number of steps in a row; more are stacked, as in the paper."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A number, or the lack of one.
+    """A number, or a missing one.
 
     Attributes
     ----------
-    mean : float, int or None
-        None where it is missing; an int if it counts something.
-    deviation : float or None
-        Standard deviation over seeds; None if there is one seed, or if nobody has said.
-    n : int or None
-        How many seeds; None where nobody has said, as in the paper.
-    off_paper : bool
+    mean : float, int or None, default None
+        None if missing; an int for counts.
+    deviation : float or None, default None
+        Standard deviation over seeds; None for one seed or if unknown.
+    n : int or None, default None
+        Number of seeds; None if unknown, as in the paper.
+    off_paper : bool, default False
         Whether it was measured in another setting than the paper's, or is a difference of such a number.
-    best : bool
-        Whether it is to be printed in bold.
-    digits : int
-        Behind the point of the deviation.
-    by_seed : mapping
-        The number of each seed; empty where nobody has said.
+    best : bool, default False
+        Whether it is printed in bold.
+    digits : int, default 1
+        Decimals of the deviation.
+    by_seed : mapping, default {}
+        The number of each seed; empty if unknown.
     """
 
     mean: float | None = None
@@ -52,7 +53,7 @@ class Cell:
         cls, shares: Mapping[int, float | None] | Sequence[float | None], *, off_paper: bool = False,
         scale: float = 100.0, digits: int = 1,
     ) -> Cell:  # fmt: skip
-        """Of accuracies between 0 and 1, by seed or of seeds unknown, in per cent; None and NaN are missing."""
+        """Return mean and deviation of the numbers of seeds, times `scale`; None and NaN are missing."""
         seeds_known = isinstance(shares, Mapping)
         by_seed = shares.items() if isinstance(shares, Mapping) else enumerate(shares)
         known = {seed: scale * share for seed, share in by_seed if share is not None and not math.isnan(share)}
@@ -64,11 +65,11 @@ class Cell:
 
     @property
     def spread(self) -> str:
-        """The deviation as it is printed; empty if there is none."""
+        """The deviation as text; empty if there is none."""
         return "" if self.deviation is None else f"{self.deviation:.{self.digits}f}"
 
     def __str__(self) -> str:
-        """``45.3 ± 0.4``, ``45.3`` if there is one seed, ``-`` if there is none."""
+        """Return ``45.3 ± 0.4``, ``45.3`` for one seed, ``-`` if missing."""
         if self.mean is None:
             return "-"
         return " ± ".join(filter(None, (f"{self.mean:.1f}", self.spread)))
@@ -81,14 +82,14 @@ class Column:
     Attributes
     ----------
     title : str
-    group : str
-        Neighbours with the same one stand under it together.
-    better : str
-        Which of its numbers is the best one: the highest, the lowest, or none.
-    form : str
-        How they are printed, as in `format`.
-    source : str
-        Where its numbers are from, in lines that do not say so.
+    group : str, default ""
+        Heading that neighbouring columns share.
+    better : {"higher", "lower", ""}, default "higher"
+        Which numbers are better; empty for neither.
+    form : str, default ".1f"
+        Format specification of its numbers.
+    source : str, default "ours"
+        Source of its numbers in lines without one.
     """
 
     title: str
@@ -99,12 +100,12 @@ class Column:
 
     @property
     def full_title(self) -> str:
-        """With its group before it."""
+        """Group and title."""
         return ", ".join(filter(None, (self.group, self.title)))
 
 
 SEEDS = Column("seeds", better="", form=".0f")
-"""How many seeds a line is of."""
+"""Number of seeds of a line."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +116,10 @@ class Line:
     ----------
     method : str
     source : str
-        Where they are from: ``paper``, ``ours``, ``difference``, or ``seed 0``; empty if columns say so.
+        ``paper``, ``ours``, ``difference``, or ``seed 0``; empty if columns have sources.
     cells : tuple of Cell
-    seed : int or None
-        If they are of one seed, which has a line of its own.
+    seed : int or None, default None
+        The seed, if the line is of a single one.
     """
 
     method: str
@@ -128,29 +129,29 @@ class Line:
 
     @property
     def off_paper(self) -> bool:
-        """Whether all of its numbers are of another setting than the paper's: the mark then stands at its name."""
+        """Whether no number of the line is in the paper's setting: the mark is then at its name."""
         known = [cell.off_paper for cell in self.cells if cell.mean is not None]
         return bool(known) and all(known)
 
     @property
     def mark(self) -> str:
-        """A dagger at a line whose numbers are all of another setting than the paper's."""
+        """A dagger if the whole line is off the paper's setting."""
         return MARK if self.off_paper else ""
 
     def mark_of(self, cell: Cell) -> str:
-        """A dagger at a number of another setting than the paper's, unless it stands at the whole line."""
+        """Return a dagger for a number off the paper's setting, unless the whole line is."""
         return MARK if cell.off_paper and not self.off_paper else ""
 
     def number(self, cell: Cell, column: Column) -> str:
-        """The mean to the digit that is printed, with its sign in a difference; empty if it is missing."""
+        """Format the mean, with a sign in a difference; empty if it is missing."""
         if cell.mean is None:
             return ""
         form = "+.1f" if self.source == DIFFERENCE else column.form
-        return format(float(format(cell.mean, form)) + 0.0, form)  # no minus before a zero
+        return format(float(format(cell.mean, form)) + 0.0, form)  # no -0.0
 
     @property
     def source_and_seeds(self) -> str:
-        """For our lines with the number of seeds, from the fewest to the most that a number is of."""
+        """The source, with the minimum and maximum number of seeds if it is ours."""
         if self.source != OURS:
             return self.source
         counts = sorted({cell.n for cell in self.cells if cell.n}) or [0]
@@ -167,15 +168,15 @@ class PaperTable:
     name, title : str
     columns : tuple of Column
     lines : tuple of Line
-        With a cell for each column. Lines of one method follow each other.
-    notes : tuple of str
-        What has to be known to read it.
-    corner : str
-        What the lines are of.
-    stacked : bool
-        Whether the groups of columns stand below each other where width is scarce, as in the paper.
-    best_of : str
-        What a number in bold is the best of: its column, or its line within a group of columns.
+        Each with a cell for each column. Lines of one method are neighbours.
+    notes : tuple of str, default ()
+        Text below the table.
+    corner : str, default "method"
+        Heading of the names of lines.
+    stacked : bool, default False
+        Whether groups of columns are stacked if the table is too wide, as in the paper.
+    best_of : {"column", "line"}, default "column"
+        Whether bold numbers are the best of their column, or of their line within a group of columns.
     """
 
     name: str
@@ -188,14 +189,14 @@ class PaperTable:
     best_of: Literal["column", "line"] = "column"
 
     def render(self, form: str) -> str:
-        """As text in a format of `energyalign.report.tables.formats.FORMATS`, with a line break at its end."""
-        from energyalign.report.tables.formats import FORMATS  # these know what a table is
+        """Return the table as text in a format of `energyalign.report.tables.formats.FORMATS`."""
+        from energyalign.report.tables.formats import FORMATS  # imports this module
 
         return look_up(FORMATS, form, "format")(self)
 
     @property
     def named_lines(self) -> list[tuple[str, Line]]:
-        """The lines, each with its method if that is another than in the line before; else with nothing."""
+        """The lines with their methods; empty where the method is that of the line before."""
         before = ["", *(line.method for line in self.lines)]
         return [
             (line.method if line.method != last else "", line) for line, last in zip(self.lines, before, strict=False)
@@ -203,44 +204,40 @@ class PaperTable:
 
     @property
     def has_sources(self) -> bool:
-        """Whether lines have to say where they are from."""
+        """Whether any line has a source."""
         return any(line.source for line in self.lines)
 
     @property
     def is_per_seed(self) -> bool:
-        """Whether every line is of one seed, and says which."""
+        """Whether every line is of a single seed."""
         return bool(self.lines) and all(line.seed is not None for line in self.lines)
 
     @property
     def groups(self) -> list[tuple[str, list[int]]]:
-        """Names of the groups of columns and where in `columns` they are."""
-        found: list[tuple[str, list[int]]] = []
-        for index, column in enumerate(self.columns):
-            if not found or found[-1][0] != column.group:
-                found.append((column.group, []))
-            found[-1][1].append(index)
-        return found
+        """Name and column indices of each group of columns."""
+        keyed = groupby(range(len(self.columns)), key=lambda index: self.columns[index].group)
+        return [(group, list(members)) for group, members in keyed]
 
 
 def as_text(table: PaperTable) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of plain cells, without columns that no line has a number in."""
+    """Return titles and lines as text, without columns whose numbers are all missing."""
     used = [k for k in range(len(table.columns)) if any(line.cells[k].mean is not None for line in table.lines)]
     lines = [[line.method, *(plain(line.cells[k], line, table.columns[k]) for k in used)] for line in table.lines]
     return [table.corner, *(table.columns[k].title for k in used)], lines
 
 
 def plain(cell: Cell, line: Line, column: Column) -> str:
-    """``45.3 ± 0.4``, as its column has it; a dash if it is missing."""
+    """Return ``45.3 ± 0.4`` in the format of the column; ``-`` if missing."""
     return " ± ".join(filter(None, (line.number(cell, column), cell.spread))) or "-"
 
 
 def one_line(text: str) -> str:
-    """Names are of one line, and carry nothing that a terminal would obey."""
+    """Replace line breaks and control characters, which a terminal would obey."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def step_group(step: int, n_steps: int) -> str:
-    """``steps 11 to 20`` for one of them; nothing if all steps are beside each other."""
+    """Return the group of a step, such as ``steps 11 to 20``; empty if all steps fit in a row."""
     if n_steps <= MAX_BESIDE:
         return ""
     first = (step - 1) // MAX_BESIDE * MAX_BESIDE + 1

@@ -1,4 +1,4 @@
-"""Tables of any runs: those that the commands print after their runs, and every step and corrector."""
+"""Tables of any runs."""
 
 from __future__ import annotations
 
@@ -30,66 +30,66 @@ from energyalign.report.tables.settings import check_one_setting
 Lines = Mapping[str, Sequence[Row]]
 """Rows of one cell by the name of their line."""
 _ABOUT_PAPER = (
-    "The paper quotes its rows other than ea from other papers, with networks and cuts of their own; a difference is "
-    "shown for ea, where all settings are the paper's."
+    "The paper quotes its methods other than ea from papers with other networks and cuts; a difference is shown for ea "
+    "in the paper's setting."
 )
 _WITHOUT_FIRST = "Averages are over the steps from the second on, as in the paper."
 _UNBALANCED = {"macro-F1": "macro_f1", "overall": "overall"}
-"""What stands beside the balanced accuracy where the test set is not balanced."""
+"""Additional columns for test sets that are not balanced."""
 _CALIBRATION = (("ece", "ECE", 100.0, 1), ("nll", "NLL", 1.0, 3), ("brier", "Brier", 1.0, 3))
 """Fields of rows, titles, factors and digits."""
 _ABOUT_METRICS = (
     "Balanced accuracy is the mean over classes, s.e. its standard error over test images (mean over seeds). Balanced "
-    "accuracy, s.e., macro-F1 and ECE (15 bins) are in %, NLL in nats, Brier from 0 to 2."
+    "accuracy, s.e., macro-F1 and ECE (15 bins) in %; NLL in nats; Brier from 0 to 2."
 )
 _DIFFERENCE = Column("difference", better="", form="+.1f", source=DIFFERENCE)
 
 
 def tables_of(rows: Sequence[Row], *, matrix: bool = False) -> list[PaperTable]:
-    """What commands, demo and page show of runs of one cell; with `matrix`, correctors behind several trainings too."""
+    """Return the tables that commands, demo and page show of runs of one cell; `matrix` adds the matrix table."""
     if rows[0].in_steps:
         return [steps_table(rows), incremental_table(rows)]
     return [longtail_table(rows), *([matrix_table(rows)] if matrix else [])]
 
 
 def longtail_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
-    """A line for each method and kind of evidence of long-tailed runs."""
+    """Return long-tailed runs with a line for each method and kind of evidence."""
     _check(rows, "longtail", in_steps=False)
     return _make(longtail.lines_of(rows), _longtail, per_seed)
 
 
 def incremental_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
-    """A line for each method of runs in steps: averages, and the state after the last step."""
+    """Return incremental runs with a line for each method: averages, and the state after the last step."""
     _check(rows, "incremental", in_steps=True)
     return _make(incremental.lines_of(rows), _incremental, per_seed)
 
 
 def steps_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
-    """A line for each method of runs in steps, a column for each step."""
+    """Return incremental runs with a line for each method and a column for each step."""
     _check(rows, "steps", in_steps=True)
     return _make(incremental.lines_of(rows), _steps, per_seed)
 
 
 def matrix_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
-    """A line for each training, a column for each corrector behind it.
+    """Return a line for each training and a column for each corrector.
 
-    As in the figure of this name, a training in steps is as it is after the last step that all of its seeds have.
+    As in the figure of this name, incremental runs are shown after the last step that all seeds of a training have.
     """
     _check(rows, "matrix")
     return _make((incremental if rows[0].in_steps else longtail).trainings_of(rows), _matrix, per_seed)
 
 
 def metrics_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
-    """A line for each method and kind of evidence: accuracy, its standard error, F1 and calibration.
+    """Return a line for each method and kind of evidence: accuracy, its standard error, F1 and calibration.
 
-    Of runs in steps, after the last step that all seeds of a line have.
+    Incremental runs are shown after the last step that all seeds of a line have.
     """
     _check(rows, "metrics")
     return _make((incremental if rows[0].in_steps else longtail).lines_of(rows), _metrics, per_seed)
 
 
 def _make(lines: Lines, build: Callable[[Lines], PaperTable], per_seed: bool) -> PaperTable:
-    """The table of these lines, with a group of columns for each cell if there are several."""
+    """Build the table of each cell, and join them."""
     tables = {}
     for cell in sorted({row.cell for same in lines.values() for row in same}, key=natural):
         of_cell = _part(lines, "cell", cell)
@@ -102,14 +102,14 @@ def _make(lines: Lines, build: Callable[[Lines], PaperTable], per_seed: bool) ->
 
 
 def _part(lines: Lines, field: str, value: object) -> Lines:
-    """The rows with this value, by line; without lines that have none."""
+    """Keep the rows with this value; drop lines that have none."""
     parts = {name: [row for row in same if getattr(row, field) == value] for name, same in lines.items()}
     return {name: same for name, same in parts.items() if same}
 
 
 def _longtail(lines: Lines) -> PaperTable:
     rows = [row for same in lines.values() for row in same]
-    has_paper = rows[0].cell in LONG_TAIL_PAPER  # not missing elsewhere: the paper has no such table
+    has_paper = rows[0].cell in LONG_TAIL_PAPER
     head, *groups = longtail.COLUMNS
     accuracies = {head: head, **_unbalanced(rows), **{name: name for name in groups}}
     made = []
@@ -175,7 +175,7 @@ def _matrix(trainings: Lines) -> PaperTable:
             cells.append(_over_seeds(taken, HEADLINE))
             if left_out:
                 plan, others = taken[0].evidence or "none", ", ".join(left_out)
-                notes.append(f"{training} + {corrector}: with evidence {plan}; measured with {others} too.")
+                notes.append(f"{training} + {corrector}: with evidence {plan}; rows with {others} are left out.")
         when = f", after step {last[training]}" if in_steps and len(set(last.values())) > 1 else ""
         lines.append(Line(training + when, OURS, tuple(cells)))
     one_step = in_steps and len(set(last.values())) == 1
@@ -206,7 +206,7 @@ def _metrics(lines: Lines) -> PaperTable:
 
 
 def describe_row(row: Row, training: str = "") -> str:
-    """Which row it is, in words: ``ce (linear) + ea, evidence one x 50, seed 0``; `training` is another name for it."""
+    """Describe a row: ``ce (linear) + ea, evidence one x 50, seed 0``; `training` overrides the training's name."""
     training = training or (incremental if row.in_steps else longtail).training_of(row)
     evidence = f", evidence {row.evidence}" if row.evidence else ""
     step = f", step {row.step}" if row.in_steps else ""
@@ -214,7 +214,7 @@ def describe_row(row: Row, training: str = "") -> str:
 
 
 def _unbalanced(rows: Sequence[Row]) -> dict[str, str]:
-    """The columns beside the balanced accuracy; none where it is the share of images that are right."""
+    """Return the columns for test sets that are not balanced; none for balanced ones."""
     return {} if all(row.has_balanced_test for row in rows) else _UNBALANCED
 
 
@@ -227,24 +227,28 @@ def _paper(title: str) -> Column:
 
 
 def _check(rows: Sequence[Row], table: str, *, in_steps: bool | None = None) -> None:
-    """Refuse no rows, rows of the other application or of both, and trainings of several settings in a cell."""
+    """Raise if there are no rows, rows of another or of both applications, or trainings with several settings."""
     if not rows:
-        raise EnergyAlignError(f"the table {table} was given no rows: give those of a run.")
+        raise EnergyAlignError(f"the table {table} needs at least one row, got none.")
     kinds = {row.in_steps for row in rows}
     if len(kinds) > 1:
         raise EnergyAlignError(
-            f"the table {table} is of long-tailed or of incremental runs, not of both: give one kind."
+            f"the table {table} must be of long-tailed or of incremental runs, got both: give one kind."
         )
     if in_steps not in (None, *kinds):
-        kind, other = ("long-tailed runs", "longtail") if in_steps else ("runs in steps", "incremental")
-        raise EnergyAlignError(f"these are {kind}, which the table {table} is not for: use energyalign table {other}.")
+        expected, got, other = "long-tailed", "incremental", "incremental"
+        if in_steps:
+            expected, got, other = "incremental", "long-tailed", "longtail"
+        raise EnergyAlignError(
+            f"the table {table} must be of {expected} runs, got {got} ones: use energyalign table {other}."
+        )
     training_of = (incremental if rows[0].in_steps else longtail).training_of
     for cell, training in dict.fromkeys((row.cell, training_of(row)) for row in rows):
         check_one_setting((row for row in rows if (row.cell, training_of(row)) == (cell, training)), training)
 
 
 def _last_step(rows: Sequence[Row]) -> int:
-    """That all seeds of these rows have come to."""
+    """Return the last step that all seeds of these rows have reached."""
     reached: dict[int, int] = {}
     for row in rows:
         reached[row.seed] = max(row.step, reached.get(row.seed, 0))
@@ -252,11 +256,11 @@ def _last_step(rows: Sequence[Row]) -> int:
 
 
 def _unfinished(lines: Lines) -> tuple[str, ...]:
-    """A note for each line with a run that has not come to its last step."""
+    """Return a note for each line with unfinished runs."""
     notes = []
     for name, same in lines.items():
         parts = [curve for curve in curves_by_seed(same) if not curve.is_whole]
         if parts:
             runs = "; ".join(f"{len(c.rows)} of {c.last.n_steps} steps of seed {c.last.seed}" for c in parts)
-            notes.append(f"{name} is not whole: {runs}.")
+            notes.append(f"{name} is not finished: {runs}.")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Which rows may share a line of a table, and what their settings differ in: from each other, or from the paper's."""
+"""Differences between the settings of rows, or from the paper's, and which rows may share a line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from energyalign.experiments.engine.row import Row
 
 
 class Difference(NamedTuple):
-    """A setting that has two values."""
+    """A setting with its two values."""
 
     name: str
     one: str
@@ -18,29 +18,28 @@ class Difference(NamedTuple):
 
 
 def differences(one: Any, other: Any, name: str = "") -> Iterator[Difference]:
-    """Where two settings differ, as they stand in config.json; ``recipe.epochs`` is within ``recipe``."""
+    """Yield the differences between two configs, by path: ``recipe.epochs``."""
     if one == other:
         return
     if not (isinstance(one, Mapping) and isinstance(other, Mapping) and one.get("kind") == other.get("kind")):
-        yield Difference(name, _told(one), _told(other))
+        yield Difference(name, _describe(one), _describe(other))
         return
     for key in dict.fromkeys([*one, *other]):
         yield from differences(one.get(key), other.get(key), f"{name}.{key}" if name else key)
 
 
 def check_one_setting(rows: Iterable[Row], name: str) -> None:
-    """Refuse rows that differ in more than the seed: their mean would be of nothing."""
+    """Raise if rows differ in more than the seed: their mean would be meaningless."""
     first, *others = ({**row.config.values, "seed": None} for row in rows)
     for other in others:
         found = [f"{what} is {one} and {another}" for what, one, another in differences(first, other)]
         if found:
             raise EnergyAlignError(
-                f"the rows of {name} are of different settings ({'; '.join(found)}): make a table of each."
+                f"rows of {name} must differ only in the seed, got {'; '.join(found)}: make a table of each."
             )
 
 
-def _told(value: Any) -> str:
-    """A setting in a word or a few."""
+def _describe(value: Any) -> str:
     if isinstance(value, Mapping):
         return str(value.get("kind", "given by hand"))
     if value is None:

@@ -1,9 +1,9 @@
-// The three charts. ECharts draws them; text goes to a canvas, so that names are never taken for markup.
+// The three charts. ECharts draws on a canvas, so names are never interpreted as markup.
 
-const NOW = "#0072B2", NOW_DARK = "#56B4E9"; // Okabe and Ito: told apart by colour-blind readers too
+// Colour-blind safe, from the palette of Okabe and Ito.
 const LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"], LINES_DARK = ["#56B4E9", "#E69F00", "#2BC49A", "#E3A6C8"];
 const DASHES = ["solid", "dashed", "dotted", [8, 3, 2, 3]];
-const MAX_BINS = 50; // more would not follow the slider
+const MAX_BINS = 50; // more would be too slow to follow the slider
 const isDark = window.matchMedia("(prefers-color-scheme: dark)");
 
 class Charts {
@@ -17,13 +17,13 @@ class Charts {
     Object.values(this.charts).forEach((chart) => chart.resize());
   }
 
-  // Paper is white, whatever the screen is.
+  // Print in light colours.
   colours() {
     const dark = isDark.matches && !this.isPrinting;
     return {
       ink: dark ? "#e6e8ea" : "#1d2126",
       grid: dark ? "#3a4147" : "#d9dde1",
-      now: dark ? NOW_DARK : NOW,
+
       raw: dark ? "#7d838a" : "#868c93",
       lines: dark ? LINES_DARK : LINES,
       heat: dark ? ["#15181c", "#1d4f78", "#56B4E9", "#e8f6ff"] : ["#ffffff", "#9ecae1", "#3182bd", "#08306b"],
@@ -53,18 +53,18 @@ class Charts {
     };
   }
 
-  // Accuracy against strength, with a line at the strength of now.
+  // Accuracy by strength, with a line at the current strength.
   drawCurve(names, strengths, accuracies, strength) {
     const { lines, ink } = this.colours();
-    const told = names.map((name, i) => `${name} from ${percent(accuracies[i][0])} to ${percent(accuracies[i].at(-1))}`);
+    const ends = names.map((name, i) => `${name} from ${percent(accuracies[i][0])} to ${percent(accuracies[i].at(-1))}`);
     this.charts.curve.setOption(
       {
-        ...this.common(`Accuracy against the strength of the correction, in per cent: ${told.join("; ")}.`),
+        ...this.common(`Balanced accuracy by strength of the correction, in per cent: ${ends.join("; ")}.`),
         tooltip: { renderMode: "richText", confine: true, trigger: "axis", valueFormatter: oneDecimal },
         legend: { data: names, textStyle: { color: ink }, itemStyle: { opacity: 0 }, top: 0 },
         grid: { left: 52, right: 16, top: 36, bottom: 42 },
         xAxis: this.axis("strength of the correction", { type: "value", min: 0, max: 1, nameGap: 26 }),
-        yAxis: this.axis("accuracy, %", { type: "value", min: 0, max: 100, nameGap: 36 }),
+        yAxis: this.axis("balanced accuracy, %", { type: "value", min: 0, max: 100, nameGap: 36 }),
         series: names.map((name, i) => ({
           name,
           type: "line",
@@ -88,22 +88,22 @@ class Charts {
     );
   }
 
-  // Accuracy of each class, raw and now.
+  // Accuracy of each class, raw and corrected.
   drawBars(view, order, raw, now) {
-    const { ink, now: blue, raw: grey } = this.colours();
+    const { ink, lines, raw: grey } = this.colours();
     const inPercent = (values) => order.map((k) => (isNaN(values[k]) ? null : Number(percent(values[k]))));
     const many = order.length > 40;
     const zoom = many ? [{ type: "inside" }, { type: "slider", height: 18, bottom: 8 }] : [];
     this.charts.bars.setOption(
       {
         ...this.common(
-          "Accuracy of each class, raw and corrected; the table below has the same numbers, with a row for each class."
+          "Accuracy of each class, raw and corrected. The table below has the same numbers."
         ),
         tooltip: { renderMode: "richText", confine: true, trigger: "axis" },
         legend: { data: ["raw", "corrected"], textStyle: { color: ink }, top: 0 },
         grid: { left: 52, right: 16, top: 36, bottom: many ? 70 : longest(view.classNames) > 3 ? 62 : 44 },
         dataZoom: zoom,
-        xAxis: this.axis(view.inSteps ? "class, in order of arrival" : view.counts ? "class, most trained on first" : "class", {
+        xAxis: this.axis(view.inSteps ? "class, in order of arrival" : view.counts ? "class, most training samples first" : "class", {
           type: "category",
           data: order.map((k) => view.classNames[k]),
           nameGap: many ? 24 : longest(view.classNames) > 3 ? 44 : 26,
@@ -112,14 +112,14 @@ class Charts {
         yAxis: this.axis("accuracy, %", { type: "value", min: 0, max: 100, nameGap: 36 }),
         series: [
           { name: "raw", type: "bar", color: grey, data: inPercent(raw), barGap: "0%", large: order.length > 400 },
-          { name: "corrected", type: "bar", color: blue, data: inPercent(now), large: order.length > 400 },
+          { name: "corrected", type: "bar", color: lines[0], data: inPercent(now), large: order.length > 400 },
         ],
       },
       true
     );
   }
 
-  // What is taken for what, on a log scale.
+  // Confusion matrix on a log scale.
   drawConfusion(view, order, predicted) {
     const { ink, heat } = this.colours();
     const { counts, bins, size } = confusion(view, predicted, order, MAX_BINS);
@@ -139,10 +139,10 @@ class Charts {
         type: "category",
         data: names,
         splitLine: { show: false },
-        axisLabel: { color: ink, show: named, width: 70, overflow: "truncate" },
+        axisLabel: { color: ink, show: named, width: 90, overflow: "truncate" },
         ...more,
       });
-    const blocks = size > 1 ? `, ${size} classes to a cell` : "";
+    const blocks = size > 1 ? `, ${size} classes per cell` : "";
     this.charts.confusion.setOption(
       {
         ...this.common(
@@ -153,12 +153,12 @@ class Charts {
           confine: true,
           formatter: ({ value }) => `true ${names[value[1]]}\npredicted ${names[value[0]]}\n${value[3].toLocaleString("en")} samples`,
         },
-        grid: { left: named ? 84 : 40, right: 16, top: 8, bottom: named && longest(names) > 3 ? 116 : 84 },
+        grid: { left: named ? 104 : 40, right: 16, top: 8, bottom: named && longest(names) > 3 ? 130 : 84 },
         xAxis: axis(`predicted class${blocks}`, {
-          nameGap: named ? (longest(names) > 3 ? 60 : 26) : 10,
-          axisLabel: { color: ink, show: named, rotate: longest(names) > 3 ? 40 : 0, width: 70, overflow: "truncate" },
+          nameGap: named ? (longest(names) > 3 ? 72 : 26) : 10,
+          axisLabel: { color: ink, show: named, rotate: longest(names) > 3 ? 40 : 0, width: 90, overflow: "truncate" },
         }),
-        yAxis: axis("true class", { inverse: true, nameGap: named ? 66 : 14 }),
+        yAxis: axis("true class", { inverse: true, nameGap: named ? 86 : 14 }),
         visualMap: {
           min: 0,
           max: Math.log1p(most),

@@ -1,4 +1,4 @@
-// The table of classes: sorted by a click on a column's name, searched by typing.
+// The table of classes: click a column's name to sort, type to search.
 
 class ClassTable {
   constructor(table, search, status) {
@@ -9,7 +9,7 @@ class ClassTable {
     search.addEventListener("input", () => this.draw());
   }
 
-  // rows: arrays of strings and numbers (null where there is none).
+  // rows: arrays of strings and numbers; null for missing values.
   show(columns, rows) {
     this.rows = rows;
     if (JSON.stringify(columns) !== JSON.stringify(this.columns)) {
@@ -36,7 +36,7 @@ class ClassTable {
 
   sortBy(column) {
     const again = this.sorted.column === column;
-    // Numbers are first wanted largest first, names from A on.
+    // First click: numbers descending, names ascending.
     this.sorted = { column, down: again ? !this.sorted.down : column !== 0 };
     this.draw();
   }
@@ -49,7 +49,7 @@ class ClassTable {
       const sign = down ? -1 : 1;
       rows = [...rows].sort((a, b) => {
         const [x, y] = [a[column], b[column]];
-        if (x === null || y === null) return (x === null) - (y === null); // missing ones last, either way
+        if (x === null || y === null) return (x === null) - (y === null); // missing values last
         return sign * (typeof x === "string" ? x.localeCompare(y, "en", { numeric: true }) : x - y);
       });
     }

@@ -1,8 +1,8 @@
-// The live part: what is chosen, and everything that moves with it.
+// The live part: its controls, and everything that depends on them.
 
 const STRENGTHS = Array.from({ length: 21 }, (_, i) => i / 20);
-const BALANCED = "balanced";
-const NONE = "none"; // no correction has this name: it is the core's for the raw model
+const ALL = "all classes";
+const NONE = "none"; // the estimator of the raw model, so no correction has this name
 
 class Live {
   constructor(runs) {
@@ -17,11 +17,11 @@ class Live {
     this.table = new ClassTable(find("classes"), this.controls.search, find("found"));
     this.saveButton = find("save");
     this.ownPrior = null;
-    this.wanted = null; // the correction that was asked for, whether or not the run that is shown has it
+    this.wanted = null; // the chosen correction, even if the current run does not have it
     this.isServed = document.querySelector('meta[name="energyalign-state"]') !== null;
     this.fill(this.controls.run, runs.map((run, i) => [i, run.name]));
     this.controls.run.closest("label").hidden = runs.length === 1;
-    // The first that there is something to try with.
+    // The first run with corrections.
     this.controls.run.value = Math.max(0, runs.findIndex((run) => run.views.at(-1).corrections.length));
     if (runs[0].views[0].target !== null) this.controls.target.value = "fitted";
     this.restore();
@@ -47,7 +47,7 @@ class Live {
     return this.runs[this.controls.run.value];
   }
 
-  // After the step that was chosen, or after the last one: of a run that has fewer, and until one is chosen.
+  // The chosen step; the last one if none is chosen or the run has fewer.
   viewOf(run) {
     return run.views[Math.min(this.chosenStep ?? Infinity, run.views.length - 1)];
   }
@@ -60,7 +60,7 @@ class Live {
     select.replaceChildren(...options.map(([value, text]) => element("option", { value, textContent: text })));
   }
 
-  // A choice was made that the other choices depend on.
+  // A choice that other controls depend on has changed.
   chosen(name) {
     if (name === "run") {
       this.fill(this.controls.step, this.run.views.map((view, i) => [i, view.name]));
@@ -72,7 +72,7 @@ class Live {
     if (name === "run" || name === "step") {
       const names = this.view.corrections.map((correction) => correction.name);
       this.wanted ??= names[0] ?? NONE;
-      this.fill(this.controls.correction, [...names.map((n) => [n, n]), [NONE, "none (raw network)"]]);
+      this.fill(this.controls.correction, [...names.map((n) => [n, n]), [NONE, "none (raw model)"]]);
       this.controls.correction.value = names.includes(this.wanted) ? this.wanted : NONE;
       this.offerTargets();
       this.showNotes();
@@ -82,7 +82,7 @@ class Live {
     this.update();
   }
 
-  // Only those that can be aimed at: a class without training images has no place in their distribution.
+  // Disable targets that this view does not allow: a class without training images would have probability 0.
   offerTargets() {
     const { target } = this.controls;
     for (const option of target.options) {
@@ -92,7 +92,7 @@ class Live {
     if (target.selectedOptions[0].disabled) target.value = "uniform";
   }
 
-  // What was left out to keep the page small, of every run that is compared.
+  // Notes on what was left out to keep the page small, for every run.
   showNotes() {
     const notes = this.runs.filter((run) => this.viewOf(run).note).map((run) => `${run.name}: ${this.viewOf(run).note}`);
     document.getElementById("view-note").textContent = notes.join(" ");
@@ -108,7 +108,7 @@ class Live {
     });
   }
 
-  // An empty box is filled for a start, but not under the hands of somebody who has just emptied it.
+  // Fill an empty box, unless the user has just emptied it.
   readOwn({ mayFill }) {
     const wanted = this.controls.target.value === "own";
     this.controls.own.closest("label").hidden = !wanted;
@@ -119,7 +119,7 @@ class Live {
     if (mayFill && !this.controls.own.value.trim()) this.controls.own.value = names.map(() => 1).join(" ");
     const weights = this.controls.own.value.trim().split(/[\s,;]+/).map(Number);
     if (weights.length !== names.length) {
-      problem.textContent = `There are ${weights.length} numbers for ${names.length} classes: give one for each, in the order of their numbers.`;
+      problem.textContent = `Expected ${names.length} numbers, one per class, got ${weights.length}.`;
     } else if (weights.some((x) => !(x > 0 && isFinite(x)))) {
       problem.textContent = "Every number must be above zero.";
     } else {
@@ -129,7 +129,7 @@ class Live {
     if (this.ownPrior === null || this.ownPrior.length !== names.length) this.ownPrior = names.map(() => 1);
   }
 
-  // What is put behind a view now; `isMissing` where it has not that correction, or cannot have that target.
+  // The current settings of a view; `isMissing` if it lacks the correction or does not allow the target.
   settings(view) {
     const correction = view.corrections.find(({ name }) => name === this.wanted) ?? null;
     const target = targetPrior(view, this.controls.target.value, this.ownPrior);
@@ -149,7 +149,7 @@ class Live {
     const predicted = predictions(view, shiftsAt(view, settings));
     const now = scores(view, predicted, settings.target);
     this.curve ??= this.computeCurve(view, settings);
-    const names = [BALANCED, ...view.groups.map((group) => group.name)];
+    const names = [ALL, ...view.groups.map((group) => group.name)];
     const shown = names.map((_, i) => i).filter((i) => !isNaN(this.curve[i][0]));
     this.charts.drawCurve(shown.map((i) => names[i]), STRENGTHS, shown.map((i) => this.curve[i]), settings.strength);
     this.charts.drawBars(view, order, raw.perClass, now.perClass);
@@ -160,7 +160,7 @@ class Live {
     document.getElementById("save-problem").textContent = "";
     this.remember();
     this.section.setAttribute("aria-busy", "true");
-    clearTimeout(this.resting); // the long table, and the voice, wait until the slider rests
+    clearTimeout(this.resting); // update the long table and the spoken text when the slider rests
     this.resting = setTimeout(() => {
       this.showClasses(view, settings, raw, now);
       this.say(view, settings, now);
@@ -205,7 +205,7 @@ class Live {
     this.table.show(columns, rows);
   }
 
-  // All runs under the same choice; `shown` are the scores of the one that is shown.
+  // All runs with the same settings; `shown` are the scores of the current run.
   compare(shown) {
     const groups = [...new Set(this.runs.flatMap((run) => this.viewOf(run).groups.map((group) => group.name)))];
     const table = document.getElementById("compared");
@@ -237,13 +237,13 @@ class Live {
     document.getElementById("balanced-shown").textContent = `${percent(now.balanced)} %`;
   }
 
-  // In words, for those who listen, and on paper.
+  // In words, for screen readers and print.
   say(view, { correction, strength }, now) {
     const named = correction ? correction.name : "no shifts";
-    const parts = [[BALANCED, now.balanced], ...view.groups.map((group, i) => [group.name, now.groups[i]])];
-    const told = parts.map(([name, share]) => `${name} ${percent(share)} %`).join(", ");
-    const aim = this.controls.target.selectedOptions[0].textContent;
-    const text = `${named}, strength ${strength.toFixed(2)}, target prior ${aim}: ${told}.`;
+    const parts = [["balanced accuracy", now.balanced], ...view.groups.map((group, i) => [group.name, now.groups[i]])];
+    const numbers = parts.map(([name, share]) => `${name} ${percent(share)} %`).join(", ");
+    const target = this.controls.target.selectedOptions[0].textContent;
+    const text = `${named}, strength ${strength.toFixed(2)}, target prior ${target}: ${numbers}.`;
     document.getElementById("spoken").textContent = text;
   }
 
@@ -251,12 +251,12 @@ class Live {
     const { correction, strength, target } = this.settings(this.view);
     const problem = document.getElementById("save-problem");
     if (!window.isSecureContext) {
-      problem.textContent = "Browsers compute checksums only for pages on this computer: open the page from a file or from localhost.";
+      problem.textContent = "Browsers compute the checksum only in secure pages: open this page from a file or from localhost.";
       return;
     }
     const text = scaledText(correction.file, strength, target);
     if (text === null) {
-      problem.textContent = "These shifts were not chosen for balanced accuracy: choose the target prior uniform, or fit them again for another.";
+      problem.textContent = "These shifts were not fitted for balanced accuracy: choose the uniform target prior, or fit again with another one.";
       return;
     }
     const href = URL.createObjectURL(new Blob([await sealed(text)], { type: "application/json" }));
@@ -264,13 +264,13 @@ class Live {
     URL.revokeObjectURL(href);
   }
 
-  // A page that is loaded again while a run goes on keeps what was chosen.
+  // A served page keeps its settings when it reloads.
   remember() {
     if (!this.isServed) return;
     const chosen = Object.fromEntries(Object.entries(this.controls).map(([name, control]) => [name, control.value]));
     try {
       sessionStorage.setItem("energyalign", JSON.stringify({ ...chosen, chosenStep: this.chosenStep, wanted: this.wanted }));
-    } catch {} // not allowed here: nothing is lost but the choice
+    } catch {} // storage is disabled
   }
 
   restore() {
@@ -287,5 +287,4 @@ class Live {
   }
 }
 
-const found = document.getElementById("data");
-if (found) new Live(JSON.parse(found.textContent));
+new Live(JSON.parse(document.getElementById("data").textContent));

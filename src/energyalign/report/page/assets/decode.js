@@ -1,4 +1,4 @@
-// Numbers out of the page's data.
+// Decode the page's data.
 
 function bytesOf(base64) {
   const text = atob(base64);
@@ -7,7 +7,7 @@ function bytesOf(base64) {
   return bytes.buffer;
 }
 
-// The logits of a view as arrays; done once, when the view is first shown.
+// The logits of a view as arrays; decoded once.
 function decoded(view) {
   if (view.decoded) return view.decoded;
   const labels = new Uint32Array(bytesOf(view.labels));
@@ -24,6 +24,6 @@ function decoded(view) {
   const total = new Uint32Array(nClasses);
   for (const label of labels) total[label]++;
   view.decoded = { labels, values, classes, total, nClasses, candidates: view.candidates };
-  view.values = view.classes = view.labels = null; // the text is not needed any more
+  view.values = view.classes = view.labels = null; // release the text
   return view.decoded;
 }

@@ -1,6 +1,6 @@
-// The corrected model, computed in the page: logits plus shifts, the largest wins.
+// The corrected model: logits plus shifts, the largest wins.
 
-// In float32, as the experiments add them, so that the same class wins.
+// In float32 like the experiments, so that ties are broken alike.
 function predictions(view, shifts) {
   const { values, classes, labels, candidates } = decoded(view);
   const added = Float32Array.from(shifts);
@@ -20,7 +20,7 @@ function predictions(view, shifts) {
   return found;
 }
 
-// Of the raw model: computed once.
+// Predictions of the raw model; computed once.
 function rawPredictions(view) {
   view.raw ??= predictions(view, new Array(view.classNames.length).fill(0));
   return view.raw;
@@ -30,7 +30,7 @@ function mean(numbers) {
   return numbers.length ? numbers.reduce((sum, x) => sum + x, 0) / numbers.length : NaN;
 }
 
-// Accuracies of predictions; NaN where there are no images.
+// Accuracies of predictions; NaN for classes without images.
 function scores(view, predicted, target) {
   const { labels, total, nClasses } = decoded(view);
   const right = new Uint32Array(nClasses);
@@ -48,7 +48,7 @@ function scores(view, predicted, target) {
   };
 }
 
-// Images of each (true, predicted) pair, classes put together into at most `most` bins of `order`.
+// Confusion matrix, with classes pooled into at most `most` bins in the given order.
 function confusion(view, predicted, order, most) {
   const { labels, nClasses } = decoded(view);
   const size = Math.ceil(nClasses / most), bins = Math.ceil(nClasses / size);
@@ -59,7 +59,7 @@ function confusion(view, predicted, order, most) {
   return { counts, bins, size };
 }
 
-// The label distribution that the corrected model is meant for; null where there is no such one for this view.
+// The target prior of this kind; null if the view does not allow it.
 function targetPrior(view, kind, own) {
   const n = view.classNames.length;
   const counts = view.counts !== null && view.counts.every((count) => count > 0) ? view.counts : null;
@@ -75,7 +75,7 @@ function targetPrior(view, kind, own) {
   return weights.map((x) => x / sum);
 }
 
-// The rarest class gets the count of the most frequent one, and so on.
+// The rarest class gets the count of the most frequent one, and vice versa.
 function reversed(counts) {
   const ranked = [...counts.keys()].sort((a, b) => counts[b] - counts[a] || a - b);
   const turned = new Array(counts.length);
@@ -83,15 +83,15 @@ function reversed(counts) {
   return turned;
 }
 
-// strength x (shift + log target prior), as `Shifts.scaled` has it; a uniform target adds nothing. Without a correction
-// the model stays raw, whatever is aimed at: a target is for a model that prefers no class any more.
+// strength * (shift + log target prior), as in `Shifts.scaled`; a uniform target adds nothing. Without a correction the
+// model stays raw for every target, because target priors apply to aligned models only.
 function shiftsAt(view, { correction, strength, target }) {
   if (correction === null) return view.classNames.map(() => 0);
   const even = Math.log(1 / target.length);
   return correction.shifts.map((shift, k) => strength * (shift + (Math.log(target[k]) - even)));
 }
 
-// The rarer, the later; classes without counts, and those that came in steps, as they come.
+// Most training samples first; without counts or in steps, in the given order.
 function classOrder(view) {
   const classes = [...view.classNames.keys()];
   if (view.counts === null || view.inSteps) return classes;

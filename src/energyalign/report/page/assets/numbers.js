@@ -1,9 +1,9 @@
-// Numbers as Python prints them: a tie goes to the even digit, where toFixed would take the larger one.
+// Numbers as Python prints them: ties round to even, unlike toFixed.
 
 function oneDecimal(x) {
   const size = Math.abs(x);
   if (!Number.isInteger(4 * size) || Number.isInteger(2 * size)) return x.toFixed(1);
-  const tenths = Math.floor(10 * size); // of ties there are only .25 and .75: no other is a binary number
+  const tenths = Math.floor(10 * size); // the only ties are .25 and .75: no others are exact in binary
   return ((Math.sign(x) * (tenths + (tenths % 2))) / 10).toFixed(1);
 }
 

@@ -1,4 +1,4 @@
-// Only in a page that is served: load it again when there is a newer one.
+// Only in a served page: reload it when the server has a newer one.
 
 (() => {
   const mark = document.querySelector('meta[name="energyalign-state"]').content;
@@ -6,7 +6,7 @@
     try {
       const answer = await fetch("/", { method: "HEAD", cache: "no-store" });
       if (answer.ok && answer.headers.get("ETag") !== `"${mark}"`) return location.reload();
-    } catch {} // the server was stopped: the page stays as it is
+    } catch {} // the server has stopped: keep the page
     setTimeout(look, 2000);
   }
   setTimeout(look, 2000);

@@ -1,5 +1,5 @@
-// The text that `Shifts.with_target(target).scaled(strength).save` writes, but for its checksum, from the one of the full
-// correction: Python's text with other numbers in it. Null for shifts that were chosen for another score: these have no other target.
+// The text that `Shifts.with_target(target).scaled(strength).save` writes, except for its checksum: the file of the full
+// correction with other numbers. Null for a target that the shifts do not allow, if they were fitted for another score.
 function scaledText(text, strength, target) {
   const { classes, scoring, strength: full } = JSON.parse(text);
   const isBalanced = scoring === "balanced_accuracy", near = (x, y) => Math.abs(x / y - 1) < 1e-12;
@@ -29,7 +29,7 @@ function powers(shares, strength) {
   return scaled.map((value) => value / total);
 }
 
-// With the checksum of the text without white space and with an empty checksum.
+// Fill in the checksum, which is that of the text without white space and with an empty checksum.
 async function sealed(text) {
   const bare = text.replace(/[ \t\r\n]/g, "").replace(/"sha256":"[0-9a-f]*"/, '"sha256":""');
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(bare)));
@@ -37,7 +37,7 @@ async function sealed(text) {
   return text.replace(/"sha256": "[0-9a-f]*"/, `"sha256": "${hex}"`);
 }
 
-// A float as Python's json writes it.
+// Format a float like Python's json.
 function asPython(x) {
   const size = Math.abs(x);
   if (size !== 0 && (size < 1e-4 || size >= 1e16)) return x.toExponential().replace(/e([+-])(\d)$/, "e$10$2");

@@ -1,4 +1,4 @@
-"""What a table can be printed as, one file each."""
+"""Output formats of tables, one file each."""
 
 from __future__ import annotations
 

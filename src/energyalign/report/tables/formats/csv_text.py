@@ -1,4 +1,4 @@
-"""Tables as comma-separated values: a line for each number, or for each seed, for pandas and its like."""
+"""Tables as CSV in long form: a line for each number, or for each seed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import io
 from energyalign.report.tables.model import PaperTable, one_line
 
 COLUMNS = ("method", "source", "group", "column", "mean", "deviation", "seeds", "best", "off_paper")
-_RUN = ("=", "+", "-", "@")
+_FORMULA = ("=", "+", "-", "@")
 
 
 def to_csv(table: PaperTable) -> str:
-    """Numbers are plain, to four digits, and empty where they are missing; nothing is in two columns at once.
-
-    Names are of one line, and none is a formula to a spreadsheet.
-    """
+    """Return the table as CSV, with numbers to four decimals, and empty fields for missing ones."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if table.is_per_seed:
@@ -40,6 +37,6 @@ def _plain(value: float | None) -> str:
 
 
 def _name(text: str) -> str:
-    """With an apostrophe before what a spreadsheet would run."""
+    """Put an apostrophe before what a spreadsheet would take for a formula."""
     name = one_line(text)
-    return f"'{name}" if name.lstrip().startswith(_RUN) or text.startswith(("\t", "\r")) else name
+    return f"'{name}" if name.lstrip().startswith(_FORMULA) or text.startswith(("\t", "\r")) else name

@@ -1,4 +1,4 @@
-"""Tables as JSON: a list of numbers for each line, in the order of the columns, none of them rounded."""
+"""Tables as JSON, with numbers that are not rounded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from energyalign.report.tables.model import PaperTable
 
 
 def to_json(table: PaperTable) -> str:
-    """One object; what is missing is null."""
+    """Return the table as a JSON object; missing numbers are null."""
     lines = [
         {
             "method": line.method,

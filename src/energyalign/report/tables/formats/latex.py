@@ -1,4 +1,4 @@
-"""Tables as LaTeX, with the rules of the booktabs package, no wider than a page of the article class."""
+"""Tables as LaTeX with booktabs, no wider than a page of the article class."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from energyalign.report.tables.model import DIFFERENCE, OURS, Cell, Column, Line
 
 MISSING = "--"
 TEXT_WIDTH, TEXT_HEIGHT = 345.0, 550.0
-"""Points: of article at 10pt on letter paper; on A4 it is as wide and higher."""
+"""Points, for article at 10pt on letter paper; A4 has the same width and more height."""
 _CAPTION, _LINE, _RULES, _SPACE = 40.0, 11.0, 15.0, 5.0
-"""Heights in points: of a caption of two lines, a line, all rules of a block, and the space between methods."""
+"""Heights in points: a caption of two lines, a line, all rules of a block, and the space between methods."""
 _SEPARATION = 3.0
 _MAX_NAME, _MAX_HEAD = 110.0, 52.0
-"""Names and heads that are wider are folded where width is scarce."""
+"""Widths in points; wider names and heads are folded if the table is too wide."""
 _SHORT = {DIFFERENCE: "diff."}
 _Part = tuple[Sequence[int], Sequence[tuple[str, Line]]]
-"""Columns and lines, these with the names that they are shown with."""
+"""Columns, and lines with the names to print."""
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a table is set.
+    """How a table is typeset.
 
     Attributes
     ----------
     blocks : list of list of int
-        Columns that are beside each other; blocks are below each other.
-    folded : bool
-        Whether long names and heads take several lines.
-    small : bool
-        Whether its font is \\small, or else \\footnotesize.
+        Columns of each block; blocks are stacked.
+    folded : bool, default True
+        Whether long names and heads are folded into several lines.
+    small : bool, default True
+        Whether the font is \\small instead of \\footnotesize.
     """
 
     blocks: list[list[int]]
@@ -44,9 +44,9 @@ class _Layout:
 
 
 def to_latex(table: PaperTable) -> str:
-    """A table environment, or several if it is longer than a page.
+    """Return a table environment, or several if the table is longer than a page.
 
-    What is too wide is folded, set smaller, or in blocks below each other in one tabular.
+    A table that is too wide is folded, set smaller, or split into stacked blocks.
     """
     layout = next(layout for layout in _layouts(table) if _width(table, layout) <= TEXT_WIDTH)
     rule = about_best(table)
@@ -70,7 +70,7 @@ def to_latex(table: PaperTable) -> str:
 
 
 def _pages(table: PaperTable, layout: _Layout, room: float) -> list[list[_Part]]:
-    """The blocks, and parts of those that are longer than a page; a method is never parted."""
+    """Distribute blocks over pages; blocks longer than a page are split between methods."""
     methods = [list(lines) for _, lines in groupby(table.named_lines, key=lambda named: named[1].method)]
     pages: list[list[_Part]] = [[]]
     left = room
@@ -92,14 +92,14 @@ def _pages(table: PaperTable, layout: _Layout, room: float) -> list[list[_Part]]
 
 
 def _heads_height(table: PaperTable, block: Sequence[int], layout: _Layout) -> float:
-    """Of the heads of columns and groups, with their rules, in points."""
+    """Return the height of the heads of columns and groups, with their rules, in points."""
     heads = max(_head(table.columns[k], layout).n_lines for k in block)
     groups = [_group(name, layout, len(members)).n_lines for name, members in _groups_in(table, block) if name]
     return _LINE * (heads + max(groups, default=0)) + _RULES
 
 
 def _lines_height(lines: Sequence[tuple[str, Line]], layout: _Layout) -> float:
-    """Of the lines of a method, with the space before it if there are several."""
+    """Return the height of a method's lines, with the space before them if there are several."""
     rows = sum(_name(name, layout).n_lines for name, _ in lines)
     return _LINE * rows + (_SPACE if len(lines) > 1 else 0.0)
 
@@ -119,7 +119,7 @@ def _tabular(table: PaperTable, layout: _Layout, page: Sequence[_Part]) -> list[
 
 
 def _layouts(table: PaperTable) -> Iterator[_Layout]:
-    """From the plainest to one column in each block, which fits whatever its names are."""
+    """Yield layouts from the simplest to blocks of one column, which always fit."""
     everything = list(range(len(table.columns)))
     yield _Layout([everything], folded=False)
     yield _Layout([everything])
@@ -132,13 +132,13 @@ def _layouts(table: PaperTable) -> Iterator[_Layout]:
 
 
 def _even_parts(members: Sequence[int], most: int) -> list[list[int]]:
-    """Neighbours in parts of at most so many, and of one size if that is possible."""
+    """Split into parts of at most `most` neighbours, of equal size if possible."""
     size = math.ceil(len(members) / math.ceil(len(members) / most))
     return [list(members[start : start + size]) for start in range(0, len(members), size)]
 
 
 def _width(table: PaperTable, layout: _Layout) -> float:
-    """An upper bound, in points."""
+    """Return an upper bound of the width in points."""
     names = [_name(line.method, layout).width for line in table.lines]
     sources = [_source(line).width for line in table.lines] if table.has_sources else []
     numbers = [0.0] * max(map(len, layout.blocks))
@@ -158,9 +158,10 @@ def _width(table: PaperTable, layout: _Layout) -> float:
 def _block(
     table: PaperTable, block: Sequence[int], named: Sequence[tuple[str, Line]], layout: _Layout, n_numbers: int
 ) -> list[str]:
-    """Heads and lines of these columns, filled up to the width of the widest block."""
+    """Return heads and lines of these columns, padded to the number of columns of the widest block."""
     filling = [""] * (n_numbers - len(block))
-    names = [escaped(table.corner), *([_seeds_head(table)] if table.has_sources else [])]
+    seeds = "(seeds)" if any(line.source == OURS for line in table.lines) else ""
+    names = [escaped(table.corner), *([seeds] if table.has_sources else [])]
     heads = [_head(table.columns[k], layout).tex for k in block]
     lines = [*_group_heads(table, block, layout, filling), _row([*names, *heads, *filling]), r"\midrule"]
     for number, (name, line) in enumerate(named):
@@ -171,13 +172,8 @@ def _block(
     return lines
 
 
-def _seeds_head(table: PaperTable) -> str:
-    """What the number behind ``ours`` is."""
-    return "(seeds)" if any(line.source == OURS for line in table.lines) else ""
-
-
 def _group_heads(table: PaperTable, block: Sequence[int], layout: _Layout, filling: Sequence[str]) -> list[str]:
-    """A line with the groups of these columns, and rules below them; nothing if there are none."""
+    """Return a line with the groups of these columns and the rules below it; empty without groups."""
     groups = _groups_in(table, block)
     if not any(name for name, _ in groups):
         return []
@@ -212,7 +208,7 @@ def _group(name: str, layout: _Layout, n_columns: int) -> Text:
 
 
 def _source(line: Line) -> Text:
-    """Where a line is from, with the number of seeds if it is ours."""
+    """Return the source of a line, with the number of seeds if it is ours."""
     words = _SHORT.get(line.source, line.source)
     if line.source == OURS:
         words = line.source_and_seeds.replace("seeds", "").replace("seed", "").replace(" )", ")")

@@ -1,4 +1,4 @@
-"""Text in LaTeX: escaped, folded to a width, and how wide it is in the article class's Computer Modern."""
+"""Text in LaTeX: escaped, folded, and measured in Computer Modern of the article class."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _ESCAPES = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", "†": r"$^\dagger$", "±": r"$\pm$",
-    "[": "{[}", "]": "{]}",  # at the beginning of a line they would be an option of the line break before
+    "[": "{[}", "]": "{]}",  # at the start of a line they would be an option of the line break before
 }  # fmt: skip
-# Of cmr9, the font of \small, in points, rounded up. cmr8 of \footnotesize is 8 % narrower.
+# Widths in cmr9, the font of \small, in points, rounded up. cmr8 of \footnotesize is 8 % narrower.
 _WIDTHS = {
     width: frozenset(characters)
     for width, characters in (
@@ -24,12 +24,12 @@ _WIDTHS = {
 _WIDEST = 9.6
 _BOLD = 1.16
 _PLUS_MINUS, _SCRIPT_DIGIT = 6.4, 3.7
-"""In a subscript, of which the font is the same for both sizes."""
+"""Widths in a subscript, whose font is the same for both sizes."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """What is written, its width in points where the size is \\small, and in how many lines."""
+    """LaTeX source, its width in points in \\small, and its number of lines."""
 
     tex: str
     width: float
@@ -37,31 +37,31 @@ class Text:
 
 
 def escaped(text: str) -> str:
-    """Text that is set as it is."""
+    """Escape special characters."""
     return "".join(_ESCAPES.get(character, character) for character in one_line(text))
 
 
 def width_of(text: str, *, bold: bool = False) -> float:
-    """Of text in one line."""
+    """Return the width of text in one line."""
     widths = (next((w for w, some in _WIDTHS.items() if letter in some), _WIDEST) for letter in one_line(text))
     return sum(widths) * (_BOLD if bold else 1.0)
 
 
 def subscript_width(spread: str) -> float:
-    """Of ``± 0.4`` as a subscript."""
+    """Return the width of ``± 0.4`` as a subscript."""
     return _PLUS_MINUS + _SCRIPT_DIGIT * len(spread)
 
 
 def text(words: str, limit: float, *, place: str = "tl") -> Text:
-    """The words, in several lines if they are wider than a limit.
+    """Typeset words, in several lines if they are wider than a limit.
 
     Parameters
     ----------
     words : str
     limit : float
-        In points. Longer words are broken, so that nothing is wider.
-    place : str
-        Which of several lines is level with the rest of the row, ``t`` or ``b``; and how they are aligned.
+        Maximum width in points; longer words are broken.
+    place : str, default "tl"
+        Vertical position of several lines in their row, ``t`` or ``b``, and their alignment.
     """
     lines = _fold(one_line(words), limit)
     width = max(map(width_of, lines))
@@ -72,7 +72,7 @@ def text(words: str, limit: float, *, place: str = "tl") -> Text:
 
 
 def _fold(words: str, limit: float) -> list[str]:
-    """Lines of at most this width; a word that is wider is broken after hyphens, or else anywhere."""
+    """Fold into lines of at most this width; wider words are broken after hyphens, or else anywhere."""
     if width_of(words) <= limit:
         return [words]
     lines = [""]

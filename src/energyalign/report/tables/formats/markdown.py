@@ -1,4 +1,4 @@
-"""Tables as Markdown, with the pipes of GitHub."""
+"""Tables as GitHub Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MISSING = "-"
 
 
 def to_markdown(table: PaperTable) -> str:
-    """Title, table and notes, with a blank line between them."""
+    """Return title, table and notes, separated by blank lines."""
     names = [escaped(table.corner), *([""] if table.has_sources else [])]
     heads = [escaped(column.full_title) for column in table.columns]
     rows = [names + heads, [":--"] * len(names) + ["--:"] * len(heads)]
@@ -26,7 +26,7 @@ def to_markdown(table: PaperTable) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that shows as it is: neither ends a cell nor is taken for markup."""
+    """Escape characters that would end a cell or be taken for markup."""
     return re.sub(r"([\\`*_|<>\[\]~&])", r"\\\1", one_line(text))
 
 

@@ -1,4 +1,4 @@
-"""Tables for a terminal, or as plain text."""
+"""Tables for a terminal, and as plain text."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ PLAIN_WIDTH = 100
 
 
 class _Layout(NamedTuple):
-    """How much room a table takes: deviations stand beside or below their means; longer names are folded."""
+    """Whether deviations are below their means instead of beside them, and the length at which names are folded."""
 
     deviations_below: bool
-    longest_name: int
+    max_name: int
 
 
 _LAYOUTS = (_Layout(False, 26), _Layout(True, 26), _Layout(True, 14))
 
 
 def to_terminal(table: PaperTable) -> str:
-    """Plain text of at most 100 columns, where an asterisk stands for bold."""
+    """Return plain text of at most 100 columns, with an asterisk for bold."""
     text = io.StringIO()
     show(table, Console(file=text, width=PLAIN_WIDTH, color_system=None, highlight=False, legacy_windows=False))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
 def show(table: PaperTable, console: Console) -> None:
-    """Print it in the width of the console: in several parts, one below the other, if it is wider."""
+    """Print the table, split into stacked parts if it is wider than the console."""
     bold = console.color_system is not None
     console.print(Text(one_line(table.title), style="bold"))
 
@@ -70,16 +70,16 @@ def _width(part: Table) -> int:
 
 
 def _part(table: PaperTable, columns: Sequence[int], layout: _Layout, *, bold: bool) -> Table:
-    """These columns, with the names of the lines before them."""
+    """Return these columns, with the names of the lines before them."""
     below = layout.deviations_below
     part = Table(box=SIMPLE_HEAD, padding=0 if below else (0, 1, 0, 0), pad_edge=False)
-    part.add_column(Text(one_line(table.corner)), overflow="fold", max_width=layout.longest_name)
+    part.add_column(Text(one_line(table.corner)), overflow="fold", max_width=layout.max_name)
     if table.has_sources:
         part.add_column("", no_wrap=True)
     for head in _heads(table, columns, narrow=below):
         part.add_column(Text(head), justify="right", overflow="fold")
     for name, line in table.named_lines:
-        # Text, not markup: a method may be called [red].
+        # Text, not str, which Rich would parse as markup: a method may be called [red].
         names = [Text(one_line(name))]
         if table.has_sources:
             names.append(Text(line.source_and_seeds + line.mark))
@@ -88,7 +88,7 @@ def _part(table: PaperTable, columns: Sequence[int], layout: _Layout, *, bold: b
 
 
 def _heads(table: PaperTable, columns: Sequence[int], *, narrow: bool) -> list[str]:
-    """The title of each column, a word to a line where width is scarce; its group above where the group begins."""
+    """Return the title of each column, one word per line if narrow, with its group above where the group begins."""
     titles = [one_line(table.columns[k].title) for k in columns]
     if narrow:
         titles = [title.replace(" ", "\n") for title in titles]
