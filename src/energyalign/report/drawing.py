@@ -223,4 +223,4 @@ def _marks(artist: Artist) -> int:
     paths = artist.get_paths() if isinstance(artist, Collection) else []
     if isinstance(artist, StepPatch):
         paths = [artist.get_path()]
-    return sum(len(path.vertices) for path in paths) if paths else 1
+    return sum(len(np.asarray(path.vertices)) for path in paths) if paths else 1

@@ -76,3 +76,10 @@ def test_the_plan_that_nobody_has_to_ask_for_goes_first() -> None:
     without = replace(seeds[0], evidence=None)
     assert of_one_plan([without]) == ([without], [])
     assert of_one_plan([rows[4], without]) == ([rows[4]], ["none"])
+
+
+@pytest.mark.parametrize(("policy", "is_off"), [("one", False), ("two", False), ("half", False), ("crop-flip", True)])
+def test_policies_with_the_papers_transformations_are_as_in_the_paper(policy: str, is_off: bool) -> None:
+    row = replace(long_tail_row("ea", "cifar100-lt-100", 0.4), evidence=replace(DEFAULT_PLAN, policy=policy))
+    (ours,) = (line for line in TABLES["cifar-lt"].make([row]).lines if (line.method, line.source) == ("ea", "ours"))
+    assert ours.off_paper == is_off

@@ -11,7 +11,7 @@ from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE, of_one_plan
 from energyalign.experiments.train.recipe import describe
 from energyalign.report.tables.best import with_best
 from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable
-from energyalign.report.tables.settings import Difference, check_one_setting, differences
+from energyalign.report.tables.settings import Difference, check_one_setting, differences_from_paper
 
 _QUOTED = (
     "The paper's numbers are as printed there. It quotes its rows other than ea from other papers, with networks and "
@@ -107,9 +107,9 @@ class PaperLayout:
         if expected is None:
             off_paper = [Difference("learner", first.learner, "none")]
         else:
-            off_paper = list(differences(first.config.values, expected))
+            off_paper = differences_from_paper(first.config.values, expected)
         if first.evidence is not None:
-            of_evidence = differences(describe(first.evidence), describe(DEFAULT_EVIDENCE), "evidence")
+            of_evidence = differences_from_paper(describe(first.evidence), describe(DEFAULT_EVIDENCE), "evidence")
             off_paper += [item for item in of_evidence if item not in off_paper]
         return _Measured(method, taken, left_out, tuple(off_paper))
 

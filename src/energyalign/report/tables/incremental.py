@@ -18,7 +18,7 @@ from energyalign.experiments.incremental.paper import PAPER, PaperCurve
 from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.report.tables.beside import Application, PaperLayout, Slot
 from energyalign.report.tables.model import MAX_BESIDE, Cell, Column, step_group
-from energyalign.report.tables.settings import check_one_setting
+from energyalign.report.tables.settings import check_one_setting, differences_from_paper
 
 _MEASURES = {"top1": HEADLINE, "top5": "top5"}
 SUMMARY = ("average", "with step 1", "last step", "old", "new", "forgetting", "top-5 average")
@@ -175,7 +175,9 @@ def setting_in_paper(row: Row) -> dict[str, Any] | None:
 
 def as_in_the_paper(row: Row) -> bool:
     """Return whether network, schedule and protocol are those of the paper's cell."""
-    return row.cell in PRESETS and label_of(row) in METHODS and setting_in_paper(row) == row.config.values
+    if row.cell not in PRESETS or label_of(row) not in METHODS:
+        return False
+    return not differences_from_paper(row.config.values, setting_in_paper(row))
 
 
 def _feedback(row: Row) -> list[str]:

@@ -14,7 +14,7 @@ from energyalign.experiments.longtail.paper import PAPER, PaperNumbers
 from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.report.tables.beside import Application, PaperLayout, Slot
 from energyalign.report.tables.model import Cell, Column
-from energyalign.report.tables.settings import check_one_setting
+from energyalign.report.tables.settings import check_one_setting, differences_from_paper
 
 COLUMNS = (HEADLINE, "many", "medium", "few")
 """Fields of rows in the order of `PaperNumbers`; the paper's test sets are balanced."""
@@ -71,7 +71,9 @@ def setting_in_paper(row: Row) -> dict[str, Any] | None:
 
 def as_in_the_paper(row: Row) -> bool:
     """Return whether network, schedule and cut are those of the paper's cell."""
-    return row.cell in PRESETS and method_of(row) in METHODS and setting_in_paper(row) == row.config.values
+    if row.cell not in PRESETS or method_of(row) not in METHODS:
+        return False
+    return not differences_from_paper(row.config.values, setting_in_paper(row))
 
 
 def paper_of(rows: Sequence[Row]) -> PaperNumbers | None:

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import Row
 
+PAPER_POLICIES = {"one", "two", "half"}
+"""Evidence policies with the paper's ten transformations; the paper does not say how many an image undergoes."""
+
 
 class Difference(NamedTuple):
     """A setting with its two values."""
@@ -26,6 +29,15 @@ def differences(one: Any, other: Any, name: str = "") -> Iterator[Difference]:
         return
     for key in dict.fromkeys([*one, *other]):
         yield from differences(one.get(key), other.get(key), f"{name}.{key}" if name else key)
+
+
+def differences_from_paper(ours: Any, paper: Any, name: str = "") -> list[Difference]:
+    """Return the differences from the paper's config; policies that the paper allows are none."""
+    return [
+        difference
+        for difference in differences(ours, paper, name)
+        if not (difference.name == "evidence.policy" and PAPER_POLICIES.issuperset(difference[1:]))
+    ]
 
 
 def check_one_setting(rows: Iterable[Row], name: str) -> None:
