@@ -97,7 +97,7 @@ def test_an_own_network(tmp_path):
     try:
         results = ea.longtail("digits", correctors=["raw"], epochs=2, backbone="small", out=tmp_path, progress=False)
         assert results.rows[0].config.backbone == "small"
-        with pytest.raises(EnergyAlignError, match="cannot be called 'small'"):
+        with pytest.raises(EnergyAlignError, match="cannot register a backbone 'small'"):
             ea.register_backbone("small", Small)
     finally:
         del registry.BACKBONES["small"]
