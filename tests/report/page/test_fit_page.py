@@ -31,7 +31,7 @@ def test_it_begins_with_balanced_accuracy_and_says_what_it_cost(tmp_path):
     # The recalls are 3/4 and 1/2: sqrt(.75 * .25 / 4 + .5 * .5 / 2) / 2 is .2073, and 1.96 of these are 40.6 %.
     assert "Balanced accuracy 50.0 % → 62.5 % (± 40.6). The shifts were fitted on these samples" in found
     assert "overall accuracy 66.7 % → 66.7 %." in found
-    assert "1 class gained accuracy and 1 lost some; 0 lost most: 100.0 % → 75.0 %." in found
+    assert "1 class gained accuracy and 1 lost some; class 0 lost most: 100.0 % → 75.0 %." in found
 
 
 def test_a_cross_fitted_score_comes_first_with_its_interval(tmp_path):

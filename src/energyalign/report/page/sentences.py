@@ -18,7 +18,7 @@ def describe_changes(before: Floats, after: Floats, class_names: Sequence[str]) 
     if not lost:
         return f"{text}."
     worst = int(np.nanargmin(change))
-    return f"{text}; {class_names[worst]} lost most: {100 * before[worst]:.1f} % → {100 * after[worst]:.1f} %."
+    return f"{text}; class {class_names[worst]} lost most: {100 * before[worst]:.1f} % → {100 * after[worst]:.1f} %."
 
 
 def describe_bias(evidence_kind: str) -> str:
