@@ -14,6 +14,7 @@ from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.comparison import comparison_table, pairs_between, pairs_within
 from energyalign.report.paired import bootstrap, mcnemar, paired_t
+from energyalign.report.tables import Cell
 
 NAMES = ["cat", "dog", "eel", "fox"]
 
@@ -96,6 +97,15 @@ def test_rows_of_one_training(runs: list[StoredRun]) -> None:
     assert "McNemar" in text
     assert "2,000 resamples, seed 0" in text
     assert pairs_within(runs) == pairs_within(runs, ["raw", "ea"])  # raw against the rest is the default
+
+
+def test_csv_has_plain_numbers_and_small_p_values(runs: list[StoredRun]) -> None:
+    table = comparison_table(pairs_within(runs))
+    assert "np." not in table.render("csv")
+    assert all(type(cell.mean) in (int, float, type(None)) for line in table.lines for cell in line.cells)
+    (line, *_) = table.lines
+    small = replace(table, lines=(replace(line, cells=(*line.cells[:-1], Cell(5.1234e-15))),))
+    assert small.render("csv").splitlines()[-1].split(",")[-5:] == ["5.123e-15", "", "", "False", "False"]
 
 
 def test_seeds_that_lack_a_row_are_left_out(runs: list[StoredRun]) -> None:
