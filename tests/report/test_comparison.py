@@ -121,6 +121,34 @@ def other_training(run: StoredRun) -> StoredRun:
     return StoredRun(run.path, config, [replace(row, config=config) for row in run.rows])
 
 
+def with_settings(run: StoredRun, **settings: object) -> StoredRun:
+    config = Settings({**run.config.values, **settings})
+    return StoredRun(run.path, config, [replace(row, config=config, cell=config.name) for row in run.rows])
+
+
+def test_sides_that_differ_in_settings_are_told_apart(runs: list[StoredRun]) -> None:
+    one = [with_settings(run) for run in runs]
+    recipe = {**runs[0].config.values["recipe"], "epochs": 2}
+    other = [with_settings(run, name="digits-lt-20", imbalance=20.0, recipe=recipe) for run in runs]
+    table = comparison_table(pairs_between(one, other, [("raw", "raw")]))
+    assert table.title == "B on digits-lt-20 against A on digits-lt-50"
+    assert table.lines[0].method == "ce, cosine head, digits-lt-50 + raw to ce, cosine head, digits-lt-20 + raw, seed 0"
+    epochs = one[0].config.epochs
+    assert table.notes[-1] == (
+        f"A and B also differ in settings: recipe.epochs is {epochs} and 2; imbalance is 50 and 20."
+    )
+    longer = comparison_table(pairs_between(one, [with_settings(run, recipe=recipe) for run in runs], [("raw", "ea")]))
+    assert longer.title == "B against A on digits-lt-50"
+    assert longer.lines[0].method.startswith(
+        f"ce, cosine head, {epochs} epochs + raw to ce, cosine head, 2 epochs + ea"
+    )
+
+
+def test_one_seed_has_no_note_on_several(runs: list[StoredRun]) -> None:
+    assert any("Over seeds" in note for note in comparison_table(pairs_within(runs)).notes)
+    assert not any("seeds" in note for note in comparison_table(pairs_within(runs[:1])).notes)
+
+
 def test_two_trainings(runs: list[StoredRun], tmp_path: Path) -> None:
     linear = [other_training(run) for run in runs]
     both = pairs_between(runs, linear)
