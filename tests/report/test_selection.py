@@ -19,7 +19,7 @@ from energyalign.report.selection import (
     select_runs,
     values_of,
 )
-from energyalign.report.tables import Cell, Column, Line, PaperTable
+from energyalign.report.tables import TABLES, Cell, Column, Line, PaperTable
 
 CELL = "digits-lt-50"
 ROWS = [
@@ -165,3 +165,10 @@ def test_names_that_a_table_does_not_have() -> None:
         select_part(TABLE, ["ce", "x"])
     with pytest.raises(EnergyAlignError, match=r"no column of the table small matches '7\*': choose from 100, 50\."):
         select_part(TABLE, columns=["7*"])
+
+
+def test_columns_without_the_number_of_seeds_have_a_note_on_lines_with_fewer() -> None:
+    rows = [long_tail_row("ea", CELL, 0.7, seed=0), *(long_tail_row("ce", CELL, 0.5, seed=seed) for seed in (0, 1))]
+    table = TABLES["longtail"].make(rows)
+    assert select_part(table, columns=["few"]).notes == ("Fewer than 2 seeds: ea (1 seed).",)
+    assert select_part(table, columns=["few", "seeds"]).notes == select_part(table, ["raw"], ["few"]).notes == ()

@@ -7,12 +7,12 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.row import Row, natural
 from energyalign.experiments.engine.stored import ResultRows, StoredRun
 from energyalign.report.tables import incremental, longtail
 from energyalign.report.tables.best import with_best
-from energyalign.report.tables.model import PaperTable
+from energyalign.report.tables.model import SEEDS, PaperTable
 from energyalign.report.trainings import leaves_of
 
 Where = Mapping[str, tuple[str, ...]]
@@ -107,7 +107,18 @@ def select_part(table: PaperTable, rows: Sequence[str] = (), columns: Sequence[s
     groups = [column.group for column in table.columns]
     order.sort(key=lambda index: groups.index(groups[index]))
     cut = [replace(table.lines[k], cells=tuple(table.lines[k].cells[index] for index in order)) for k in lines]
-    return with_best(replace(table, lines=tuple(cut), columns=tuple(table.columns[index] for index in order)))
+    shown = replace(table, lines=tuple(cut), columns=tuple(table.columns[index] for index in order))
+    if SEEDS in {replace(column, group="") for column in {*table.columns} - {*shown.columns}}:
+        shown = replace(shown, notes=(*shown.notes, *_about_seeds(shown)))
+    return with_best(shown)
+
+
+def _about_seeds(table: PaperTable) -> list[str]:
+    """Return a note on lines with fewer seeds than others."""
+    seeds = {line.method: max((len(cell.by_seed) for cell in line.cells), default=0) for line in table.lines}
+    most = max(seeds.values(), default=0)
+    fewer = [f"{name} ({count_of(n, 'seed')})" for name, n in seeds.items() if 0 < n < most]
+    return [f"Fewer than {most} seeds: {', '.join(fewer)}."] if fewer else []
 
 
 def _match(names: Sequence[Sequence[str]], patterns: Sequence[str], what: str, known: Sequence[str]) -> list[int]:
