@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from energyalign.experiments.engine.row import Row
-from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE, of_one_plan
+from energyalign.experiments.engine.stored import default_plan, of_one_plan
 from energyalign.experiments.train.recipe import describe
 from energyalign.report.tables.best import with_best
 from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable
@@ -109,7 +109,7 @@ class PaperLayout:
         else:
             off_paper = differences_from_paper(first.config.values, expected)
         if first.evidence is not None:
-            of_evidence = differences_from_paper(describe(first.evidence), describe(DEFAULT_EVIDENCE), "evidence")
+            of_evidence = differences_from_paper(describe(first.evidence), describe(default_plan(first)), "evidence")
             off_paper += [item for item in of_evidence if item not in off_paper]
         return _Measured(method, taken, left_out, tuple(off_paper))
 

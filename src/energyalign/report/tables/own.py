@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import HEADLINE, Row, natural
@@ -25,6 +26,7 @@ from energyalign.report.tables.model import (
     PaperTable,
     step_group,
 )
+from energyalign.report.tables.order import corrector_key
 from energyalign.report.tables.settings import check_one_setting
 
 Lines = Mapping[str, Sequence[Row]]
@@ -98,7 +100,9 @@ def _make(lines: Lines, build: Callable[[Lines], PaperTable], per_seed: bool) ->
             tables[cell] = join_seeds({seed: build(_part(of_cell, "seed", seed)) for seed in seeds})
         else:
             tables[cell] = with_best(build(of_cell))
-    return join_cells(tables)
+    table = join_cells(tables)
+    places = {name: place for place, name in enumerate(lines)}
+    return replace(table, lines=tuple(sorted(table.lines, key=lambda line: places.get(line.method, len(places)))))
 
 
 def _part(lines: Lines, field: str, value: object) -> Lines:
@@ -164,7 +168,7 @@ def _steps(lines: Lines) -> PaperTable:
 def _matrix(trainings: Lines) -> PaperTable:
     rows = [row for of_training in trainings.values() for row in of_training]
     in_steps = rows[0].in_steps
-    correctors = list(dict.fromkeys(row.corrector for row in rows))
+    correctors = sorted({row.corrector for row in rows}, key=corrector_key)
     last = {name: _last_step(of) for name, of in trainings.items()}
     lines, notes = [], list(_unfinished(incremental.lines_of(rows)) if in_steps else ())
     for training, of_training in trainings.items():
