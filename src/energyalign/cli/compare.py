@@ -62,7 +62,7 @@ def _pairs(arguments: argparse.Namespace) -> list[Pair]:
         )
     if not arguments.other:
         return pairs_within(sides[0], given)
-    return pairs_between(*sides, [(first, second)] if named else [(name, name) for name in given])
+    return pairs_between(sides[0], sides[1], [(first, second)] if named else [(name, name) for name in given])
 
 
 def _split(place: str) -> tuple[str, str]:

@@ -35,7 +35,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("name", metavar="NAME", help="a name from `energyalign list tables`")
     add("runs", metavar="RUN", nargs="+", help="run directories, or folders that contain some")
     add("--rows", nargs="+", action="extend", default=[], metavar="NAME",
-        help="print only these rows, in this order; * matches any text: 'la-*'")  # fmt: skip
+        help="print only these rows, in this order: methods, correctors, or both, such as ea, raw or 'ldam-drw + ea'; "
+        "* matches any text: 'la-*'")  # fmt: skip
     add_table_options(parser)
     add("--per-seed", action="store_true", help="print a row per seed instead of means over seeds")
 

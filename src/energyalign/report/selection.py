@@ -10,9 +10,9 @@ from typing import Any
 from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.row import Row, natural
 from energyalign.experiments.engine.stored import ResultRows, StoredRun
-from energyalign.report.tables import incremental, longtail
 from energyalign.report.tables.best import with_best
 from energyalign.report.tables.model import SEEDS, PaperTable
+from energyalign.report.tables.own import names_of
 from energyalign.report.trainings import leaves_of
 
 Where = Mapping[str, tuple[str, ...]]
@@ -77,10 +77,10 @@ def select_runs(runs: Sequence[StoredRun], where: Where) -> list[StoredRun]:
 
 
 def select_named(runs: Sequence[StoredRun], names: Sequence[str]) -> list[StoredRun]:
-    """Return the runs with only the rows whose corrector or method matches a name or pattern; no names for all."""
+    """Return the runs with only the rows that a name or pattern matches, as `names_of`; no names for all."""
     rows = [row for run in runs for row in run.rows]
-    called = [[row.corrector, values_of(row)["method"]] for row in rows] if names else [[]] * len(rows)
-    known = sorted({name for both in called for name in both}, key=natural)
+    called = [names_of(row) if names else () for row in rows]
+    known = sorted({name for of_row in called for name in of_row[:2]}, key=natural)
     return _keep_rows(runs, [rows[index] for index in _match(called, names, "row", known)])
 
 
@@ -100,9 +100,9 @@ def select_part(table: PaperTable, rows: Sequence[str] = (), columns: Sequence[s
         In the order to show them; empty for all. A column is named by its title, its group, or both: ``few``,
         ``CIFAR-10-LT``, ``CIFAR-10-LT, 50``. Groups stay together.
     """
-    names = [[line.method] for line in table.lines]
+    names = [[line.method, *line.other_names] for line in table.lines]
     titles = [[column.title, column.group, column.full_title] for column in table.columns]
-    lines = _match(names, rows, f"row of the table {table.name}", [name for (name,) in names])
+    lines = _match(names, rows, f"row of the table {table.name}", [line.method for line in table.lines])
     order = _match(titles, columns, f"column of the table {table.name}", [column.title for column in table.columns])
     groups = [column.group for column in table.columns]
     order.sort(key=lambda index: groups.index(groups[index]))
@@ -140,7 +140,7 @@ def values_of(row: Row) -> dict[str, str]:
     named = {
         "cell": row.cell,
         "dataset": config.values.get("dataset"),
-        "method": incremental.label_of(row) if row.in_steps else longtail.method_of(row),
+        "method": names_of(row)[1],
         "learner": row.learner,
         "corrector": row.corrector,
         "evidence": plan,

@@ -151,6 +151,9 @@ def test_the_other_kind_of_runs_is_refused_with_the_table_for_it() -> None:
     for name in ("incremental", "steps"):
         with pytest.raises(EnergyAlignError, match=r"got long-tailed ones: use energyalign table longtail\."):
             TABLES[name].make(long_tail)
+    assert TABLES["longtail"].make([*steps, *long_tail]) == TABLES["longtail"].make(long_tail)  # the fitting kind
+    for name in ("incremental", "steps"):
+        assert TABLES[name].make([*long_tail, *steps]) == TABLES[name].make(steps)
     for name in ("longtail", "incremental", "steps", "matrix"):
         with pytest.raises(EnergyAlignError, match=f"the table {name} needs at least one row, got none"):
             TABLES[name].make([])
