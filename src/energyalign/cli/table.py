@@ -64,14 +64,14 @@ def add_where_option(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read rows, make the table, print it."""
     from energyalign.experiments.engine.stored import load_rows
-    from energyalign.report.selection import parse_where, select_part, select_rows
+    from energyalign.report.selection import make_part, parse_where, select_rows
     from energyalign.report.tables import find_table
 
     entry, where = find_table(arguments.name), parse_where(arguments.where)
 
     def make() -> PaperTable:
         rows = select_rows(load_rows(*arguments.runs), where)
-        return select_part(entry.make(rows, per_seed=arguments.per_seed), arguments.rows, arguments.columns)
+        return make_part(entry, rows, arguments.rows, arguments.columns, per_seed=arguments.per_seed)
 
     write_table(arguments, arguments.runs, make)
 

@@ -10,6 +10,7 @@ from typing import Any
 from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.row import Row, natural
 from energyalign.experiments.engine.stored import ResultRows, StoredRun
+from energyalign.report.tables import TableEntry
 from energyalign.report.tables.best import with_best
 from energyalign.report.tables.model import SEEDS, PaperTable
 from energyalign.report.tables.own import names_of
@@ -88,6 +89,18 @@ def _keep_rows(runs: Sequence[StoredRun], rows: Iterable[Row]) -> list[StoredRun
     kept = set(map(id, rows))
     selected = [replace(run, rows=[row for row in run.rows if id(row) in kept]) for run in runs]
     return [run for run in selected if run.rows]
+
+
+def make_part(
+    entry: TableEntry, rows: Sequence[Row], lines: Sequence[str] = (), columns: Sequence[str] = (), *,
+    per_seed: bool = False,
+) -> PaperTable:  # fmt: skip
+    """Return a part of the table of these rows, without notes on lines that it does not show; see `select_part`."""
+    part = select_part(entry.make(rows, per_seed=per_seed), lines, columns)
+    if not (entry.cells and lines):  # in other tables, the names of lines depend on all rows
+        return part
+    shown = {line.method for line in part.lines}
+    return select_part(entry.make([row for row in rows if names_of(row)[1] in shown]), lines, columns)
 
 
 def select_part(table: PaperTable, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> PaperTable:
