@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.stored import StoredRun
+from energyalign.report.figures import MissingRowsError
 from energyalign.report.panels import text_scale
 from energyalign.report.trainings import (
     ALIGNED,
@@ -81,9 +82,9 @@ def _chosen_evidence(trainings: Iterable[Training]) -> str:
     return ""
 
 
-def missing_error(figure: str, needs: str, command: str) -> EnergyAlignError:
+def missing_error(figure: str, needs: str, command: str) -> MissingRowsError:
     """Return an error that says what a figure needs, and which command makes it."""
-    return EnergyAlignError(f"the figure {figure} needs {needs}: {command}")
+    return MissingRowsError(f"the figure {figure} needs {needs}", command)
 
 
 def with_and_without(figure: str, trainings: Sequence[Training]) -> tuple[list[Training], str]:
