@@ -43,6 +43,11 @@ def test_a_part_of_it(run, runs) -> None:
     assert "no row has corrector=wa: choose corrector from ea, raw." in err
 
 
+def test_a_name_given_twice_is_compared_once(run, runs) -> None:
+    _, once, _ = run("compare", runs, runs, "--rows", "raw")
+    assert run("compare", runs, runs, "--rows", "raw", "raw")[1] == once
+
+
 def test_the_file_is_what_would_be_printed(run, runs, tmp_path) -> None:
     for form in ("terminal", "markdown", "latex", "csv", "json"):
         _, printed, _ = run("compare", runs, "--format", form)
@@ -56,6 +61,9 @@ def test_the_file_is_what_would_be_printed(run, runs, tmp_path) -> None:
     [
         (["RUNS:raw"], "expected two rows to compare"),
         (["RUNS:raw", "RUNS"], "expected two rows to compare"),
+        (["RUNS:foo", "RUNS"], "has no row of foo: choose one of raw, ea."),
+        (["RUNS:foo"], "has no row of foo: choose one of raw, ea."),
+        (["RUNS", "--rows", "raw", "raw"], "expected two rows to compare"),
         (["RUNS:raw", "RUNS:ea", "--rows", "raw"], "expected two rows to compare"),
         (["RUNS", "--rows", "raw"], "expected two rows to compare"),
         (["RUNS", "--rows", "raw", "wa"], "expected a seed with rows of raw and wa, got rows of raw, ea"),

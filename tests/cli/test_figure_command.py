@@ -57,7 +57,14 @@ def test_rows_of_a_figure(runs: Path, run: Any) -> None:
     assert Path("both.png").read_bytes() == Path("one.png").read_bytes()
     code, _, err = run("figure", "groups", "runs/seed-0", "--rows", "r*")
     assert code == 2
-    assert "the figure groups needs rows of raw and ea of one training" in err
+    assert (
+        "the figure groups needs rows of raw and ea of one training: --rows hides some of these. Add them to --rows"
+        in err
+    )
+    assert "energyalign longtail" not in err
+    _, out, _ = run("figure", "all", "runs/seed-0", "--rows", "ea", "--out", "few")
+    assert "Skipped: the figure energies needs rows of raw and ea of one training: --rows hides some" in out
+    assert "energyalign longtail DATASET --clusters" in run("figure", "clusters", "runs/seed-0", "--rows", "ea")[2]
 
 
 def test_names_of_folders_do_not_command_the_terminal(runs: Path, run: Any) -> None:

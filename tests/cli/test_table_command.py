@@ -54,6 +54,11 @@ def test_a_run_in_steps(run, runs):
     assert "| method | average | with step 1 | last step |" in out
 
 
+def test_folders_with_both_kinds_of_runs(run, runs):
+    for name, kind in (("longtail", "longtail"), ("steps", "steps")):
+        assert run("table", name, runs) == run("table", name, runs / kind)
+
+
 def test_a_part_of_it(run, runs):
     rows = {row["corrector"]: row for row in rows_of(runs / "longtail")}
     code, out, _ = run(
@@ -87,7 +92,7 @@ def test_the_file_is_what_would_be_printed(run, runs, tmp_path, form, start):
         (["table-of-mine", "longtail"], "unknown table 'table-of-mine': choose one of imagenet100-il-10, "),
         (["cifar-lt", "longtail"], "cifar10-lt-10, got digits-lt-50: use energyalign table longtail"),
         (["matrix", "longtail", "steps"], "must be of long-tailed or of incremental runs, got both"),
-        (["longtail", "longtail", "--rows", "wa"], "no row of the table longtail matches 'wa': choose from ea, raw."),
+        (["longtail", "longtail", "--rows", "wa"], "no row of the table longtail matches 'wa': choose from raw, ea."),
         (
             ["longtail", "longtail", "--columns", "ece"],
             "matches 'ece': choose from balanced, many, medium, few, seeds.",

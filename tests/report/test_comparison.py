@@ -14,6 +14,7 @@ from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.comparison import comparison_table, pairs_between, pairs_within
 from energyalign.report.paired import bootstrap, mcnemar, paired_t
+from energyalign.report.tables import Cell
 
 NAMES = ["cat", "dog", "eel", "fox"]
 
@@ -98,6 +99,15 @@ def test_rows_of_one_training(runs: list[StoredRun]) -> None:
     assert pairs_within(runs) == pairs_within(runs, ["raw", "ea"])  # raw against the rest is the default
 
 
+def test_csv_has_plain_numbers_and_small_p_values(runs: list[StoredRun]) -> None:
+    table = comparison_table(pairs_within(runs))
+    assert "np." not in table.render("csv")
+    assert all(type(cell.mean) in (int, float, type(None)) for line in table.lines for cell in line.cells)
+    (line, *_) = table.lines
+    small = replace(table, lines=(replace(line, cells=(*line.cells[:-1], Cell(5.1234e-15))),))
+    assert small.render("csv").splitlines()[-1].split(",")[-5:] == ["5.123e-15", "", "", "False", "False"]
+
+
 def test_seeds_that_lack_a_row_are_left_out(runs: list[StoredRun]) -> None:
     part = [runs[0], replace(runs[1], rows=runs[1].rows[:1])]
     (pair,) = pairs_within(part, ["raw", "ea"])
@@ -109,6 +119,34 @@ def test_seeds_that_lack_a_row_are_left_out(runs: list[StoredRun]) -> None:
 def other_training(run: StoredRun) -> StoredRun:
     config = Settings({**run.config.values, "head": "linear"})
     return StoredRun(run.path, config, [replace(row, config=config) for row in run.rows])
+
+
+def with_settings(run: StoredRun, **settings: object) -> StoredRun:
+    config = Settings({**run.config.values, **settings})
+    return StoredRun(run.path, config, [replace(row, config=config, cell=config.name) for row in run.rows])
+
+
+def test_sides_that_differ_in_settings_are_told_apart(runs: list[StoredRun]) -> None:
+    one = [with_settings(run) for run in runs]
+    recipe = {**runs[0].config.values["recipe"], "epochs": 2}
+    other = [with_settings(run, name="digits-lt-20", imbalance=20.0, recipe=recipe) for run in runs]
+    table = comparison_table(pairs_between(one, other, [("raw", "raw")]))
+    assert table.title == "B on digits-lt-20 against A on digits-lt-50"
+    assert table.lines[0].method == "ce, cosine head, digits-lt-50 + raw to ce, cosine head, digits-lt-20 + raw, seed 0"
+    epochs = one[0].config.epochs
+    assert table.notes[-1] == (
+        f"A and B also differ in settings: recipe.epochs is {epochs} and 2; imbalance is 50 and 20."
+    )
+    longer = comparison_table(pairs_between(one, [with_settings(run, recipe=recipe) for run in runs], [("raw", "ea")]))
+    assert longer.title == "B against A on digits-lt-50"
+    assert longer.lines[0].method.startswith(
+        f"ce, cosine head, {epochs} epochs + raw to ce, cosine head, 2 epochs + ea"
+    )
+
+
+def test_one_seed_has_no_note_on_several(runs: list[StoredRun]) -> None:
+    assert any("Over seeds" in note for note in comparison_table(pairs_within(runs)).notes)
+    assert not any("seeds" in note for note in comparison_table(pairs_within(runs[:1])).notes)
 
 
 def test_two_trainings(runs: list[StoredRun], tmp_path: Path) -> None:

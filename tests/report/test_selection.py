@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from table_rows import long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
+from energyalign.experiments.engine.config import EvidencePlan
 from energyalign.experiments.engine.row import Row, natural
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.selection import (
@@ -19,7 +21,7 @@ from energyalign.report.selection import (
     select_runs,
     values_of,
 )
-from energyalign.report.tables import Cell, Column, Line, PaperTable
+from energyalign.report.tables import TABLES, Cell, Column, Line, PaperTable
 
 CELL = "digits-lt-50"
 ROWS = [
@@ -165,3 +167,46 @@ def test_names_that_a_table_does_not_have() -> None:
         select_part(TABLE, ["ce", "x"])
     with pytest.raises(EnergyAlignError, match=r"no column of the table small matches '7\*': choose from 100, 50\."):
         select_part(TABLE, columns=["7*"])
+
+
+def test_columns_without_the_number_of_seeds_have_a_note_on_lines_with_fewer() -> None:
+    rows = [long_tail_row("ea", CELL, 0.7, seed=0), *(long_tail_row("ce", CELL, 0.5, seed=seed) for seed in (0, 1))]
+    table = TABLES["longtail"].make(rows)
+    assert select_part(table, columns=["few"]).notes == ("Fewer than 2 seeds: ea (1 seed).",)
+    assert select_part(table, columns=["few", "seeds"]).notes == select_part(table, ["raw"], ["few"]).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("trainings", "names", "lines"),
+    [
+        (["ce"], ["ce", "ea"], ["raw", "ea"]),
+        (["ce"], ["ce + ea", "ce + raw"], ["ea", "raw"]),
+        (["ce"], ["ea*"], ["ea", "ea, two x 5"]),
+        (["ce"], ["ce + ea, two x 5"], ["ea, two x 5"]),
+        (["ce", "ldam-drw"], ["raw", "ea"], ["ce", "ldam-drw", "ea", "ldam-drw + ea"]),
+        (["ce", "ldam-drw"], ["ldam-drw + raw", "ce + ea"], ["ldam-drw", "ea"]),
+        (["ce", "ldam-drw"], ["ldam-drw", "ce"], ["ldam-drw", "ce"]),
+    ],
+)
+def test_lines_have_the_same_names_in_every_table(trainings: list[str], names: list[str], lines: list[str]) -> None:
+    rows = []
+    for raw in (long_tail_row(name, CELL, 0.5) for name in trainings):
+        plans = EvidencePlan(), EvidencePlan(5)
+        rows += [raw, *(replace(raw, corrector="ea", evidence=plan) for plan in plans)]
+    table = TABLES["longtail"].make(rows)
+    assert [line.method for line in select_part(table, names).lines] == lines
+    per_seed = TABLES["longtail"].make(rows, per_seed=True)
+    assert [line.method for line in select_part(per_seed, names).lines] == lines
+    runs = [StoredRun(Path("a run"), rows[0].config, rows)]
+    assert select_named(runs, [name.removesuffix(", two x 5") for name in names])  # figures have these names too
+
+
+def test_lines_in_steps_by_both_names() -> None:
+    rows = step_rows("ea", "digits-il-5", [0.9, 0.8])
+    rows += [replace(row, corrector="raw", evidence=None) for row in rows]
+    table = TABLES["steps"].make(rows)
+    assert [line.method for line in select_part(table, ["distill (cosine, random:40, fed back: ea) + raw"]).lines] == [
+        "raw"
+    ]
+    other = TABLES["steps"].make([*rows, *step_rows("distill", "digits-il-5", [0.9, 0.8])])
+    assert len(select_part(other, ["raw"]).lines) == 2

@@ -47,21 +47,22 @@ def run(arguments: argparse.Namespace) -> None:
 def _pairs(arguments: argparse.Namespace) -> list[Pair]:
     from energyalign.core.errors import EnergyAlignError
     from energyalign.experiments.engine.stored import measured_runs
-    from energyalign.report.comparison import pairs_between, pairs_within
+    from energyalign.report.comparison import check_corrector, pairs_between, pairs_within
     from energyalign.report.selection import parse_where, select_runs
 
     (one, first), (other, second) = _split(arguments.one), _split(arguments.other or "")
-    named = [name for name in (first, second) if name]
-    if len(named) == 1 or (named and arguments.rows) or (not arguments.other and len(arguments.rows) == 1):
+    where, given = parse_where(arguments.where), list(dict.fromkeys(arguments.rows))
+    sides = [select_runs(measured_runs([folder]), where) for folder in filter(None, (one, other))]
+    named = [(runs, name) for runs, name in zip(sides, (first, second), strict=False) if name]
+    for runs, name in named:
+        check_corrector(runs, name)
+    if len(named) == 1 or (named and given) or (not arguments.other and len(given) == 1):
         raise EnergyAlignError(
             "expected two rows to compare: give A:CORRECTOR B:CORRECTOR, or folders and --rows ONE OTHER."
         )
-    where = parse_where(arguments.where)
-    runs = select_runs(measured_runs([one]), where)
     if not arguments.other:
-        return pairs_within(runs, arguments.rows)
-    rows = [(first, second)] if named else [(name, name) for name in arguments.rows]
-    return pairs_between(runs, select_runs(measured_runs([other]), where), rows)
+        return pairs_within(sides[0], given)
+    return pairs_between(sides[0], sides[1], [(first, second)] if named else [(name, name) for name in given])
 
 
 def _split(place: str) -> tuple[str, str]:

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from energyalign.cli.table import add_where_option
-from energyalign.report.figures import FIGURES
+from energyalign.core.errors import EnergyAlignError
+from energyalign.report.figures import FIGURES, MissingRowsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from energyalign.experiments.engine.stored import StoredRun
     from energyalign.report.drawing import Style
+    from energyalign.report.figures import FigureEntry
 
 _ALL = "all"
 DESCRIPTION = (
@@ -71,13 +73,16 @@ def _draw_one(name: str, path: Path, arguments: argparse.Namespace, style: Style
     entry = look_up(FIGURES, name, "figure")
     check_suffix(path)
     check_outputs([path], run_files(arguments.runs))
-    save_figure(entry.draw(_read(arguments), style), path)
+    try:
+        figure = entry.draw(_read(arguments), style)
+    except MissingRowsError as error:
+        raise EnergyAlignError(_explain(error, entry, arguments)) from error
+    save_figure(figure, path)
     print(f"Wrote {path}.")
 
 
 def _draw_all(folder: Path, arguments: argparse.Namespace, style: Style) -> None:
     from energyalign.core._io.atomic import check_outputs
-    from energyalign.core.errors import EnergyAlignError
     from energyalign.experiments.train.run_directory import run_files
     from energyalign.report.drawing import save_figure
 
@@ -95,19 +100,37 @@ def _draw_all(folder: Path, arguments: argparse.Namespace, style: Style) -> None
         try:
             figure = entry.draw(runs, style)
         except EnergyAlignError as error:
-            print(f"Skipped: {error}")
+            print(f"Skipped: {_explain(error, entry, arguments)}")
             continue
         save_figure(figure, folder / f"{name}.png")
         print(f"Wrote {folder / f'{name}.png'}.")
 
 
+def _explain(error: EnergyAlignError, entry: FigureEntry, arguments: argparse.Namespace) -> str:
+    """Return what an error says, or that --rows hides what the figure needs if all rows allow it."""
+    if not (arguments.rows and isinstance(error, MissingRowsError)):
+        return str(error)
+    try:
+        entry.draw(_select(arguments))
+    except EnergyAlignError:
+        return str(error)
+    return f"{error.needs}: --rows hides some of these. Add them to --rows, or leave it out."
+
+
 def _read(arguments: argparse.Namespace) -> Sequence[StoredRun]:
     """Return the measured runs with the rows of --where and --rows; warn about runs without rows."""
-    from energyalign.experiments.engine.stored import find_runs, measured_runs
-    from energyalign.report.selection import parse_where, select_named, select_runs
+    from energyalign.experiments.engine.stored import find_runs
+    from energyalign.report.selection import select_named
 
     for run in find_runs(arguments.runs):
         if not run.rows:
             print(f"warning: {run.path} has no rows yet and is skipped.", file=sys.stderr)
-    chosen = select_runs(measured_runs(arguments.runs), parse_where(arguments.where))
-    return select_named(chosen, arguments.rows)
+    return select_named(_select(arguments), arguments.rows)
+
+
+def _select(arguments: argparse.Namespace) -> Sequence[StoredRun]:
+    """Return the measured runs with the rows of --where."""
+    from energyalign.experiments.engine.stored import measured_runs
+    from energyalign.report.selection import parse_where, select_runs
+
+    return select_runs(measured_runs(arguments.runs), parse_where(arguments.where))

@@ -35,7 +35,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("name", metavar="NAME", help="a name from `energyalign list tables`")
     add("runs", metavar="RUN", nargs="+", help="run directories, or folders that contain some")
     add("--rows", nargs="+", action="extend", default=[], metavar="NAME",
-        help="print only these rows, in this order; * matches any text: 'la-*'")  # fmt: skip
+        help="print only these rows, in this order: methods, correctors, or both, such as ea, raw or 'ldam-drw + ea'; "
+        "* matches any text: 'la-*'")  # fmt: skip
     add_table_options(parser)
     add("--per-seed", action="store_true", help="print a row per seed instead of means over seeds")
 
@@ -63,14 +64,14 @@ def add_where_option(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read rows, make the table, print it."""
     from energyalign.experiments.engine.stored import load_rows
-    from energyalign.report.selection import parse_where, select_part, select_rows
+    from energyalign.report.selection import make_part, parse_where, select_rows
     from energyalign.report.tables import find_table
 
     entry, where = find_table(arguments.name), parse_where(arguments.where)
 
     def make() -> PaperTable:
         rows = select_rows(load_rows(*arguments.runs), where)
-        return select_part(entry.make(rows, per_seed=arguments.per_seed), arguments.rows, arguments.columns)
+        return make_part(entry, rows, arguments.rows, arguments.columns, per_seed=arguments.per_seed)
 
     write_table(arguments, arguments.runs, make)
 

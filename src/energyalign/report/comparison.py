@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.paired import N_RESAMPLES, RESAMPLING_SEED, Gain, bootstrap, mcnemar, paired_t
 from energyalign.report.tables.model import Cell, Column, Line, PaperTable
-from energyalign.report.trainings import AS_TRAINED, Training, name_in_full
+from energyalign.report.tables.settings import differences
+from energyalign.report.trainings import AS_TRAINED, Training, labels_of, name_in_full, setting, sort_correctors
 
 _COLUMNS = (
     Column("A", better=""),
@@ -27,13 +29,17 @@ _COLUMNS = (
     Column("B", "right alone", better="", form=".0f"),
     Column("p", better="", form=".2g"),
 )
-_NOTES = (
+_ABOUT_SAMPLES = (
     "A, B: balanced accuracy in %. Standard error and interval of B - A: paired bootstrap over test images, within "
     f"classes ({N_RESAMPLES:,} resamples, seed {RESAMPLING_SEED}). Right alone: images that only A, or only B, has "
-    "right; p: exact McNemar test of the overall accuracy, two-sided.",
-    "All seeds: bootstrap of the mean over seeds; the interval is for these networks on other test images. Over seeds: "
-    "paired t interval, for other trainings on these test images.",
+    "right; p: exact McNemar test of the overall accuracy, two-sided."
 )
+_ABOUT_SEEDS = (
+    "All seeds: bootstrap of the mean over seeds; the interval is for these networks on other test images. Over seeds: "
+    "paired t interval, for other trainings on these test images."
+)
+_IN_NAMES = ("name", "seed", "learner", "head", "memory", "fed_back")
+"""Settings that the title or the names of lines already state."""
 
 
 class Pair(NamedTuple):
@@ -47,8 +53,24 @@ class Pair(NamedTuple):
 def comparison_table(pairs: Sequence[Pair]) -> PaperTable:
     """Return a table with a line for each pair and seed, and for all seeds and over seeds if there are several."""
     lines = [line for pair in pairs for line in _lines(pair)]
-    cells = dict.fromkeys(str(row.cell) for pair in pairs for _, row in pair.one)
-    return PaperTable("compare", f"B against A on {', '.join(cells)}", _COLUMNS, tuple(lines), _NOTES, corner="A to B")
+    one, other = (
+        ", ".join(dict.fromkeys(row.cell for pair in pairs for _, row in getattr(pair, side)))
+        for side in ("one", "other")
+    )
+    title = f"B against A on {one}" if one == other else f"B on {other} against A on {one}"
+    notes = [_ABOUT_SAMPLES]
+    if any(cell.n and cell.n > 1 for line in lines for cell in line.cells):
+        notes.append(_ABOUT_SEEDS)
+    notes += dict.fromkeys(filter(None, map(_about_settings, pairs)))
+    return PaperTable("compare", title, _COLUMNS, tuple(lines), tuple(notes), corner="A to B")
+
+
+def _about_settings(pair: Pair) -> str:
+    """Return a note on the settings in which the two sides differ; empty if there are none."""
+    one, other = (side[0][0].config.values for side in (pair.one, pair.other))
+    different = [item for item in differences(one, other) if item.name not in _IN_NAMES]
+    settings = "; ".join(f"{name} is {of_one} and {of_other}" for name, of_one, of_other in different)
+    return f"A and B also differ in settings: {settings}." if settings else ""
 
 
 def pairs_within(runs: Sequence[StoredRun], rows: Sequence[str] = ()) -> list[Pair]:
@@ -77,14 +99,12 @@ def pairs_between(
     one: Sequence[StoredRun], other: Sequence[StoredRun], rows: Sequence[tuple[str, str]] = ()
 ) -> list[Pair]:
     """Pair two trainings, with the given correctors or by default with every corrector that both have."""
-    a, b = _only(one), _only(other)
+    a, b = _name_apart(_only(one), _only(other))
     chosen = list(rows) or [(name, name) for name in a.correctors if name in b.correctors]
     pairs = []
     for first, second in chosen:
-        for training, name in ((a, first), (b, second)):
-            if name not in training.correctors:
-                known, place = ", ".join(training.correctors), training.runs[0].path.parent
-                raise EnergyAlignError(f"{place} has no row of {name}: choose one of {known}.")
+        check_corrector(a.runs, first)
+        check_corrector(b.runs, second)
         pairs.append(Pair(f"{a.label} + {first} to {b.label} + {second}", a.measured(first), b.measured(second)))
     if not pairs:
         raise EnergyAlignError(
@@ -92,6 +112,22 @@ def pairs_between(
             "Name one of each, such as A:raw B:ea."
         )
     return pairs
+
+
+def check_corrector(runs: Sequence[StoredRun], name: str) -> None:
+    """Raise if no run has a row of this corrector."""
+    known = sort_correctors({row.corrector for run in runs for row in run.rows})
+    if name not in known:
+        raise EnergyAlignError(f"{runs[0].path.parent} has no row of {name}: choose one of {', '.join(known)}.")
+
+
+def _name_apart(a: Training, b: Training) -> tuple[Training, Training]:
+    """Give trainings with the same name their cells, or else what distinguishes them, as a part of it."""
+    if a.label != b.label or setting(a.runs[0]) == setting(b.runs[0]):
+        return a, b
+    words = [a.cell, b.cell] if a.cell != b.cell else labels_of([a.runs[0], b.runs[0]])
+    a, b = (replace(side, label=f"{side.label}, {word}") for side, word in zip((a, b), words, strict=True))
+    return a, b
 
 
 def _only(runs: Sequence[StoredRun]) -> Training:

@@ -54,7 +54,7 @@ def bootstrap(labels: Ints, gains: Floats) -> Gain:
     difference, draws = 0.0, np.zeros(N_RESAMPLES)
     for k in classes:
         values, counts = np.unique(gains[labels == k], return_counts=True)
-        n = counts.sum()
+        n = int(counts.sum())
         difference += float(values @ counts) / n
         draws += rng.multinomial(n, counts / n, size=N_RESAMPLES) @ values / n
     draws /= len(classes)

@@ -7,12 +7,13 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.row import Row, natural
 from energyalign.experiments.engine.stored import ResultRows, StoredRun
-from energyalign.report.tables import incremental, longtail
+from energyalign.report.tables import TableEntry
 from energyalign.report.tables.best import with_best
-from energyalign.report.tables.model import PaperTable
+from energyalign.report.tables.model import SEEDS, PaperTable
+from energyalign.report.tables.own import names_of
 from energyalign.report.trainings import leaves_of
 
 Where = Mapping[str, tuple[str, ...]]
@@ -77,10 +78,10 @@ def select_runs(runs: Sequence[StoredRun], where: Where) -> list[StoredRun]:
 
 
 def select_named(runs: Sequence[StoredRun], names: Sequence[str]) -> list[StoredRun]:
-    """Return the runs with only the rows whose corrector or method matches a name or pattern; no names for all."""
+    """Return the runs with only the rows that a name or pattern matches, as `names_of`; no names for all."""
     rows = [row for run in runs for row in run.rows]
-    called = [[row.corrector, values_of(row)["method"]] for row in rows] if names else [[]] * len(rows)
-    known = sorted({name for both in called for name in both}, key=natural)
+    called = [names_of(row) if names else () for row in rows]
+    known = sorted({name for of_row in called for name in of_row[:2]}, key=natural)
     return _keep_rows(runs, [rows[index] for index in _match(called, names, "row", known)])
 
 
@@ -88,6 +89,18 @@ def _keep_rows(runs: Sequence[StoredRun], rows: Iterable[Row]) -> list[StoredRun
     kept = set(map(id, rows))
     selected = [replace(run, rows=[row for row in run.rows if id(row) in kept]) for run in runs]
     return [run for run in selected if run.rows]
+
+
+def make_part(
+    entry: TableEntry, rows: Sequence[Row], lines: Sequence[str] = (), columns: Sequence[str] = (), *,
+    per_seed: bool = False,
+) -> PaperTable:  # fmt: skip
+    """Return a part of the table of these rows, without notes on lines that it does not show; see `select_part`."""
+    part = select_part(entry.make(rows, per_seed=per_seed), lines, columns)
+    if not (entry.cells and lines):  # in other tables, the names of lines depend on all rows
+        return part
+    shown = {line.method for line in part.lines}
+    return select_part(entry.make([row for row in rows if names_of(row)[1] in shown]), lines, columns)
 
 
 def select_part(table: PaperTable, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> PaperTable:
@@ -100,14 +113,25 @@ def select_part(table: PaperTable, rows: Sequence[str] = (), columns: Sequence[s
         In the order to show them; empty for all. A column is named by its title, its group, or both: ``few``,
         ``CIFAR-10-LT``, ``CIFAR-10-LT, 50``. Groups stay together.
     """
-    names = [[line.method] for line in table.lines]
+    names = [[line.method, *line.other_names] for line in table.lines]
     titles = [[column.title, column.group, column.full_title] for column in table.columns]
-    lines = _match(names, rows, f"row of the table {table.name}", [name for (name,) in names])
+    lines = _match(names, rows, f"row of the table {table.name}", [line.method for line in table.lines])
     order = _match(titles, columns, f"column of the table {table.name}", [column.title for column in table.columns])
     groups = [column.group for column in table.columns]
     order.sort(key=lambda index: groups.index(groups[index]))
     cut = [replace(table.lines[k], cells=tuple(table.lines[k].cells[index] for index in order)) for k in lines]
-    return with_best(replace(table, lines=tuple(cut), columns=tuple(table.columns[index] for index in order)))
+    shown = replace(table, lines=tuple(cut), columns=tuple(table.columns[index] for index in order))
+    if SEEDS in {replace(column, group="") for column in {*table.columns} - {*shown.columns}}:
+        shown = replace(shown, notes=(*shown.notes, *_about_seeds(shown)))
+    return with_best(shown)
+
+
+def _about_seeds(table: PaperTable) -> list[str]:
+    """Return a note on lines with fewer seeds than others."""
+    seeds = {line.method: max((len(cell.by_seed) for cell in line.cells), default=0) for line in table.lines}
+    most = max(seeds.values(), default=0)
+    fewer = [f"{name} ({count_of(n, 'seed')})" for name, n in seeds.items() if 0 < n < most]
+    return [f"Fewer than {most} seeds: {', '.join(fewer)}."] if fewer else []
 
 
 def _match(names: Sequence[Sequence[str]], patterns: Sequence[str], what: str, known: Sequence[str]) -> list[int]:
@@ -129,7 +153,7 @@ def values_of(row: Row) -> dict[str, str]:
     named = {
         "cell": row.cell,
         "dataset": config.values.get("dataset"),
-        "method": incremental.label_of(row) if row.in_steps else longtail.method_of(row),
+        "method": names_of(row)[1],
         "learner": row.learner,
         "corrector": row.corrector,
         "evidence": plan,

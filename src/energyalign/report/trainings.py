@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from energyalign.core.errors import count_of
 from energyalign.core.metrics import ClassScores
 from energyalign.experiments.engine.row import Row
 from energyalign.experiments.engine.stored import Outputs, StoredRun, of_one_plan
+from energyalign.report.tables.order import corrector_key
 
 AS_TRAINED, ALIGNED = "raw", "ea"
 """Correctors of the raw network and of energy aligning as in the paper."""
@@ -72,8 +73,8 @@ class Training:
 
     @property
     def correctors(self) -> list[str]:
-        """Names of the correctors that have rows, in the order of the rows."""
-        return list(dict.fromkeys(row.corrector for run in self.runs for row in run.rows_at(self.step)))
+        """Names of the correctors that have rows, sorted."""
+        return sort_correctors({row.corrector for run in self.runs for row in run.rows_at(self.step)})
 
     def measured(self, corrector: str) -> list[tuple[StoredRun, Row]]:
         """Return the runs that have a row of a corrector, with that row; all rows have the same kind of evidence."""
@@ -95,6 +96,11 @@ class Training:
         rows = self.rows_of(corrector)
         values = np.array([[row.accuracy(column) for column in columns] for row in rows], dtype=np.float64)
         return 100.0 * values.reshape(len(rows), len(columns))
+
+
+def sort_correctors(names: Iterable[str]) -> list[str]:
+    """Sort correctors in the one order of all lines and panels; see `corrector_key`."""
+    return sorted(names, key=corrector_key)
 
 
 def by_setting(runs: Sequence[StoredRun]) -> list[tuple[StoredRun, ...]]:

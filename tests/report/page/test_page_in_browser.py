@@ -18,6 +18,7 @@ from energyalign.core.metrics import confusion_matrix
 from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.engine.stored import StoredRun, find_runs
 from energyalign.report.page import write
+from energyalign.report.page.document import Section, document
 from energyalign.report.page.story import Pictures
 from energyalign.report.page.write import write_page
 
@@ -255,6 +256,17 @@ def test_it_fits_a_phone(browser, no_figures, hostile_run: StoredRun, tmp_path: 
         for name in ("backgroundColor", "color")
     )
     assert (paper < ink) == (scheme == "dark")
+
+
+def test_names_of_correctors_are_not_broken_within_a_word_on_a_phone(browser, tmp_path: Path) -> None:
+    cells = "<td>93.2 ± 10.1</td>" * 5
+    rows = "".join(f"<tr><th>{name}</th>{cells}</tr>" for name in ("logit-adjustment", "two<br>lines"))
+    table = f'<div class="wide"><table><tbody>{rows}</tbody></table></div>'
+    (tmp_path / "page.html").write_text(document("t", [], [], [Section("t", table)]))
+    page = browser.new_context(viewport={"width": 400, "height": 700}).new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    name, two_lines = (box.bounding_box()["height"] for box in page.locator("tbody th").all())
+    assert name <= two_lines
 
 
 def test_a_step_without_the_correction_does_not_forget_it(browser, no_figures, in_steps: Path, tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from made_row import made_row
 
 from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.page.verdict import results_of
+from energyalign.report.tables import Cell, Column, Line, PaperTable
 from energyalign.report.trainings import name_in_full
 
 
@@ -47,6 +49,23 @@ def test_it_loses_and_another_is_best() -> None:
 def test_the_raw_network_is_best() -> None:
     ((_, details),) = results(training({"raw": [0.85], "ea": [0.79]}))
     assert details.endswith("Best on this training: the raw network with 85.0 %.")
+
+
+@pytest.mark.parametrize(
+    ("n_seeds", "low", "high", "end"),
+    [
+        (2, -162.0, 155.0, "-162.0 to +155.0). The change is not clear over 2 seeds."),
+        (1, -1.0, 2.0, "-1.0 to +2.0). The change is not clear on these test images."),
+        (2, 1.0, 2.0, "+1.0 to +2.0)."),
+        (2, -2.0, -1.0, "-2.0 to -1.0)."),
+    ],
+)
+def test_a_change_whose_interval_contains_0_is_not_clear(n_seeds: int, low: float, high: float, end: str) -> None:
+    (of_run,) = name_in_full(training({"raw": [0.58, 0.49][:n_seeds], "ea": [0.67, 0.33][:n_seeds]}))
+    cells = tuple(map(Cell, (53.5, 49.8, -3.7, 1.0, low, high)))
+    comparison = PaperTable("compare", "", tuple(map(Column, "abcdef")), (Line("raw to ea", "", cells),))
+    ((headline, _),) = results_of([of_run], {of_run: comparison})
+    assert headline.endswith(f"95 % interval of the gain: {end}")
 
 
 def test_only_seeds_that_have_both_are_compared() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 from energyalign.report.tables import Cell, Column, Line, PaperTable
 from energyalign.report.tables.best import about_best, are_best, with_best
 
@@ -63,7 +65,7 @@ def test_numbers_whose_paired_difference_may_be_0_are_as_good() -> None:
     assert unclear.mean is not None
     assert unclear.mean < behind.mean
     assert are_best([best, unclear], column) == [True, True]
-    assert are_best([best, behind, unclear], column) == [True, False, False]  # `unclear` is below what is clearly worse
+    assert are_best([best, behind, unclear], column) == [True, False, True]
     assert are_best([best, behind, unclear], Column("a", better="lower")) == [True, True, True]
     assert are_best([best, behind], Column("a", better="lower")) == [False, True]
     assert are_best([best, behind, unclear], Column("a", better="")) == [False, False, False]
@@ -72,10 +74,24 @@ def test_numbers_whose_paired_difference_may_be_0_are_as_good() -> None:
 def test_rows_of_other_seeds_are_not_compared() -> None:
     three, also = over_seeds(0.8, 0.8, 0.8), over_seeds(0.7, 0.7, 0.7)
     one, another = over_seeds(0.95), over_seeds(0.90)
-    assert are_best([three, also, one, another], Column("a")) == [True, False, True, False]
+    assert are_best([three, also, one, another], Column("a")) == [False, False, True, False]
+    low, lower = over_seeds(0.33), over_seeds(0.31)
+    assert are_best([three, also, low, lower], Column("a")) == [True, False, False, False]
     assert are_best([three, also, one], Column("a")) == [True, False, False]
     elsewhere = over_seeds(0.9, 0.9, 0.9, first=3)
     assert are_best([three, also, elsewhere], Column("a")) == [True, False, False]
+
+
+def test_ties_do_not_depend_on_the_order_of_lines() -> None:
+    # The first two tie. The third is 2 and 2 points behind the first, and 6 behind and 2 ahead of the second.
+    cells = [over_seeds(0.80, 0.84), over_seeds(0.84, 0.80), over_seeds(0.78, 0.82), over_seeds(0.80, 0.84)]
+    for order in permutations(range(4)):
+        marked = are_best([cells[k] for k in order], Column("a"))
+        assert {k for k, is_best in zip(order, marked, strict=True) if is_best} == {0, 1, 3}
+    elsewhere = [over_seeds(0.80, 0.84, first=2), over_seeds(0.78, 0.82, first=2)]
+    assert are_best([*cells[:2], *elsewhere], Column("a"))[::-1] == are_best(
+        [*elsewhere[::-1], *cells[1::-1]], Column("a")
+    )
 
 
 def test_a_table_says_what_bold_means() -> None:
@@ -86,7 +102,8 @@ def test_a_table_says_what_bold_means() -> None:
     assert rule(Cell(1.0)) == ""
     assert rule(Cell(1.0), Cell(2.0)) == "best of its column."
     assert rule(over_seeds(0.1), over_seeds(0.2)) == "best of its column."
-    assert rule(over_seeds(0.1, 0.1), over_seeds(0.2, 0.3)) == (
-        "best of its column among numbers of the same seeds, and those below it down to the first that is clearly "
-        "worse (the 95 % interval of the paired t-test over seeds does not contain 0). With one seed, only the best."
+    rule_over_seeds = (
+        "best of its column, or not clearly worse than the best (paired t-test over the same seeds, 95 %)."
     )
+    assert rule(over_seeds(0.1, 0.1, 0.1), over_seeds(0.2, 0.3, 0.3)) == rule_over_seeds
+    assert rule(over_seeds(0.1, 0.1), over_seeds(0.2, 0.3)) == f"{rule_over_seeds} Two seeds tell little."

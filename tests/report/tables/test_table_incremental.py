@@ -116,7 +116,7 @@ def test_one_step_alone_has_no_average_without_it_and_nothing_to_forget() -> Non
 def test_missing_steps_are_empty_and_do_not_move_the_others() -> None:
     config = config_of(preset=THREE_STEPS)
     whole, part = curve(config, "ea", [0.9, 0.8, 0.7]), curve(config, "raw", [0.9, 0.6])
-    assert by_steps(whole + part) == [["ea", "90.0", "80.0", "70.0"], ["raw", "90.0", "60.0", "-"]]
+    assert by_steps(whole + part) == [["raw", "90.0", "60.0", "-"], ["ea", "90.0", "80.0", "70.0"]]
     assert by_steps(whole[1:]) == [["ea", "-", "80.0", "70.0"]]
     (line,) = summary(whole[1:])
     assert line[1:3] == ["75.0", "75.0"]
@@ -195,8 +195,8 @@ def test_the_paper_beside_ours_with_a_difference_for_its_own_row() -> None:
     assert titles(incremental_table(rows))[-3:] == ["paper", "paper, top-5", "difference"]
     assert [[line[0], *line[-3:]] for line in summary(rows)] == [
         ["ea", "65.2", "-", "+0.8"],
-        ["wa", "65.1", "-", "-"],
         ["distill", "-", "-", "-"],
+        ["wa", "65.1", "-", "-"],
     ]
 
 

@@ -8,6 +8,8 @@ import pytest
 from table_rows import DEFAULT_PLAN, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
+from energyalign.experiments.engine.config import EvidencePlan
+from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import of_one_plan
 from energyalign.report.tables import TABLES
 from energyalign.report.tables.incremental import as_in_the_paper as incremental_as_in_the_paper
@@ -73,6 +75,12 @@ def test_the_plan_that_nobody_has_to_ask_for_goes_first() -> None:
     rows = [replace(row, evidence=plan) for plan in (crop, DEFAULT_PLAN, five) for row in seeds]
     assert of_one_plan(rows) == (rows[2:4], ["crop-flip x 50", "two x 5"])
     assert of_one_plan([rows[4], rows[0]]) == ([rows[4]], ["crop-flip x 50"])
+    plans = [EvidencePlan(n, policy) for policy in ("none", "two") for n in (5, 20, 200)]
+    sizes = [replace(seeds[0], evidence=plan) for plan in plans]
+    assert of_one_plan(sizes) == ([sizes[3]], ["none x 5", "none x 20", "none x 200", "two x 20", "two x 200"])
+    features = Settings({**seeds[0].config.values, "dataset": "features:f.npz"})
+    kinds = [replace(seeds[0], evidence=EvidencePlan(policy=policy), config=features) for policy in ("none", "mixup")]
+    assert of_one_plan(kinds) == ([kinds[1]], ["none x 50"])
     without = replace(seeds[0], evidence=None)
     assert of_one_plan([without]) == ([without], [])
     assert of_one_plan([rows[4], without]) == ([rows[4]], ["none"])

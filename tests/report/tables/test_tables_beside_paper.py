@@ -10,6 +10,7 @@ from table_rows import DEFAULT_PLAN, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
 from energyalign.experiments.engine.row import Row, Settings
+from energyalign.report.selection import make_part
 from energyalign.report.tables import TABLES, Cell, PaperTable
 
 OF_PAPER = {name: entry for name, entry in TABLES.items() if entry.cells}
@@ -193,6 +194,21 @@ def test_one_kind_of_evidence_is_taken_and_the_others_are_named() -> None:
         TABLES["cifar-lt"].make(other).notes[0]
         == "† not the paper's setting: evidence.policy is none, in the paper two."
     )
+
+
+def test_notes_are_on_the_rows_shown_each_once_with_sizes_by_number() -> None:
+    sizes = {"cifar100-lt-100": (5, 100, 20), "cifar10-lt-100": (10, 5)}
+    rows = []
+    for method in ("ea", "ea-shrunk"):
+        for cell, others in sizes.items():
+            row = replace(long_tail_row("ea", cell, 0.4), corrector=method)
+            rows += [row, *(kept for n in others for kept in with_plan([row], per_class=n, policy="one"))]
+    rows.append(long_tail_row("ce", "cifar100-lt-100", 0.4, epochs=3))
+    plans = "with evidence two x 50; energyalign table longtail also shows one x 5, one x 10, one x 20, one x 100."
+    assert f"ea, ce + ea-shrunk: {plans}" in TABLES["cifar-lt"].make(rows).notes
+    part = make_part(TABLES["cifar-lt"], rows, ["ea"])
+    assert part.notes[:-1] == (f"ea: {plans}",)
+    assert {line.method for line in part.lines} == {"ea"}
 
 
 def test_a_learner_of_ones_own_is_not_the_papers() -> None:

@@ -8,7 +8,7 @@ import pytest
 from table_rows import DEFAULT_PLAN, long_tail_row, step_rows
 
 from energyalign import EnergyAlignError
-from energyalign.experiments.engine.row import Settings
+from energyalign.experiments.engine.row import Row, Settings
 from energyalign.report.selection import select_part
 from energyalign.report.tables import TABLES, PaperTable
 
@@ -54,7 +54,7 @@ def test_names_are_the_same_for_all_data_sets() -> None:
         long_tail_row("ce", "cifar10-lt-10", 0.6),
         long_tail_row("focal", "cifar10-lt-10", 0.5),
     ]
-    assert [line.method for line in TABLES["longtail"].make(rows).lines] == ["ce", "focal", "ea"]
+    assert [line.method for line in TABLES["longtail"].make(rows).lines] == ["ce", "ea", "focal"]
 
 
 def test_steps_of_several_data_sets() -> None:
@@ -69,9 +69,9 @@ def test_steps_of_several_data_sets() -> None:
     assert "digits-il-5: ea is not finished: 3 of 5 steps of seed 0." in unfinished.notes
 
 
-def test_both_kinds_of_runs_are_refused() -> None:
+def test_both_kinds_of_runs_are_refused_where_both_fit() -> None:
     rows = [long_tail_row("ea", "digits-lt-50", 0.8), *step_rows("ea", "digits-il-5", [0.9])]
-    for name in ("matrix", "metrics", "longtail", "steps"):
+    for name in ("matrix", "metrics"):
         with pytest.raises(EnergyAlignError, match="must be of long-tailed or of incremental runs, got both"):
             TABLES[name].make(rows)
 
@@ -88,8 +88,9 @@ def test_a_line_for_each_seed() -> None:
         "raw, seed 9": [40.0, 60.0, 40.0, 10.0, None, None],
     }
     assert not any(cell.best for line in table.lines for cell in line.cells)
-    assert table.render("csv").splitlines()[:2] == [
+    assert table.render("csv").splitlines()[:3] == [
         "method,seed,balanced,many,medium,few,paper,difference",
+        "raw,9,40.0,60.0,40.0,10.0,,",
         "ea,9,53.0,73.0,53.0,23.0,45.3,7.7",
     ]
     averages = TABLES["incremental"].make(step_rows("ea", "digits-il-5", [0.9, 0.8, 0.7, 0.6, 0.5]), per_seed=True)
@@ -117,5 +118,40 @@ def test_kinds_of_evidence_and_memories_by_number() -> None:
         for n in (20, 200, 5)
         for row in step_rows("ea", "digits-il-5", [0.9, 0.8])
     ]
+    default = long_tail_row("ea", "digits-lt-50", 0.8)
+    names = [line.method for line in TABLES["longtail"].make([*rows, default]).lines]
+    assert names == ["ea", "ea, two x 5", "ea, two x 20", "ea, two x 200"]
     names = [line.method for line in TABLES["steps"].make(memories).lines]
     assert names == ["ea, random:5", "ea, random:20", "ea, random:200"]
+
+
+def on_features(row: Row) -> Row:
+    plan = replace(DEFAULT_PLAN, policy="mixup") if row.evidence else None
+    return replace(
+        row, cell="features-f", evidence=plan, config=Settings({**row.config.values, "dataset": "features:f.npz"})
+    )
+
+
+@pytest.mark.parametrize("in_steps", [False, True])
+def test_the_default_evidence_of_images_and_of_features_share_a_line(in_steps: bool) -> None:
+    rows: list[Row] = [long_tail_row(name, "digits-lt-50", 0.8) for name in ("ea", "ce")]
+    if in_steps:
+        (row,) = step_rows("ea", "digits-il-5", [0.9])
+        rows = [row, replace(row, corrector="raw", evidence=None)]
+    table = TABLES["incremental" if in_steps else "longtail"].make([*map(on_features, rows), *rows])
+    assert [line.method for line in table.lines] == ["raw", "ea"]
+
+
+def test_lines_have_one_order() -> None:
+    correctors = ["ea-M16", "ea-M2", "ea", "tau-norm", "raw", "logit-adjustment", "ncm"]
+    ordered = ["raw", "logit-adjustment", "ea", "tau-norm", "ncm", "ea-M2", "ea-M16"]
+    raw = long_tail_row("ce", "digits-lt-50", 0.8)
+    rows = [replace(raw, corrector=name) for name in correctors]
+    for name in ("longtail", "metrics"):
+        assert [line.method for line in TABLES[name].make(rows).lines] == ordered
+    matrix = TABLES["matrix"].make([long_tail_row("ldam-drw", "digits-lt-50", 0.8), *rows])
+    assert [column.title for column in matrix.columns] == ordered
+    assert [line.method for line in matrix.lines] == ["ce", "ldam-drw"]
+    # The first cell lacks some of the lines of the second.
+    elsewhere = [replace(row, cell="digits-lt-200") for row in rows]
+    assert [line.method for line in TABLES["longtail"].make([*rows[:3], *elsewhere]).lines] == ordered

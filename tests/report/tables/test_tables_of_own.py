@@ -124,15 +124,15 @@ def test_trainings_and_correctors_after_the_last_step() -> None:
     raw = [replace(row, corrector="raw", evidence=None, balanced=0.4) for row in whole]
     table = TABLES["matrix"].make([*whole, *raw])
     assert table.title.startswith("Top-1 accuracy (%) on digits-il-5 after step 5 of 5: ")
-    assert texts(table) == {"distill (cosine, random:40, fed back: ea)": [50.0, 40.0]}
-    assert [cell.best for cell in table.lines[0].cells] == [True, False]
+    assert texts(table) == {"distill (cosine, random:40, fed back: ea)": [40.0, 50.0]}
+    assert [cell.best for cell in table.lines[0].cells] == [False, True]
     assert "* best of its line" in table.render("terminal")
     part = step_rows("distill", "digits-il-5", [0.9, 0.3])
     table = TABLES["matrix"].make([*whole, *raw, *part])
     assert "after step" not in table.title
     assert texts(table) == {
-        "distill (cosine, random:40, fed back: ea), after step 5": [50.0, 40.0],
-        "distill (cosine, random:40), after step 2": [None, 30.0],
+        "distill (cosine, random:40, fed back: ea), after step 5": [40.0, 50.0],
+        "distill (cosine, random:40), after step 2": [30.0, None],
     }
     assert "distill is not finished: 2 of 5 steps of seed 0." in table.notes
 
@@ -151,6 +151,9 @@ def test_the_other_kind_of_runs_is_refused_with_the_table_for_it() -> None:
     for name in ("incremental", "steps"):
         with pytest.raises(EnergyAlignError, match=r"got long-tailed ones: use energyalign table longtail\."):
             TABLES[name].make(long_tail)
+    assert TABLES["longtail"].make([*steps, *long_tail]) == TABLES["longtail"].make(long_tail)  # the fitting kind
+    for name in ("incremental", "steps"):
+        assert TABLES[name].make([*long_tail, *steps]) == TABLES[name].make(steps)
     for name in ("longtail", "incremental", "steps", "matrix"):
         with pytest.raises(EnergyAlignError, match=f"the table {name} needs at least one row, got none"):
             TABLES[name].make([])

@@ -23,8 +23,6 @@ from energyalign.experiments.train.tensor_file import load_arrays
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
 
-DEFAULT_EVIDENCE = EvidencePlan()
-
 
 def step_folder(run: Path, step: int, *, in_steps: bool = True) -> Path:
     """Return the folder of a step; for a long tail that of the run."""
@@ -143,14 +141,24 @@ class StoredRun:
         return step_folder(self.path, step, in_steps=self.in_steps)
 
 
-def of_one_plan(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """Return the rows with the default evidence, or else with that of the first row; and the plans left out.
+def default_plan(row: Row) -> EvidencePlan:
+    """Return the evidence plan that is used on the row's data set if none is given."""
+    return EvidencePlan.default_for(str(row.config.values.get("dataset", "")))
 
-    Tables, figures and pages all choose among the rows of a corrector with this function.
+
+def of_one_plan(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+    """Return the rows with one kind of evidence, and the plans left out.
+
+    It is the default plan of the data set, or else the first with the default policy, or else the first. Tables,
+    figures and pages all choose among the rows of a corrector with this function.
     """
-    plans = list(dict.fromkeys(row.evidence for row in rows))
-    chosen = DEFAULT_EVIDENCE if DEFAULT_EVIDENCE in plans else next(iter(plans), None)
-    left_out = [str(plan or "none") for plan in plans if plan != chosen]
+    plans = {row.evidence: row.evidence_key for row in rows}
+    if not plans:
+        return [], []
+    default = default_plan(rows[0])
+    alike = [plan for plan in plans if plan and plan.policy == default.policy]
+    chosen = default if default in plans else next(iter(alike or plans))
+    left_out = [str(plan or "none") for plan in sorted(plans, key=lambda plan: plans[plan]) if plan != chosen]
     return [row for row in rows if row.evidence == chosen], left_out
 
 

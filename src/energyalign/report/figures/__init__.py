@@ -6,11 +6,21 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
+from energyalign.core.errors import EnergyAlignError
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from energyalign.experiments.engine.stored import StoredRun
     from energyalign.report.drawing import Style
+
+
+class MissingRowsError(EnergyAlignError):
+    """An error that says what a figure needs, and which command makes it."""
+
+    def __init__(self, needs: str, command: str) -> None:
+        super().__init__(f"{needs}: {command}")
+        self.needs = needs
 
 
 class FigureEntry(NamedTuple):

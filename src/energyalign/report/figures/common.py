@@ -11,9 +11,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from energyalign.core.errors import EnergyAlignError, count_of
-from energyalign.experiments.correctors import CORRECTORS
-from energyalign.experiments.engine.row import natural
 from energyalign.experiments.engine.stored import StoredRun
+from energyalign.report.figures import MissingRowsError
 from energyalign.report.panels import text_scale
 from energyalign.report.trainings import (
     ALIGNED,
@@ -83,9 +82,9 @@ def _chosen_evidence(trainings: Iterable[Training]) -> str:
     return ""
 
 
-def missing_error(figure: str, needs: str, command: str) -> EnergyAlignError:
+def missing_error(figure: str, needs: str, command: str) -> MissingRowsError:
     """Return an error that says what a figure needs, and which command makes it."""
-    return EnergyAlignError(f"the figure {figure} needs {needs}: {command}")
+    return MissingRowsError(f"the figure {figure} needs {needs}", command)
 
 
 def with_and_without(figure: str, trainings: Sequence[Training]) -> tuple[list[Training], str]:
@@ -145,12 +144,6 @@ def name_classes(axis: Any, training: Training) -> None:
         axis.set_tick_params(labelsize="small")
     if axis.axis_name == "x" and max(map(len, names)) > _MAX_UPRIGHT:
         axis.set_tick_params(labelrotation=90)
-
-
-def sort_correctors(names: Collection[str]) -> list[str]:
-    """Sort correctors as in the registry; then others, ``ea-M2`` before ``ea-M16``."""
-    known = list(CORRECTORS)
-    return sorted(names, key=lambda name: (known.index(name) if name in known else len(known), natural(name)))
 
 
 def draw_bars(

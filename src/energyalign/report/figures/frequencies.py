@@ -43,8 +43,8 @@ def _draw_cells(trainings: Sequence[Training]) -> Figure:
             counts = training.counts[class_order(training)]
             draw_bars(panel, counts.astype(np.float64), facecolor=BLUE)
             name_classes(panel.xaxis, training)
-            ratio = f"imbalance {counts[0] / counts[-1]:.4g}" if counts[-1] else "some classes without any"
-            title_panel(panel, printable(training.cell) if len(cells) > 1 else "", f"{counts.sum():,} images, {ratio}")
+            sizes = f"{counts.sum():,} images, {counts[0]:,} to {counts[-1]:,} per class"
+            title_panel(panel, printable(training.cell) if len(cells) > 1 else "", sizes)
             _label(panel, training)
     return figure
 

@@ -14,11 +14,11 @@ from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import INK, current_style
-from energyalign.report.figures.common import about, panel_title, sort_correctors, trainings_of
+from energyalign.report.figures.common import about, panel_title, trainings_of
 from energyalign.report.panels import panels, text_scale
 from energyalign.report.tables.best import are_best
 from energyalign.report.tables.model import Cell, Column
-from energyalign.report.trainings import Training
+from energyalign.report.trainings import Training, sort_correctors
 
 _COLOURS = "Blues"
 _DARK_ABOVE = 0.6
@@ -78,7 +78,7 @@ def _draw(
     height = sum(_LINE * (1 + max(numbers.text.count("\n") for numbers in line)) for line in cells)
     with panels(
         1, what="Balanced accuracy of every training with every corrector, %", about=about(trainings), columns=1,
-        width=width, height=0.9 + height, note="Bold: best of its training, or not clearly worse over seeds.",
+        width=width, height=0.9 + height, note="Bold: best of its training, or not clearly worse over the same seeds.",
     ) as (figure, (axes,)):  # fmt: skip
         axes.imshow(means, cmap=_COLOURS, aspect="auto", interpolation="nearest", norm=_colours(means))
         darkness = _colours(means)(means)

@@ -17,7 +17,6 @@ from energyalign.report.figures.common import (
     missing_error,
     panel_title,
     seeds_behind,
-    sort_correctors,
     trainings_of,
 )
 from energyalign.report.panels import grid_lines, panels, title_panel
@@ -53,7 +52,7 @@ def _columns(drawn: Sequence[tuple[Training, str]]) -> int:
 
 def _shift_correctors(training: Training) -> list[str]:
     """Return the correctors with estimated shifts; logit adjustment is the line."""
-    names = [name for name in sort_correctors(training.correctors) if name != "logit-adjustment"]
+    names = [name for name in training.correctors if name != "logit-adjustment"]
     return [name for name in names if training.measured(name)[0][1].estimator not in (None, "none")]
 
 

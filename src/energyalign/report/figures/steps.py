@@ -15,10 +15,10 @@ from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.row import HEADLINE
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, VIOLET, mean_and_deviation
-from energyalign.report.figures.common import about, check_one_cell, missing_error, sort_correctors, trainings_of
+from energyalign.report.figures.common import about, check_one_cell, missing_error, trainings_of
 from energyalign.report.panels import end_at_100, grid_lines, panels
 from energyalign.report.tables.incremental import Curve, curves_of, label_of
-from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, printable
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, printable, sort_correctors
 
 _COLUMNS = {HEADLINE: "balanced accuracy, %", "top5": "top-5 accuracy, %"}
 _COLOURS = (ORANGE, GREEN, VERMILLION, PURPLE, VIOLET)

@@ -33,8 +33,11 @@ _COMPARED = ["", AS_TRAINED, ALIGNED, "gain", "s.e.", "95 % interval", "only raw
 _ABOUT_COMPARED = (
     "Balanced accuracy in %. Gain of one seed: standard error and interval from a paired bootstrap over test images "
     "within classes. Only raw right, only ea right: test images that one network alone has right; p: exact two-sided "
-    "McNemar test. All seeds: for these networks on other test images. Over seeds: paired t interval, for other "
-    "trainings on these test images."
+    "McNemar test."
+)
+_ABOUT_SEEDS = (
+    " All seeds: for these networks on other test images. Over seeds: paired t interval, for other trainings on these "
+    "test images."
 )
 _MIN_P = 0.001
 """Smaller p-values are shown as < 0.001."""
@@ -56,8 +59,7 @@ def results_section(trainings: Sequence[Training]) -> Section:
 
 def _tables(cell: str, trainings: Sequence[Training]) -> str:
     runs = [run for training in trainings for run in training.runs]
-    # The raw network first.
-    rows = sorted((row for run in runs for row in run.rows), key=lambda row: row.corrector != AS_TRAINED)
+    rows = [row for run in runs for row in run.rows]
     try:
         tables = [*tables_of(rows, matrix=len(trainings) > 1), metrics_table(rows)]
     except EnergyAlignError:  # rows with different settings share a name: make a table for each setting
@@ -89,7 +91,9 @@ def compared_section(comparisons: Mapping[Training, PaperTable]) -> Section | No
     for training, table in comparisons.items():
         lines = [[line.method.rpartition(", ")[2], *_compared(line, table)] for line in table.lines]
         html += table_html(_COMPARED, lines, f"{training.cell}, {training.label}")
-    return Section("Is the gain more than chance?", html + note_html(_ABOUT_COMPARED)) if html else None
+    several = any(len(table.lines) > 1 for table in comparisons.values())
+    about = _ABOUT_COMPARED + (_ABOUT_SEEDS if several else "")
+    return Section("Is the gain more than chance?", html + note_html(about)) if html else None
 
 
 def _compared(line: Line, table: PaperTable) -> list[str]:

@@ -53,11 +53,14 @@ def _pairs(training: Training) -> list[tuple[Row, Row]]:
 def _headline(training: Training, name: str, comparison: PaperTable | None) -> str:
     when = f" after step {training.step} of {training.runs[0].n_steps}" if training.in_steps else ""
     subject = f"{name}: balanced accuracy" if name else "Balanced accuracy"
-    notes = [count_of(len(_pairs(training)), "seed")]
+    n_seeds = len(_pairs(training))
+    notes, unclear = [count_of(n_seeds, "seed")], ""
     if comparison is not None:
-        *_, low, high = (cell.mean for cell in comparison.lines[-1].cells[:6])
+        *_, low, high = (cell.mean or 0.0 for cell in comparison.lines[-1].cells[:6])
         notes.append(f"95 % interval of the gain: {low:+.1f} to {high:+.1f}")
-    return f"{subject}{when} {_change(training, HEADLINE)} with energy aligning ({'; '.join(notes)})."
+        if low <= 0 <= high:
+            unclear = f" The change is not clear {f'over {n_seeds} seeds' if n_seeds > 1 else 'on these test images'}."
+    return f"{subject}{when} {_change(training, HEADLINE)} with energy aligning ({'; '.join(notes)}).{unclear}"
 
 
 def _change(training: Training, column: str) -> str:

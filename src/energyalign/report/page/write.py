@@ -15,7 +15,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.metrics import shot_groups
 from energyalign.core.shifts import Shifts
 from energyalign.experiments.engine.row import Row
-from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE, StoredRun
+from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.page.document import Section, document, list_html
 from energyalign.report.page.story import (
     Pictures,
@@ -30,6 +30,7 @@ from energyalign.report.page.story import (
 )
 from energyalign.report.page.verdict import results_of
 from energyalign.report.page.view import BUDGET, Block, Correction, View
+from energyalign.report.tables.order import line_key
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, name_in_full, progress_of
 
 LIMIT = 14_500_000
@@ -145,7 +146,7 @@ def _old_and_new(row: Row) -> dict[str, Bools]:
 def _corrections(rows: list[Row], class_names: Sequence[str]) -> list[Correction]:
     """Return the corrections of all rows that have shifts, the paper's first."""
     shifted = [row for row in rows if row.shifts is not None and row.corrector != AS_TRAINED]
-    shifted.sort(key=lambda row: (row.corrector != ALIGNED, row.corrector, row.evidence != DEFAULT_EVIDENCE))
+    shifted.sort(key=lambda row: (row.corrector != ALIGNED, line_key(row)))
     several = len({str(row.evidence) for row in shifted if row.evidence}) > 1
     return [
         Correction(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from energyalign.experiments.engine.row import Row
-from energyalign.experiments.engine.stored import DEFAULT_EVIDENCE, of_one_plan
+from energyalign.experiments.engine.row import Row, natural
+from energyalign.experiments.engine.stored import default_plan, of_one_plan
 from energyalign.experiments.train.recipe import describe
 from energyalign.report.tables.best import with_best
 from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable
@@ -109,7 +109,7 @@ class PaperLayout:
         else:
             off_paper = differences_from_paper(first.config.values, expected)
         if first.evidence is not None:
-            of_evidence = differences_from_paper(describe(first.evidence), describe(DEFAULT_EVIDENCE), "evidence")
+            of_evidence = differences_from_paper(describe(first.evidence), describe(default_plan(first)), "evidence")
             off_paper += [item for item in of_evidence if item not in off_paper]
         return _Measured(method, taken, left_out, tuple(off_paper))
 
@@ -128,16 +128,19 @@ class PaperLayout:
         return Cell.over_seeds(self.application.ours(measured.rows, slot), off_paper=bool(measured.off_paper))
 
     def _about_plans(self, measured: Iterable[_Measured]) -> list[str]:
-        """Return a note for each choice among kinds of evidence."""
-        choices: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        """Return a note for each choice among kinds of evidence; the cells of a method share one."""
+        left_out: dict[tuple[str, str], set[str]] = {}
         for one in measured:
             if one.plans_left_out:
-                key = str(one.rows[0].evidence or "none"), tuple(one.plans_left_out)
-                choices.setdefault(key, []).append(one.method)
+                taken = str(one.rows[0].evidence or "none")
+                left_out.setdefault((one.method, taken), set()).update(one.plans_left_out)
+        choices: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for (method, taken), plans in left_out.items():
+            choices.setdefault((taken, tuple(sorted(plans, key=natural))), []).append(method)
         return [
-            f"{', '.join(dict.fromkeys(methods))}: with evidence {taken}; energyalign table "
-            f"{self.application.any_runs} also shows {', '.join(left_out)}."
-            for (taken, left_out), methods in choices.items()
+            f"{', '.join(methods)}: with evidence {taken}; energyalign table {self.application.any_runs} also shows "
+            f"{', '.join(plans)}."
+            for (taken, plans), methods in choices.items()
         ]
 
 

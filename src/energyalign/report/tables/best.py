@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from energyalign.report.paired import LEVEL, paired_t
@@ -29,25 +30,25 @@ def with_best(table: PaperTable) -> PaperTable:
 
 
 def are_best(cells: Sequence[Cell], column: Column) -> list[bool]:
-    """Return which numbers are the best among those of the same seeds, or not clearly worse.
+    """Return which numbers are the best among those that have others over the same seeds, or not clearly worse.
 
-    Numbers are marked from the best down to the first that is clearly worse. A number is not clearly worse if it
-    prints the same, or if the 95 % interval of the paired t-test over seeds contains 0; that needs the numbers of at
-    least two seeds. A number without others to compare with is not marked.
+    Only numbers over the same seeds as the best are marked. A number is not clearly worse if it prints the same, or if
+    the 95 % interval of the paired t-test over seeds contains 0, which needs at least two seeds. If several numbers are
+    the best, a number must not be clearly worse than any of them.
     """
-    groups: dict[Hashable, list[int]] = {}
-    for k, cell in enumerate(cells):
-        if column.better and cell.mean is not None:
-            groups.setdefault((cell.n, frozenset(cell.by_seed)), []).append(k)
-    marks = [False] * len(cells)
-    for members in groups.values():
-        if len(members) > 1:
-            order = sorted(members, key=lambda k: cells[k].mean or 0.0, reverse=column.better == "higher")
-            for k in order:
-                if not _is_like(cells[k], cells[order[0]], column):
-                    break
-                marks[k] = True
-    return marks
+    sign = -1 if column.better == "lower" else 1
+    scores = {k: sign * cell.mean for k, cell in enumerate(cells) if column.better and cell.mean is not None}
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for k in scores:
+        groups.setdefault((cells[k].n or 0, *sorted(cells[k].by_seed)), []).append(k)
+    comparable = {seeds: members for seeds, members in groups.items() if len(members) > 1}
+    if not comparable:
+        return [False] * len(cells)
+    # Of groups that are equally good, the one with more seeds, so that the order of lines does not matter.
+    members = comparable[max(comparable, key=lambda seeds: (max(scores[k] for k in comparable[seeds]), seeds))]
+    highest = max(scores[k] for k in members)
+    best = [cells[k] for k in members if math.isclose(scores[k], highest, rel_tol=1e-12)]
+    return [k in members and all(_is_like(cell, one, column) for one in best) for k, cell in enumerate(cells)]
 
 
 def about_best(table: PaperTable) -> str:
@@ -56,12 +57,11 @@ def about_best(table: PaperTable) -> str:
     if not marked:
         return ""
     rule = f"best of its {table.best_of}"
-    if all(len(cell.by_seed) < 2 for cell in marked):
+    most = max(len(cell.by_seed) for cell in marked)
+    if most < 2:
         return f"{rule}."
-    return (
-        f"{rule} among numbers of the same seeds, and those below it down to the first that is clearly worse (the "
-        f"{LEVEL:.0%} interval of the paired t-test over seeds does not contain 0). With one seed, only the best."
-    ).replace("%", " %")
+    rule = f"{rule}, or not clearly worse than the best (paired t-test over the same seeds, {100 * LEVEL:.0f} %)."
+    return f"{rule} Two seeds tell little." if most == 2 else rule
 
 
 def _is_like(cell: Cell, best: Cell, column: Column) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from energyalign.experiments.engine.config import Method
-from energyalign.experiments.engine.row import HEADLINE, Row, natural
+from energyalign.experiments.engine.row import HEADLINE, Row
 from energyalign.experiments.incremental.config import config_of
 from energyalign.experiments.incremental.learners import LEARNERS
 from energyalign.experiments.incremental.methods import METHODS, head_of
@@ -18,6 +18,7 @@ from energyalign.experiments.incremental.paper import PAPER, PaperCurve
 from energyalign.experiments.incremental.presets import PRESETS
 from energyalign.report.tables.beside import Application, PaperLayout, Slot
 from energyalign.report.tables.model import MAX_BESIDE, Cell, Column, step_group
+from energyalign.report.tables.order import evidence_suffix, line_key, training_key
 from energyalign.report.tables.settings import check_one_setting, differences_from_paper
 
 _MEASURES = {"top1": HEADLINE, "top5": "top5"}
@@ -53,34 +54,23 @@ class Curve(NamedTuple):
 
 
 def lines_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Group rows into lines of a table, by name.
-
-    Memory and evidence are part of a name if they differ within a cell. Lines keep the order of the rows; those that
-    differ only in memory or evidence are sorted by its size.
-    """
-    memories, plans = defaultdict(set), defaultdict(set)
+    """Group rows into lines of a table, by name; the memory is part of a name if it differs within a cell."""
+    memories = defaultdict(set)
     for row in rows:
         memories[row.cell, label_of(row)].add(row.memory)
-        plans[row.cell, label_of(row), row.memory].add(row.evidence)
     several = {label for (_, label), sizes in memories.items() if len(sizes) > 1}
     one_training = not several and len({_training_of(row) for row in rows}) == 1
+    evidence, place = evidence_suffix(rows), training_key(rows, _training_of, LEARNERS)
     lines: dict[str, list[Row]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: (place(row), line_key(row))):
         label = label_of(row)
         name = row.corrector if one_training else label
         name += f", {row.memory}" if label in several else ""
-        with_plan = row.evidence and any(len(of) > 1 for (_, *key), of in plans.items() if key == [label, row.memory])
-        lines.setdefault(f"{name}, {row.evidence}" if with_plan else name, []).append(row)
+        lines.setdefault(name + evidence(row), []).append(row)
     for name, same in lines.items():
         for cell in dict.fromkeys(row.cell for row in same):
             check_one_setting((row for row in same if row.cell == cell), name)
-    labels = [label_of(row) for row in rows]
-
-    def place(line: tuple[str, list[Row]]) -> tuple[Any, ...]:
-        first = line[1][0]
-        return labels.index(label_of(first)), natural(str(first.memory)), first.evidence_key
-
-    return dict(sorted(lines.items(), key=place))
+    return lines
 
 
 def curves_of(rows: Sequence[Row]) -> dict[str, list[Curve]]:
@@ -153,7 +143,7 @@ def trainings_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
     several_cells = len({row.cell for row in rows}) > 1
     sizes_matter = not several_cells or len(by_cell) > len({key[:2] for key in by_cell})
     trainings: dict[str, list[Row]] = {}
-    for row in rows:
+    for row in sorted(rows, key=training_key(rows, _training_of, LEARNERS)):
         words = [row.config.head, selection_of(row), *_feedback(row)]
         name = training_of(row) if sizes_matter else f"{row.learner} ({', '.join(words)})"
         trainings.setdefault(name, []).append(row)

@@ -14,6 +14,7 @@ from energyalign.experiments.longtail.paper import PAPER, PaperNumbers
 from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.report.tables.beside import Application, PaperLayout, Slot
 from energyalign.report.tables.model import Cell, Column
+from energyalign.report.tables.order import evidence_suffix, line_key, training_key
 from energyalign.report.tables.settings import check_one_setting, differences_from_paper
 
 COLUMNS = (HEADLINE, "many", "medium", "few")
@@ -35,29 +36,22 @@ def training_of(row: Row) -> str:
 def trainings_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Group rows by training."""
     trainings: dict[str, list[Row]] = {}
-    for row in rows:
+    for row in sorted(rows, key=training_key(rows, training_of, LEARNERS)):
         trainings.setdefault(training_of(row), []).append(row)
     return trainings
 
 
 def lines_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Group rows into lines of a table, by name, with one row for each cell and seed.
-
-    Lines keep the order of the rows; those that differ only in the evidence are sorted by its size.
-    """
-    one_training = len({(row.learner, row.config.head) for row in rows}) == 1
-    one_plan = len({row.evidence for row in rows if row.evidence}) <= 1
+    """Group rows into lines of a table, by name, with one row for each cell and seed."""
+    one_training = len(set(map(training_of, rows))) == 1
+    evidence, place = evidence_suffix(rows), training_key(rows, training_of, LEARNERS)
     groups: dict[str, dict[tuple[str, int], Row]] = {}
-    for row in rows:
-        label = row.corrector if one_training else method_of(row)
-        if row.evidence and not one_plan:
-            label += f", {row.evidence}"
+    for row in sorted(rows, key=lambda row: (place(row), line_key(row))):
+        label = (row.corrector if one_training else method_of(row)) + evidence(row)
         known = groups.setdefault(label, {})
         check_one_setting([*(other for (cell, _), other in known.items() if cell == row.cell), row], label)
         known.setdefault((row.cell, row.seed), row)
-    methods = [method_of(row) for row in rows]
-    lines = {label: list(by_seed.values()) for label, by_seed in groups.items()}
-    return dict(sorted(lines.items(), key=lambda line: (methods.index(method_of(line[1][0])), line[1][0].evidence_key)))
+    return {label: list(by_seed.values()) for label, by_seed in groups.items()}
 
 
 def setting_in_paper(row: Row) -> dict[str, Any] | None:

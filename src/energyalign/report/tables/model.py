@@ -120,12 +120,15 @@ class Line:
     cells : tuple of Cell
     seed : int or None, default None
         The seed, if the line is of a single one.
+    other_names : tuple of str, default ()
+        Other names that select the line.
     """
 
     method: str
     source: str
     cells: tuple[Cell, ...]
     seed: int | None = None
+    other_names: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def off_paper(self) -> bool:

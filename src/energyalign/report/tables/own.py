@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.row import HEADLINE, Row, natural
@@ -25,6 +26,7 @@ from energyalign.report.tables.model import (
     PaperTable,
     step_group,
 )
+from energyalign.report.tables.order import corrector_key
 from energyalign.report.tables.settings import check_one_setting
 
 Lines = Mapping[str, Sequence[Row]]
@@ -54,19 +56,19 @@ def tables_of(rows: Sequence[Row], *, matrix: bool = False) -> list[PaperTable]:
 
 def longtail_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
     """Return long-tailed runs with a line for each method and kind of evidence."""
-    _check(rows, "longtail", in_steps=False)
+    rows = _checked(rows, "longtail", in_steps=False)
     return _make(longtail.lines_of(rows), _longtail, per_seed)
 
 
 def incremental_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
     """Return incremental runs with a line for each method: averages, and the state after the last step."""
-    _check(rows, "incremental", in_steps=True)
+    rows = _checked(rows, "incremental", in_steps=True)
     return _make(incremental.lines_of(rows), _incremental, per_seed)
 
 
 def steps_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
     """Return incremental runs with a line for each method and a column for each step."""
-    _check(rows, "steps", in_steps=True)
+    rows = _checked(rows, "steps", in_steps=True)
     return _make(incremental.lines_of(rows), _steps, per_seed)
 
 
@@ -75,7 +77,7 @@ def matrix_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
 
     As in the figure of this name, incremental runs are shown after the last step that all seeds of a training have.
     """
-    _check(rows, "matrix")
+    rows = _checked(rows, "matrix")
     return _make((incremental if rows[0].in_steps else longtail).trainings_of(rows), _matrix, per_seed)
 
 
@@ -84,7 +86,7 @@ def metrics_table(rows: Sequence[Row], *, per_seed: bool = False) -> PaperTable:
 
     Incremental runs are shown after the last step that all seeds of a line have.
     """
-    _check(rows, "metrics")
+    rows = _checked(rows, "metrics")
     return _make((incremental if rows[0].in_steps else longtail).lines_of(rows), _metrics, per_seed)
 
 
@@ -98,7 +100,26 @@ def _make(lines: Lines, build: Callable[[Lines], PaperTable], per_seed: bool) ->
             tables[cell] = join_seeds({seed: build(_part(of_cell, "seed", seed)) for seed in seeds})
         else:
             tables[cell] = with_best(build(of_cell))
-    return join_cells(tables)
+    table = join_cells(tables)
+    places = {name: place for place, name in enumerate(lines)}
+    ordered = sorted(table.lines, key=lambda line: places.get(line.method, len(places)))
+    if table.name != "matrix":  # its lines are trainings
+        ordered = [replace(line, other_names=_other_names(line.method, lines[line.method])) for line in ordered]
+    return replace(table, lines=tuple(ordered))
+
+
+def _other_names(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the other names of a line, each with what memory and evidence add to its name."""
+    names = dict.fromkeys(each for row in rows for each in names_of(row))
+    added = name.removeprefix(max(filter(name.startswith, names), key=len))
+    return tuple(each + added for each in names if each + added != name)
+
+
+def names_of(row: Row) -> tuple[str, ...]:
+    """Return the names that a row can be selected by: corrector, method, and ``training + corrector``."""
+    if row.in_steps:
+        return row.corrector, incremental.label_of(row), f"{incremental.training_of(row)} + {row.corrector}"
+    return row.corrector, longtail.method_of(row), f"{longtail.training_of(row)} + {row.corrector}"
 
 
 def _part(lines: Lines, field: str, value: object) -> Lines:
@@ -164,7 +185,7 @@ def _steps(lines: Lines) -> PaperTable:
 def _matrix(trainings: Lines) -> PaperTable:
     rows = [row for of_training in trainings.values() for row in of_training]
     in_steps = rows[0].in_steps
-    correctors = list(dict.fromkeys(row.corrector for row in rows))
+    correctors = sorted({row.corrector for row in rows}, key=corrector_key)
     last = {name: _last_step(of) for name, of in trainings.items()}
     lines, notes = [], list(_unfinished(incremental.lines_of(rows)) if in_steps else ())
     for training, of_training in trainings.items():
@@ -226,15 +247,11 @@ def _paper(title: str) -> Column:
     return Column(title, better="", source=PAPER)
 
 
-def _check(rows: Sequence[Row], table: str, *, in_steps: bool | None = None) -> None:
-    """Raise if there are no rows, rows of another or of both applications, or trainings with several settings."""
+def _checked(rows: Sequence[Row], table: str, *, in_steps: bool | None = None) -> Sequence[Row]:
+    """Return the rows of the table's kind; raise if there are none, or trainings with several settings."""
     if not rows:
         raise EnergyAlignError(f"the table {table} needs at least one row, got none.")
     kinds = {row.in_steps for row in rows}
-    if len(kinds) > 1:
-        raise EnergyAlignError(
-            f"the table {table} must be of long-tailed or of incremental runs, got both: give one kind."
-        )
     if in_steps not in (None, *kinds):
         expected, got, other = "long-tailed", "incremental", "incremental"
         if in_steps:
@@ -242,9 +259,16 @@ def _check(rows: Sequence[Row], table: str, *, in_steps: bool | None = None) -> 
         raise EnergyAlignError(
             f"the table {table} must be of {expected} runs, got {got} ones: use energyalign table {other}."
         )
+    if in_steps is not None:
+        rows = [row for row in rows if row.in_steps == in_steps]
+    elif len(kinds) > 1:
+        raise EnergyAlignError(
+            f"the table {table} must be of long-tailed or of incremental runs, got both: give one kind."
+        )
     training_of = (incremental if rows[0].in_steps else longtail).training_of
     for cell, training in dict.fromkeys((row.cell, training_of(row)) for row in rows):
         check_one_setting((row for row in rows if (row.cell, training_of(row)) == (cell, training)), training)
+    return rows
 
 
 def _last_step(rows: Sequence[Row]) -> int:
