@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from energyalign.experiments.engine.experiment import Experiment
 
 _WITHOUT_MOMENTUM = {"imagenet-lt": 200}  # epochs in the paper's ablation; with momentum it has 90
+_COMMANDS = {"LongTailConfig": "longtail", "IncrementalConfig": "incremental"}  # by the kind in config.json
 _OPTIONS = {"source": "--from"}  # options whose names differ from their fields
 _Preset = TypeVar("_Preset", bound=Preset)
 
@@ -186,6 +187,9 @@ class RunRequest(ABC):
             raise EnergyAlignError(
                 f"{run.path} is not a run directory (it has no config.json): give the folder of a seed{example}."
             )
+        command = _COMMANDS.get(str(stored.get("kind")), self.command) if isinstance(stored, dict) else self.command
+        if command != self.command:
+            raise EnergyAlignError(f"{run.path} is a run of `energyalign {command}`: use that command.")
         config: RunConfig = self.config_class.from_json(stored)
         if not self.names_data_of(config):
             raise EnergyAlignError(f"{run.path} is a run on {config.dataset}, not on {self.dataset}.")
