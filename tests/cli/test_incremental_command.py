@@ -365,8 +365,11 @@ BAD = [
     (["digits", "--subset", "seed1993"], "is drawn from 1,000 classes, and this data set has 10"),
     (["digits", "--method", "magic"], "unknown method 'magic'"),
     (["digits", "--method", "ea", "--learner", "distill"], "give --method or --learner, not both"),
-    (["digits", "--memory", "none", "--corrector", "ea"], "the memory none keeps no exemplars"),
-    (["digits", "--method", "lwf", "--corrector", "ea"], "the memory none keeps no exemplars"),
+    (["digits", "--memory", "none", "--corrector", "ea"], "ea cannot follow distill, which keeps no memory here"),
+    (
+        ["digits", "--method", "ea", "lwf", "--corrector", "ea"],
+        "ea cannot follow lwf, which keeps no memory here: give --memory random, or leave out lwf or ea.",
+    ),
     (["digits", "--method", "ea", "--corrector", "bic"], "bic needs images that were held out"),
     (["digits", "--accelerator", "tpu"], "cannot train with --accelerator tpu"),
     (["digits", "--accelerator", "cpu", "--precision", "16-mixed"], "16-mixed needs a GPU"),

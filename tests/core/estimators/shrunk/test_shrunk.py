@@ -449,7 +449,7 @@ class TestUnlabelledEvidence:
     def test_only_energies_are_refused(self, simulate: Simulate) -> None:
         logits, _ = simulate(COUNTS, 40, seed=17)
         evidence = Evidence.from_free_energy(FreeEnergy().update(logits), counts=COUNTS)
-        assert "needs the logits themselves" in str(Shrunk().applies(evidence))
+        assert "needs the logits, and this evidence has only energies" in str(Shrunk().applies(evidence))
         with pytest.raises(EnergyAlignError, match="needs the logits themselves"):
             Shrunk().estimate(evidence, Clusters.per_class(5, COUNTS))
 
@@ -504,7 +504,9 @@ class TestTrainingEvidence:
         found = posterior(evidence)
         assert found.transformed
         np.testing.assert_allclose(found.shifts, -found.slope * centred(np.log(COUNTS)), atol=0.01)
-        assert "harder for the model than its training data" in str(Shrunk().applies(evidence))
+        assert "harder for the model than its training data (its logits would have to be scaled down)" in str(
+            Shrunk().applies(evidence)
+        )
 
 
 class TestRefused:
