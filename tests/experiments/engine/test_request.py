@@ -11,6 +11,7 @@ from PIL import Image
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.incremental.config import IncrementalRequest
 from energyalign.experiments.longtail.config import LongTailRequest
+from energyalign.experiments.train.recipe import SGD, Adam
 from energyalign.experiments.train.run_directory import RunDirectory
 
 
@@ -46,3 +47,16 @@ def test_a_finished_run_of_the_other_application_is_refused_by_name(kind, other,
     RunDirectory(tmp_path).write_json("config.json", other(dataset="digits").plan()[0].config.to_json())
     with pytest.raises(EnergyAlignError, match=f"is a run of `energyalign {other.command}`: use that command"):
         kind(dataset="digits", source=(str(tmp_path),)).finished()
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "made"),
+    [
+        (None, Adam(1e-3, 0.0)),
+        ("adam", Adam(1e-3, 0.0)),
+        ("sgd", SGD(0.1, 0.9, 0.0)),
+        ("sgd-plain", SGD(0.1, 0.0, 0.0)),
+    ],
+)
+def test_the_optimizer_of_features(optimizer, made):
+    assert LongTailRequest(dataset="features:x.npz", optimizer=optimizer).plan()[0].config.recipe.optimizer == made

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.sources import Source, open_source
 from energyalign.experiments.engine.config import EvidencePlan, Preset, RunConfig, has_features
-from energyalign.experiments.train.recipe import Adam, Recipe
+from energyalign.experiments.train.recipe import SGD, Adam, Recipe
 from energyalign.experiments.train.reporter import DEFAULT_CURVES
 from energyalign.experiments.train.run_directory import RunDirectory, refuse_run_directory
 
@@ -263,6 +263,9 @@ class RunRequest(ABC):
     def _recipe(self, preset: Preset) -> Recipe:
         recipe = preset.recipe if self.epochs is None else preset.recipe.lasting(self.epochs)
         optimizer: Any = recipe.optimizer
+        if self.optimizer in ("sgd", "sgd-plain") and not isinstance(optimizer, SGD):  # features have Adam
+            optimizer = SGD(0.1, weight_decay=optimizer.weight_decay)
+            recipe = replace(recipe, optimizer=optimizer)
         if self.optimizer == "adam":
             recipe = replace(recipe, optimizer=Adam(weight_decay=optimizer.weight_decay))
         elif self.optimizer == "sgd-plain":
