@@ -74,12 +74,12 @@ CASES = {
     "prior without counts": (lambda: None, "fit good.npy --estimator prior", "pass counts"),
     "monotone without counts": (lambda: None, "fit good.npy --clusters monotone", "pass counts"),
     "more clusters than counts": (
-        lambda: write("c.json", "[5, 4, 3]"), "fit good.npy --counts c.json --clusters 4", "between 1 and 3"
+        lambda: write("c.json", "[5, 4, 3]"), "fit good.npy --counts c.json --clusters 4", "must be in 1..3"
     ),
     "unknown clusters": (lambda: None, "fit good.npy --clusters many", "'many'"),
     "clusters with a gap": (lambda: write("g.json", "[0, 2, 2]"), "fit good.npy --clusters g.json", "without gaps"),
-    "clusters of other classes": (lambda: write("g.json", "[0, 1]"), "fit good.npy --clusters g.json", "2 classes"),
-    "all classes old": (lambda: None, "fit good.npy --clusters old:3", "some, not all"),
+    "clusters of other classes": (lambda: write("g.json", "[0, 1]"), "fit good.npy --clusters g.json", "3, got 2"),
+    "all classes old": (lambda: None, "fit good.npy --clusters old:3", "some, but not all"),
     "unknown estimator": (lambda: None, "fit good.npy --estimator best", "'best'"),
     "infinite tau": (
         lambda: write("c.json", "[5, 4, 3]"), "fit good.npy --counts c.json --estimator prior --tau inf", "tau"
@@ -108,7 +108,7 @@ CASES = {
         lambda: save("bad.npy", with_value(np.nan)), "apply bad.npy --shifts shifts.json --out shifts.npy", "NaN"
     ),
     "unknown output format": (lambda: None, "apply good.npy --shifts shifts.json --out o.xyz", "o.xyz"),
-    "negative seed": (lambda: None, "demo --seed -1", "negative"),
+    "negative seed": (lambda: None, "demo --seed -1", "must be >= 0, got -1"),
     "file as demo folder": (lambda: write("taken", ""), "demo --out taken", "taken"),
 }  # fmt: skip
 

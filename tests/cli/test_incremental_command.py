@@ -107,7 +107,7 @@ def test_the_default_command_prints_both_tables(standard: Any) -> None:
 
 def test_and_writes_a_run_directory(standard: Any) -> None:
     _, run, _ = standard
-    correctors = ["ea-marginal-one-50", "ea-one-50", "logit-adjustment", "raw"]
+    correctors = ["ea-marginal-two-50", "ea-two-50", "logit-adjustment", "raw"]
     of_step = ["network", "record", "test_logits", *(f"predictions/{name}" for name in correctors)]
     expected = {"config.json", "manifest.json", "rows.jsonl", "commands.txt", "environments.json"}
     for step in range(1, 6):
@@ -199,7 +199,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[str
 def test_stopped_in_mid_step_it_ends_with_the_bytes_of_a_whole_run(number: int, whole: Any, tmp_path: Path) -> None:
     options, expected = whole
     code, told = stopped(["incremental", *options, "cut"], tmp_path, number, stage="step-02/training")
-    run = tmp_path / "cut" / "distill-random-40-ea-one-5" / "seed-0"
+    run = tmp_path / "cut" / "distill-random-40-ea-two-5" / "seed-0"
     assert (run / "step-01" / "state.json").exists()
     assert not (run / "step-02" / "state.json").exists()
     if number == signal.SIGINT:
@@ -226,7 +226,7 @@ def test_stopped_in_mid_step_it_ends_with_the_bytes_of_a_whole_run(number: int, 
         ),
         (
             ["--learner", "distill", "--corrector", "raw", "ea", "logit-adjustment", "--memory", "30"],
-            {"distill-random-30", "distill-random-30-ea-one-5"},
+            {"distill-random-30", "distill-random-30-ea-two-5"},
         ),
         (["--learner", "fine-tune", "--head", "linear", "--corrector", "raw", "bic"], {
             "fine-tune-linear-random-40", "fine-tune-linear-random-40-held-out",
@@ -294,7 +294,7 @@ def test_several_seeds_are_one_line_and_seeds_asked_for_twice_count_once(tmp_pat
         (["--method", "ea", "--corrector", "nme"], "distill-random-40-ea", ["raw", "ea", "nme"]),
         (["--method", "ea", "ea", "distill", "--fed-back", "raw"], "distill-random-40", ["raw", "ea"]),
         (["--method", "joint", "--memory", "30"], "joint-all", ["raw"]),
-        (["--evidence-size", "7", "50", "--corrector", "ea"], "distill-random-40-ea-one-7", ["raw", "ea"]),
+        (["--evidence-size", "7", "50", "--corrector", "ea"], "distill-random-40-ea-two-7", ["raw", "ea"]),
         (["--evidence-size", "7", "--learner", "fine-tune", "--corrector", "ea"], "fine-tune-random-40", ["raw", "ea"]),
     ],
 )
@@ -328,22 +328,22 @@ def test_a_users_own_images_in_uneven_steps(tmp_path: Path, monkeypatch: pytest.
     options = ["--steps", "2", "--epochs", "1", "--backbone", "small-cnn", "--workers", "0", "--evidence-size", "3"]
     out, _ = done("folder:images", *options)
     assert "folder-images-il-2, small-cnn" in out
-    folder = tmp_path / "runs" / "folder-images-il-2-epochs-1-backbone-small-cnn" / "distill-random-5-ea-one-3"
+    folder = tmp_path / "runs" / "folder-images-il-2-epochs-1-backbone-small-cnn" / "distill-random-5-ea-two-3"
     last = rows_in(folder / "seed-0")[-1]
     assert (last["n_old"], last["n_new"], last["memory"]) == (3, 2, "random:5")  # one exemplar for each class
     assert last["counts"] == [2, 2, 1, 8, 8]
 
 
 BAD = [
-    (["digits", "--steps", "10"], "Give --steps 9 or fewer"),
+    (["digits", "--steps", "10"], "give --steps 9 or fewer"),
     (["digits", "--learner", "fine-tune", "--fed-back", "ea"], "fine-tune has no teacher"),
     (["digits", "--method", "lwf", "--corrector", "logit-adjustment"], "the memory none"),
     (["digits", "--steps", "11"], "11 steps are too many for 10 classes"),
     (["digits", "--subset", "first:4", "--steps", "5"], "5 steps are too many for 4 classes"),
-    (["digits", "--steps", "1"], "--steps 1: classes must come in at least 2 steps"),
-    (["digits", "--steps", "0"], "at least 2 steps"),
-    (["folder:images", "--steps", "0"], "at least 2 steps"),
-    (["digits", "--steps", "-3"], "at least 2 steps"),
+    (["digits", "--steps", "1"], "--steps must be >= 2"),
+    (["digits", "--steps", "0"], "--steps must be >= 2"),
+    (["folder:images", "--steps", "0"], "--steps must be >= 2"),
+    (["digits", "--steps", "-3"], "--steps must be >= 2"),
     (["digits-il-5", "--steps", "2"], "leave --steps out"),
     (["digits", "--memory", "9"], "a memory of 9 exemplars is too small for 10 classes"),
     (["digits", "--memory", "0"], "needs a number of exemplars of 1 or more"),
@@ -383,7 +383,7 @@ BAD = [
     (["folder:nowhere"], "nowhere"),
     (["cifar100", "--data-root", "nowhere"], "cifar100 needs"),
     (["digits", "--from", "nowhere"], "nowhere is not a run directory"),
-    (["folder:images", "--steps", "2"], "has no image of d:"),
+    (["folder:images", "--steps", "2"], "has no image of d,"),
 ]
 
 

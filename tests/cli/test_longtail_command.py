@@ -62,7 +62,7 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
         (["digits", "--corrector", "magic"], "unknown corrector 'magic'"),
         (["digits", "--corrector", "la-post-hoc"], "unknown corrector 'la-post-hoc': it is called logit-adjustment."),
         (["digits", "--corrector", "prior"], "unknown corrector 'prior': it is called logit-adjustment."),
-        (["digits", "--corrector", "bic"], "bic sets new classes against old ones, and here all come at once"),
+        (["digits", "--corrector", "bic"], "bic corrects new classes against old ones, and here all come at once"),
         (["digits", "--backbone", "alexnet"], "unknown backbone 'alexnet'"),
         (["digits", "--epochs", "0"], "epochs and batch size must be >= 1"),
         (["cifar100", "--data-root", "nowhere"], "cifar100 needs"),
@@ -244,7 +244,7 @@ def test_the_same_command_again_trains_and_measures_nothing_and_says_the_same(tm
         return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in paths if path.name != ".lock"}
 
     before = files()
-    assert {path.name for path in before} >= {"raw.safetensors", "ea-one-5.safetensors", "rows.jsonl"}
+    assert {path.name for path in before} >= {"raw.safetensors", "ea-two-5.safetensors", "rows.jsonl"}
     again, told = done(tmp_path, *words)
     assert again == printed
     assert "epoch" not in told

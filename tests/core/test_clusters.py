@@ -97,25 +97,25 @@ class TestOldNew:
 class TestGiven:
     def test_the_anchor_has_the_smallest_mean_count(self) -> None:
         # Means 20, 10, 30; the sums 20, 30, 30 would say otherwise.
-        clusters = Clusters.given(np.array([0, 1, 2, 1, 1]), counts=[20, 5, 30, 15, 10])
+        clusters = Clusters.from_assignment(np.array([0, 1, 2, 1, 1]), counts=[20, 5, 30, 15, 10])
         assert clusters == Clusters((0, 1, 2, 1, 1), anchor=1, name="given")
 
     def test_without_counts_cluster_0_is_the_anchor(self) -> None:
-        assert Clusters.given([1, 0, 1]).anchor == 0
+        assert Clusters.from_assignment([1, 0, 1]).anchor == 0
 
     @pytest.mark.parametrize("assignment", [[0, 2], [1, 1], [0, -1], [0], []])
     def test_numbers_must_run_from_0_without_gaps(self, assignment: list[int]) -> None:
         with pytest.raises(EnergyAlignError, match=r"numbered 0, 1, 2, \.\.\. without gaps"):
-            Clusters.given(assignment)
+            Clusters.from_assignment(assignment)
 
     @pytest.mark.parametrize("assignment", [[0.0, 0.7], ["0", "1"], [None, 0]])
     def test_numbers_must_be_whole(self, assignment: list[Any]) -> None:
         with pytest.raises(EnergyAlignError, match="clusters must be integers"):
-            Clusters.given(assignment)
+            Clusters.from_assignment(assignment)
 
     def test_counts_of_another_number_of_classes(self) -> None:
         with pytest.raises(EnergyAlignError, match="one entry per class, got 2 and 3"):
-            Clusters.given([0, 1], counts=[1, 2, 3])
+            Clusters.from_assignment([0, 1], counts=[1, 2, 3])
 
     @pytest.mark.parametrize("anchor", [2, -1])
     def test_the_anchor_must_exist(self, anchor: int) -> None:

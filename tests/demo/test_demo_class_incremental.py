@@ -60,7 +60,7 @@ def test_aligning_beats_the_raw_network_and_gives_old_classes_back(demo):
 
 def test_it_says_what_was_measured(demo):
     results, section, said = demo
-    assert "50 of every class seen" in section.paragraphs[0]
+    assert "50 test images of every class seen" in section.paragraphs[0]
     assert "2 seeds (0 to 1)" in section.paragraphs[0]
     assert "5 steps of 2 classes, with a memory of 40" in said[0]
     assert all_rows(results)[0].manifest[:12] in said[0]

@@ -65,7 +65,7 @@ def test_aligning_helps_the_few_and_beats_the_raw_model_behind_both_heads(demo):
 
 def test_it_says_what_was_measured(demo):
     results, section, said = demo
-    assert "500 balanced test images" in section.paragraphs[0]
+    assert "500 test images" in section.paragraphs[0]
     assert "3 seeds (0 to 2)" in section.paragraphs[0]
     assert "124, 80, 51, 33, 21, 14, 9, 5, 3, 2" in said[0]
     assert all_rows(results)[0].manifest[:12] in said[0]

@@ -200,7 +200,7 @@ def test_a_terminal_or_nothing_as_standard_output_is_refused(monkeypatch):
         def isatty(self) -> bool:
             return True
 
-    for stdout, message in ((Terminal(), "to a terminal"), (None, "is closed")):
+    for stdout, message in ((Terminal(), "to a terminal"), (None, "standard output is closed")):
         monkeypatch.setattr(sys, "stdout", stdout)
-        with pytest.raises(EnergyAlignError, match=f"standard output {message}"):
+        with pytest.raises(EnergyAlignError, match=message):
             matrix_writer("-", 1, 2, "f4").__enter__()

@@ -43,11 +43,13 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.cli.terminal import Progress
     from energyalign.core._io.atomic import check_outputs
     from energyalign.core.errors import EnergyAlignError
-    from energyalign.experiments.engine.encoders import encode_images, encode_texts, save_features
+    from energyalign.experiments.engine.encoders import check_image_model, encode_images, encode_texts, save_features
 
     out, (kind, _, name) = Path(arguments.out), arguments.model.partition(":")
     if out.suffix != ".safetensors":
         raise EnergyAlignError(f"--out must end with .safetensors, got {out}.")
+    if kind != "transformers":
+        check_image_model(arguments.model, arguments.weights)
     check_outputs([out], _inputs(arguments, Path(name) if kind == "transformers" else None))
     with Progress() as progress:
         if kind == "transformers":

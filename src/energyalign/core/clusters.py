@@ -73,7 +73,7 @@ class Clusters:
         return cls(tuple(0 if k in is_old else 1 for k in range(n_classes)), 0, "old-new")
 
     @classmethod
-    def given(cls, assignment: Sequence[int], counts: npt.ArrayLike | None = None) -> Self:
+    def from_assignment(cls, assignment: Sequence[int], counts: npt.ArrayLike | None = None) -> Self:
         """Use the given partition; the anchor has the smallest mean count, or is cluster 0 without counts."""
         try:
             partition = cls(tuple(operator.index(cluster) for cluster in assignment))

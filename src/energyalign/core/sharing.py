@@ -31,7 +31,7 @@ def make_sharing(choice: SharingChoice, evidence: Evidence) -> Sharing:
     elif isinstance(choice, (int, np.integer)):
         return Clusters.jenks(_need_counts(evidence, f"clusters={choice}"), int(choice))
     elif isinstance(choice, (Sequence, np.ndarray)) and not isinstance(choice, str):
-        clusters = Clusters.given(choice, evidence.counts)
+        clusters = Clusters.from_assignment(choice, evidence.counts)
     elif choice == "per-class":
         return share_per_class(evidence)
     elif choice == "monotone":

@@ -62,7 +62,7 @@ def test_ties_go_to_the_larger_tau(tmp_path: Path) -> None:
 
 def test_tau_is_the_best_on_the_evidence(tmp_path: Path) -> None:
     """By a pass over the evidence for each, where the corrector makes one for all."""
-    trained, plan, taus = untrained_run(tmp_path), EvidencePlan(5), (0.0, 1.0, 8.0)
+    trained, plan, taus = untrained_run(tmp_path), EvidencePlan(5, "one"), (0.0, 1.0, 8.0)
     with torch.no_grad():  # classes of very different lengths, so that it matters
         trained.network.head.weight *= torch.linspace(3.0, 0.3, 10)[:, None]
     accuracies = []
@@ -88,11 +88,11 @@ def test_tau_is_chosen_on_validation_images_where_there_are_some(tmp_path: Path)
     trained, taus = untrained_run(tmp_path), (0.0, 1.0, 8.0)
     with torch.no_grad():
         trained.network.head.weight *= torch.linspace(3.0, 0.3, 10)[:, None]
-    assert TauNorm(grid=taus).correct(trained, EvidencePlan(5)).details["tau"] == 8.0
+    assert TauNorm(grid=taus).correct(trained, EvidencePlan(5, "one")).details["tau"] == 8.0
     weight = rescale(trained.network.head, 0.0).weight.detach().numpy()
     labels = (trained.features(images_of_test(trained)) @ weight.T).argmax(axis=1)
     with_images = replace(trained, validation=replace(images_of_test(trained), labels=labels))
-    corrected = TauNorm(grid=taus).correct(with_images, EvidencePlan(5))
+    corrected = TauNorm(grid=taus).correct(with_images, EvidencePlan(5, "one"))
     assert corrected.details == {"tau": 0.0, "chosen_on": "validation", "accuracy_there": 1.0}
 
 

@@ -90,7 +90,7 @@ def test_fashion_mnist_missing(tmp_path, fashion):
     [
         (lambda content: content[:5000], "is not a complete idx file"),
         (lambda _: b"<html>", "is not a complete idx file"),
-        (lambda _: gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12), "would take .* bytes at once"),
+        (lambda _: gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12), "unpacks to .* bytes"),
         (lambda _: gzip.compress(b"\0\0\x08\x01" + b"\0" * 12), "its magic number is wrong"),
         (lambda _: gzip.compress(b"\0\0\x08\x03" + struct.pack(">III", 1, 1, 1) + b"xx"), "but it has more"),
         (lambda _: gzip.compress(b"\0\0\x08\x03" + struct.pack(">III", 1, 28, 28) + b"x" * 784), "20 labels. Get both"),

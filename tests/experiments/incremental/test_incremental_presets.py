@@ -190,7 +190,7 @@ def test_the_config_of_every_method_comes_back_from_its_json(name: str) -> None:
     [
         ({"seed": -1}, "the seed must be >= 0, got -1"),
         ({"scale": 0.0}, "the scale must be a positive number, got 0"),
-        ({"lambda_base": 1.5}, "within 0 and 1"),
+        ({"lambda_base": 1.5}, "between 0 and 1"),
     ],
 )
 def test_numbers_that_make_no_sense(changes: dict[str, Any], message: str) -> None:

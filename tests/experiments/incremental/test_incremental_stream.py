@@ -43,7 +43,7 @@ def test_every_class_comes_once(n_classes: int, n_steps: int) -> None:
 
 
 def test_one_step_is_refused() -> None:
-    with pytest.raises(EnergyAlignError, match="at least 2 steps"):
+    with pytest.raises(EnergyAlignError, match="--steps must be >= 2"):
         step_sizes(10, 1)
 
 

@@ -51,5 +51,5 @@ def test_constant() -> None:
 
 
 def test_lengths_below_one_are_refused() -> None:
-    with pytest.raises(EnergyAlignError, match="must be at least 1"):
+    with pytest.raises(EnergyAlignError, match="must be >= 1"):
         BBN.lasting(0)

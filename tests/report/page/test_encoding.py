@@ -57,7 +57,7 @@ def test_the_winner_raw_and_under_every_shift_is_kept(logits, labels) -> None:
     found = decode(encoded)
     for shift in (np.zeros(N_CLASSES), *shifts):
         np.testing.assert_array_equal((found + shift).argmax(axis=1), (logits + shift).argmax(axis=1))
-    assert "the 30 classes, of 120, that come closest" in encoded.note
+    assert "the 30 of 120 classes that come closest" in encoded.note
     assert "images, as many of each class" not in encoded.note
 
 
@@ -66,7 +66,7 @@ def test_images_are_left_out_before_too_few_classes_are_kept(logits, labels) -> 
     assert len(encoded.kept) == 100
     assert encoded.n_candidates == MIN_CANDIDATES
     np.testing.assert_array_equal(decode(encoded).argmax(axis=1), logits[encoded.kept].argmax(axis=1))
-    assert "it holds 100 of the 300 images" in encoded.note
+    assert "holds 100 of the 300 images" in encoded.note
 
 
 def test_few_classes_are_all_kept(logits, labels) -> None:

@@ -160,5 +160,5 @@ def test_energy_aligning_is_compared_with_the_raw_network(long_tail: Path) -> No
     gain = 100 * (aligned.balanced - raw.balanced)
     line = rf"seed 0 {100 * raw.balanced:.1f} {100 * aligned.balanced:.1f} {re.escape(f'{gain:+.1f}')} [\d.]+ "
     assert re.search(line + r"[-+][\d.]+ to [-+][\d.]+ \d+ \d+ (< 0\.001|[\d.e-]+)", page)
-    assert "exact McNemar test" in page
+    assert "exact two-sided McNemar test" in page
     assert f"{raw.nll:.3f} {raw.brier:.3f}" in page

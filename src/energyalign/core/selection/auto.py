@@ -58,6 +58,8 @@ def _first_that_applies(
     evidence: Evidence, clusters: SharingChoice, target: Floats, *, fair: bool
 ) -> tuple[list[Candidate], Estimate, Selection | None]:
     """Return the rejected estimators and the estimate of the first one that applies."""
+    if not (isinstance(clusters, str) and clusters in ("auto", "jenks")):
+        clusters = make_sharing(clusters, evidence)  # a bad choice is not an estimator's fault
     passed_over: list[Candidate] = []
     for name in IN_ORDER:
         estimator = make_estimator(name)
@@ -70,7 +72,8 @@ def _first_that_applies(
         except EnergyAlignError as error:
             problem = str(error)
         passed_over.append(Candidate(name, "", problem=problem))
-    raise EnergyAlignError(f"no estimator can use this evidence. The first said: {passed_over[0].problem}")
+    first, *others = dict.fromkeys(candidate.problem or "" for candidate in passed_over)
+    raise EnergyAlignError(f"no estimator can use this evidence. The first said: {first}" if others else first)
 
 
 def _can_be_scored(evidence: Evidence, aim: Aim) -> bool:

@@ -134,6 +134,14 @@ def encode_texts(
     return {name: Encoded(part, split.labels) for (name, split), part in zip(splits.items(), parts, strict=True)}
 
 
+def check_image_model(model: str, weights: str | None) -> None:
+    """Raise if `encode_images` cannot use this model."""
+    if not is_of_library(model):
+        raise EnergyAlignError(f"unknown model {model!r}: give torchvision:NAME or timm:NAME, or transformers:FOLDER.")
+    if weights is None:
+        raise EnergyAlignError(f"{model} needs --weights: features of an untrained network say nothing.")
+
+
 def encode_images(
     dataset: str, model: str, weights: str | None, *, data_root: str | None = None, workers: int = 0,
     progress: Progress | None = None,
@@ -142,10 +150,7 @@ def encode_images(
 
     Features are the input of the network's classifier, for images without augmentation.
     """
-    if not is_of_library(model):
-        raise EnergyAlignError(f"unknown model {model!r}: give torchvision:NAME or timm:NAME, or transformers:FOLDER.")
-    if weights is None:
-        raise EnergyAlignError(f"{model} needs --weights: features of an untrained network say nothing.")
+    check_image_model(model, weights)
     source = open_source(dataset, data_root)
     sets = {split: source.load(split) for split in source.splits}
     total, parts, n_done = sum(map(len, sets.values())), {}, 0

@@ -272,13 +272,13 @@ class RunRequest(ABC):
             recipe = replace(recipe, optimizer=replace(optimizer, momentum=0.0))
             if self.epochs is None and not self.quick:
                 recipe = recipe.lasting(_WITHOUT_MOMENTUM.get(preset.dataset, recipe.epochs))
-        for name, value in self.given("lr", "weight_decay").items():
+        for name, value in self.get_options("lr", "weight_decay").items():
             if not (math.isfinite(value) and value >= 0):
                 raise EnergyAlignError(f"--{name.replace('_', '-')} must be >= 0, got {value:g}.")
-        optimizer = replace(recipe.optimizer, **self.given("lr", "weight_decay"))
+        optimizer = replace(recipe.optimizer, **self.get_options("lr", "weight_decay"))
         return replace(recipe, optimizer=optimizer, batch_size=self.batch_size or recipe.batch_size)
 
-    def given(self, *names: str) -> dict[str, Any]:
+    def get_options(self, *names: str) -> dict[str, Any]:
         """Return those of these options that were given."""
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}

@@ -178,7 +178,7 @@ class IncrementalRequest(RunRequest):
             config = config_of(
                 method._replace(head=self.head or method.head), preset, seed=self.seed[0],
                 memory=self._memory(method, default_memory), fed_back=self.fed_back, evidence=self.evidence_plans[0],
-                **self.given(*self.config_options),
+                **self.get_options(*self.config_options),
             )  # fmt: skip
             # The raw network is the control of every other row, and costs nothing.
             groups.setdefault(config, ["raw"]).append(method.corrector)

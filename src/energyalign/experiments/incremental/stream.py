@@ -81,7 +81,7 @@ class ClassStream:
 def step_sizes(n_classes: int, n_steps: int) -> tuple[int, ...]:
     """Divide classes evenly among steps; the first steps get one more if there is a remainder."""
     if n_steps < 2:
-        raise EnergyAlignError(f"--steps must be at least 2 steps, got {n_steps}.")
+        raise EnergyAlignError(f"--steps must be >= 2, got {n_steps}.")
     if n_steps >= n_classes:
         raise EnergyAlignError(
             f"{n_steps} steps are too many for {n_classes} classes, because the first step needs two: give --steps "

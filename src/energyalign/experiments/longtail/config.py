@@ -118,7 +118,7 @@ class LongTailRequest(RunRequest):
     def plan(self, data: LongTailData | None = None) -> list[Planned]:
         """Plan one training for each learner and head."""
         preset = self.for_images(self.preset, None if data is None else data.train)
-        given = self.given(*self.config_options)
+        given = self.get_options(*self.config_options)
         if self.profile is not None:
             given["profile"] = _read_profile(self.profile)
         planned = []

@@ -116,7 +116,7 @@ def always_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fitted(logits: NDArray[Any], labels: NDArray[Any]) -> Any:
     evidence = Evidence.from_arrays(logits, labels)
-    return evidence.free_energy.values, Marginal().energies(evidence, Clusters.given([0, 1, 2, 3, 3, 4]))
+    return evidence.free_energy.values, Marginal().energies(evidence, Clusters.from_assignment([0, 1, 2, 3, 3, 4]))
 
 
 def test_a_whole_fit_is_the_same(always_compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,7 +157,7 @@ def test_one_stage_with_all_epochs_in_the_first_step(monkeypatch: pytest.MonkeyP
     assert [(stage.name, stage.recipe.epochs, stage.counts) for stage in found] == [("training", 7, [4, 2])]
 
 
-@pytest.mark.parametrize(("changed", "what"), [({"memory": "none"}, "keeps nothing"), ({}, "16-mixed")])
+@pytest.mark.parametrize(("changed", "what"), [({"memory": "none"}, "keeps no exemplars"), ({}, "16-mixed")])
 def test_what_cannot_be_is_refused_before_training(changed: dict[str, str], what: str) -> None:
     step = tiny_step(EEIL(), (4, 2), (2,), **changed)
     if not changed:

@@ -146,7 +146,7 @@ def test_the_best_on_images_it_was_not_trained_on_is_taken(monkeypatch: pytest.M
 
 def test_a_tenth_of_each_class_is_for_comparison_and_never_more_than_half() -> None:
     step = FakeStep(3, [100, 20, 9, 2, 1, 0])
-    train, compared = RandomPathSelection()._divided(step)  # type: ignore[arg-type]
+    train, compared = RandomPathSelection()._split(step)  # type: ignore[arg-type]
     labels = step.train.labels
     np.testing.assert_array_equal(np.bincount(labels[compared], minlength=6), [10, 2, 1, 1, 0, 0])
     np.testing.assert_array_equal(np.sort(np.concatenate([train, compared])), np.arange(132))
@@ -154,7 +154,7 @@ def test_a_tenth_of_each_class_is_for_comparison_and_never_more_than_half() -> N
 
 def test_nothing_to_compare_by_is_refused() -> None:
     with pytest.raises(EnergyAlignError, match="no class of step 3 has two training images"):
-        RandomPathSelection()._divided(FakeStep(3, [1, 1]))  # type: ignore[arg-type]
+        RandomPathSelection()._split(FakeStep(3, [1, 1]))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [{"candidates": 0}, {"jump": 0}])
