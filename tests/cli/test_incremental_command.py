@@ -337,7 +337,7 @@ def test_a_users_own_images_in_uneven_steps(tmp_path: Path, monkeypatch: pytest.
 BAD = [
     (["digits", "--steps", "10"], "give --steps 9 or fewer"),
     (["digits", "--learner", "fine-tune", "--fed-back", "ea"], "fine-tune has no teacher"),
-    (["digits", "--method", "lwf", "--corrector", "logit-adjustment"], "the memory none"),
+    (["digits", "--method", "lwf", "--corrector", "logit-adjustment"], "logit-adjustment cannot follow lwf"),
     (["digits", "--steps", "11"], "11 steps are too many for 10 classes"),
     (["digits", "--subset", "first:4", "--steps", "5"], "5 steps are too many for 4 classes"),
     (["digits", "--steps", "1"], "--steps must be >= 2"),
