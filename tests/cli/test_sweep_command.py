@@ -188,3 +188,11 @@ def test_bad_input(
     monkeypatch.chdir(tmp_path)
     assert main(["sweep", *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_unknown_option_shows_the_usage_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([*DIGITS, "--profile", "step"])
+    err = capsys.readouterr().err
+    assert err.startswith("usage: energyalign sweep [-h]")
+    assert err.endswith("energyalign sweep: error: unrecognized arguments: --profile step\n")
