@@ -337,7 +337,7 @@ def test_a_users_own_images_in_uneven_steps(tmp_path: Path, monkeypatch: pytest.
 BAD = [
     (["digits", "--steps", "10"], "give --steps 9 or fewer"),
     (["digits", "--learner", "fine-tune", "--fed-back", "ea"], "fine-tune has no teacher"),
-    (["digits", "--method", "lwf", "--corrector", "logit-adjustment"], "the memory none"),
+    (["digits", "--method", "lwf", "--corrector", "logit-adjustment"], "logit-adjustment cannot follow lwf"),
     (["digits", "--steps", "11"], "11 steps are too many for 10 classes"),
     (["digits", "--subset", "first:4", "--steps", "5"], "5 steps are too many for 4 classes"),
     (["digits", "--steps", "1"], "--steps must be >= 2"),
@@ -365,8 +365,11 @@ BAD = [
     (["digits", "--subset", "seed1993"], "is drawn from 1,000 classes, and this data set has 10"),
     (["digits", "--method", "magic"], "unknown method 'magic'"),
     (["digits", "--method", "ea", "--learner", "distill"], "give --method or --learner, not both"),
-    (["digits", "--memory", "none", "--corrector", "ea"], "the memory none keeps no exemplars"),
-    (["digits", "--method", "lwf", "--corrector", "ea"], "the memory none keeps no exemplars"),
+    (["digits", "--memory", "none", "--corrector", "ea"], "ea cannot follow distill, which keeps no memory here"),
+    (
+        ["digits", "--method", "ea", "lwf", "--corrector", "ea"],
+        "ea cannot follow lwf, which keeps no memory here: give --memory random, or leave out lwf or ea.",
+    ),
     (["digits", "--method", "ea", "--corrector", "bic"], "bic needs images that were held out"),
     (["digits", "--accelerator", "tpu"], "cannot train with --accelerator tpu"),
     (["digits", "--accelerator", "cpu", "--precision", "16-mixed"], "16-mixed needs a GPU"),

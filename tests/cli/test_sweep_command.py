@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from energyalign.cli.main import build_parser, main
 from energyalign.cli.sweep import planned_runs
+from energyalign.experiments.engine.experiment import Work
 from energyalign.experiments.incremental import learners, methods, paper
 from energyalign.experiments.longtail import learners as longtail_learners
 from energyalign.experiments.longtail import methods as longtail_methods
 from energyalign.experiments.longtail import paper as longtail_paper
+from energyalign.experiments.longtail.config import LongTailRequest
 from energyalign.experiments.sweep.plan import PlannedRun
 from energyalign.report.tables import TABLES, find_table
 
@@ -45,21 +49,57 @@ def test_correctors_stand_behind_every_training_beside_the_raw_network() -> None
     assert [run.correctors for run in runs] == [("raw", "ea-auto"), ("raw", "ea-auto")]
 
 
+@pytest.fixture
+def texts(tmp_path: Path) -> str:
+    """A cell of features: ten samples of each of ten classes, 80 of them to train on."""
+    labels = np.repeat(np.arange(10), 10)
+    vectors = np.random.default_rng(0).normal(size=(100, 8)) + np.eye(10, 8)[labels]
+    np.savez(tmp_path / "texts.npz", x_train=vectors, y_train=labels)
+    return f"features:{tmp_path / 'texts.npz'}"
+
+
 @pytest.mark.parametrize(
-    ("table", "cell", "name"),
+    ("options", "name"),
     [
-        ("longtail", "features:some/texts.npz", "features-texts-npz/ce/seed-0"),
-        ("incremental", "features:some/texts.npz", "features-texts-npz/distill-random-1-ea/seed-0"),
-        ("matrix", "folder:my images", "folder-my-images/ce/seed-0"),
+        (["longtail"], "features-texts-npz/ce/seed-0"),
+        (["longtail", "--imbalance", "4"], "features-texts-npz-lt-4/ce/seed-0"),
+        (["matrix"], "features-texts-npz/ce/seed-0"),
+        (["incremental"], "features-texts-npz-il-5/distill-random-10-ea/seed-0"),
+        (["incremental", "--steps", "3"], "features-texts-npz-il-3/distill-random-10-ea/seed-0"),
     ],
 )
-def test_cells_may_be_a_users_own_data(table: str, cell: str, name: str) -> None:
-    (run,) = plan(table, "--cell", cell, "--seed", "0")
+def test_cells_may_be_a_users_own_data(texts: str, options: list[str], name: str) -> None:
+    (run,) = plan(*options, "--cell", texts, "--seed", "0")
     assert run.name == name
-    assert run.command[1] == cell
+    assert run.command[1] == texts
     assert "raw" in run.correctors
     assert "ea" in run.correctors
     assert run.hours is None
+
+
+@pytest.mark.parametrize("options", [["longtail", "--imbalance", "4"], ["incremental", "--steps", "3"]])
+def test_a_run_on_own_data_is_done_as_it_was_planned(texts: str, options: list[str], tmp_path: Path) -> None:
+    (run,) = plan(*options, "--cell", texts, "--method", "ea", "--seed", "0", "--epochs", "1", out=str(tmp_path / "o"))
+    assert not run.is_done()
+    assert main(run.command) == 0
+    assert run.is_done()
+
+
+def test_the_network_of_small_own_images_is_planned_as_it_is_trained(tmp_path: Path) -> None:
+    """With --quick, the size of the images decides."""
+    for label in ("a", "b"):
+        (tmp_path / "images" / label).mkdir(parents=True)
+        for i in range(5):
+            Image.new("L", (8, 8), 20 * i).save(tmp_path / "images" / label / f"{i}.png")
+    cell = f"folder:{tmp_path / 'images'}"
+    (run,) = plan("longtail", "--cell", cell, "--quick", "--seed", "0", out=str(tmp_path / "out"))
+    (trained,) = Work.of(LongTailRequest(dataset=cell, quick=True, method=("ce",))).runs.values()
+    assert run.config["backbone"] == trained.config.backbone == "resnet8"
+
+
+def test_the_cost_of_own_data_is_not_estimated(texts: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "longtail", "--cell", texts, "digits-lt-50", "--method", "ce", "--dry-run"]) == 0
+    assert "The cost is not estimated for your own data." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.cells])
@@ -127,6 +167,8 @@ def test_a_sweep_that_is_done_prints_its_table_and_starts_nothing(
         (["longtail", "--cell", "foldr:x"], "unknown data set 'foldr:x'"),
         (["cifar-lt", "--cell", "digits-lt-50"], "has no cell 'digits-lt-50'"),
         (["longtail", "--cell", "digits-il-5"], "the table longtail has no cell 'digits-il-5'"),
+        ([*DIGITS[1:], "--imbalance", "20"], "digits-lt-50 has an imbalance of its own"),
+        ([*DIGITS[1:], "--steps", "5"], "--steps is for runs of `energyalign incremental`, of which longtail has none"),
         ([*DIGITS[1:], "--devices", "0"], "--devices must be >= 1, got 0"),
         ([*DIGITS[1:], "--backbone", "resnet999"], "unknown backbone 'resnet999'"),
         ([*DIGITS[1:], "--gpus", "2"], "runs at a time with 2 GPUs each need"),
@@ -146,3 +188,11 @@ def test_bad_input(
     monkeypatch.chdir(tmp_path)
     assert main(["sweep", *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_unknown_option_shows_the_usage_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([*DIGITS, "--profile", "step"])
+    err = capsys.readouterr().err
+    assert err.startswith("usage: energyalign sweep [-h]")
+    assert err.endswith("energyalign sweep: error: unrecognized arguments: --profile step\n")

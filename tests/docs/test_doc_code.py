@@ -116,6 +116,8 @@ def test_features(tmp_path, monkeypatch, capsys):
     assert len(page["frame"]) == 4
     assert page["figure"].axes
     assert {row.cell for row in page["own"].rows} == {"features-pets"}
+    raw, aligned = (row.balanced for row in page["own"].rows)
+    assert aligned > raw > 0.7
 
 
 @pytest.mark.usefixtures("registries")

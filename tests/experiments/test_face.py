@@ -99,6 +99,8 @@ def test_an_own_network(tmp_path):
         assert results.rows[0].config.backbone == "small"
         with pytest.raises(EnergyAlignError, match="cannot register a backbone 'small'"):
             ea.register_backbone("small", Small)
+        with pytest.raises(EnergyAlignError, match=r"unknown backbone 'smal': choose .*, mlp, small, or any network"):
+            ea.longtail("digits", correctors=["raw"], backbone="smal", out=tmp_path / "other", progress=False)
     finally:
         del registry.BACKBONES["small"]
 
@@ -119,6 +121,12 @@ def test_what_is_in_the_folder_is_not_run_again(results, monkeypatch):
         ({"imbalanc": 10}, "unknown option 'imbalanc'"),
         ({"correctors": "raw"}, r"correctors must be a list, got 'raw': write \['raw'\]"),
         ({"devices": 2}, "unknown option 'devices'"),
+        ({"seeds": 0}, r"seeds must be a list, got 0: write \[0\]"),
+        ({"seeds": [0.5]}, r"seeds must be a whole number, got 0\.5"),
+        ({"epochs": "3"}, "epochs must be a whole number, got '3'"),
+        ({"imbalance": True}, "imbalance must be a number, got True"),
+        ({"evidence_size": 20}, r"evidence_size must be a list, got 20: write \[20\]"),
+        ({"evidence_policy": "one"}, r"evidence_policy must be a list, got 'one': write \['one'\]"),
     ],
 )
 def test_wrong_settings_are_named(settings, problem):
@@ -131,3 +139,15 @@ def test_arrays_that_are_neither_images_nor_features_are_refused(shape):
     source = ea.arrays(np.zeros(shape, dtype=np.uint8), np.array([0, 0, 1, 1]))
     with pytest.raises(EnergyAlignError, match=r"got uint8 of shape"):
         source.load("train")
+
+
+def test_arrays_with_other_numbers_of_labels_are_refused_at_once():
+    with pytest.raises(EnergyAlignError, match=r"x_train and y_train .* equally many samples, got the shapes \(4, 8\)"):
+        ea.arrays(np.zeros((4, 8)), np.array([0, 1, 1]))
+    with pytest.raises(EnergyAlignError, match="x_test and y_test must have equally many samples"):
+        ea.arrays(np.zeros((4, 8)), np.arange(4), np.zeros((2, 8)), np.arange(3))
+
+
+def test_a_backbone_that_cannot_be_called_is_refused_at_once():
+    with pytest.raises(EnergyAlignError, match="make must be a class or function that returns a network, got 3"):
+        ea.register_backbone("x", 3)

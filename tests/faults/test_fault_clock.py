@@ -25,7 +25,7 @@ def test_a_day_back_after_the_first_checkpoint(tmp_path: Path) -> None:
     whole = Whole.of(COMMAND.split(), tmp_path / "whole")
     code, told = ended(whole.arguments, tmp_path / "back", {"clock": 86_400, "at": 4})
     assert code == 0, told
-    left = re.findall(r"images/s  (.*) left", told)
+    left = re.findall(r"samples/s  (.*) left", told)
     assert len(left) == 3
     assert all(re.fullmatch(r"0:0\d:\d\d", time) for time in left)
     last = max((tmp_path / "back").rglob("epoch-*"), key=lambda path: path.name)

@@ -56,7 +56,7 @@ def digits_config(
 
 def setting_of(config: IncrementalConfig) -> RunSetting:
     """What correctors may know before it is trained."""
-    return RunSetting(config, load_stream(config).train)
+    return RunSetting(config, load_stream(config).train, "this")
 
 
 def run_digits(

@@ -42,7 +42,8 @@ def add_training_options(parser: argparse.ArgumentParser, heads: Sequence[str]) 
         help="classifier (default: the method's, or cosine as in the paper); some methods ignore this")  # fmt: skip
     add("--scale", type=float, metavar="S", help="scale of a cosine head (default: 16)")
     add("--learned-scale", action="store_true", help="train the scale of the cosine head too")
-    add("--optimizer", choices=["sgd", "sgd-plain", "adam"], help="sgd-plain has no momentum (default: sgd)")
+    add("--optimizer", choices=["sgd", "sgd-plain", "adam"],
+        help="sgd-plain has no momentum (default: sgd, and adam on features)")  # fmt: skip
     add("--lr", type=float, metavar="X", help="initial learning rate (default: the preset's)")
     add("--weight-decay", type=float, metavar="X",
         help="weight decay (default: the preset's); some methods ignore this")  # fmt: skip

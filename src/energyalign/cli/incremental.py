@@ -41,7 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "folder:PATH, lists:PATH, parquet:PATH, features:PATH")  # fmt: skip
     add("--steps", type=int, metavar="N", help="number of steps (default: 10, or the preset's)")
     add("--order", metavar="NAME",
-        help="order of the classes: seed1993, icarl, natural, seed:N (default: the preset's)")  # fmt: skip
+        help="order of the classes: seed1993, icarl, natural, seed:N, or a .json file with a list of class names or "
+        "numbers (default: the preset's)")  # fmt: skip
     add("--subset", metavar="NAME",
         help="which classes to learn: all, first:N, first100, seed1993 (default: the preset's)")  # fmt: skip
     add_run_options(parser)

@@ -78,7 +78,7 @@ def build_parser(chosen: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
             module = import_module(f"energyalign.cli.{'listing' if name == 'list' else name}")
             command.description = textwrap.fill(module.DESCRIPTION, width=100)
             command.epilog = module.EXAMPLES
-            command.set_defaults(run=module.run)
+            command.set_defaults(run=module.run, fail=command.error)
             module.add_options(command)
     return parser
 
@@ -94,7 +94,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: list[str]) -> int:
-    arguments = build_parser(given[:1]).parse_args(given)
+    parser = build_parser(given[:1])
+    arguments, unknown = parser.parse_known_args(given)
+    if unknown:  # argparse would print the usage of `energyalign`, which does not show the options of the command
+        getattr(arguments, "fail", parser.error)(f"unrecognized arguments: {' '.join(unknown)}")
     arguments.given = given
     try:
         with children_on_safe_path(), stop_signals_raise():

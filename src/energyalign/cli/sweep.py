@@ -41,6 +41,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--cell", nargs="+", metavar="NAME",
         help="presets from `energyalign list presets`, or your own data: folder:PATH, features:PATH, ... (default: all "
         "presets of the table)")  # fmt: skip
+    add("--imbalance", type=float, metavar="N",
+        help="of your own long-tailed data: size of the largest class over that of the smallest (default: as they "
+        "are)")  # fmt: skip
+    add("--steps", type=int, metavar="N", help="number of steps of your own data in steps (default: 5)")
     add("--corrector", nargs="+", default=[], metavar="NAME", help="apply these to every trained network, besides raw")
     add("--dry-run", action="store_true", help="print the plan and run nothing")
     add_run_options(parser, seeds=[0, 1, 2], with_source=False)
@@ -85,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
 def planned_runs(arguments: argparse.Namespace, table: TableEntry) -> tuple[list[PlannedRun], Path]:
     """Return the runs of the sweep and its folder."""
     from energyalign.experiments.longtail.config import LongTailRequest
-    from energyalign.experiments.sweep.plan import SHARED, cells_of, plan_sweep, refuse_among_images
+    from energyalign.experiments.sweep.plan import PROTOCOL, SHARED, cells_of, plan_sweep, refuse_among_images
     from energyalign.experiments.train.run_directory import refuse_run_directory
 
     cells = cells_of(table.name, table.cells, arguments.cell)
@@ -95,7 +99,7 @@ def planned_runs(arguments: argparse.Namespace, table: TableEntry) -> tuple[list
     refuse_run_directory(out)
     runs = plan_sweep(
         table.name, cells, methods=arguments.method, correctors=arguments.corrector, seeds=arguments.seed, out=out,
-        shared=shared,
+        shared=shared | {name: getattr(arguments, name) for name in PROTOCOL},
     )  # fmt: skip
     if not arguments.dry_run:
         refuse_among_images(table.name, cells, out, arguments.data_root)
@@ -137,7 +141,9 @@ def _print_plan(runs: list[PlannedRun], out: Path) -> None:
         f"Runs: {len(runs)}, for {n_rows} rows (trainings: {len(trainings)}, seeds of each: {seeds}). Rows that differ "
         f"only in the corrector share a training. Done: {len(runs) - len(missing)}, to do: {len(missing)}, in {out}."
     )
-    if all(run.hours is not None for run in runs):
+    if any(":" in run.config["dataset"] for run in runs):
+        print("The cost is not estimated for your own data.")
+    elif all(run.hours is not None for run in runs):
         print(f"Estimated cost of the rest: {_hours(missing)} hours of one V100, from the size of network and data.")
     else:
         print("No cost estimate: these networks are not those of the presets.")

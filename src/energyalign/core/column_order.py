@@ -24,6 +24,9 @@ _MIN_PER_CLASS = 10  # samples on average; with fewer, chance accuracy is too un
 _STRIDE = 2_654_435_761  # a large prime: its multiples are spread evenly, modulo any number
 
 
+MAY_BE_PERMUTED = ": the columns of the logits may be in another order than the labels"
+
+
 class Order(NamedTuple):
     """The class that each column seems to stand for, and the accuracy of the raw model in that order."""
 
@@ -42,8 +45,7 @@ def doubt_column_order(evidence: Evidence) -> str | None:
     if order is None and not is_near_chance(truth, predicted, evidence.n_classes):
         return None
     problem = (
-        f"the raw model is right on {accuracy:.1%} of the labelled samples (chance: {chance:.1%}): the columns of the "
-        "logits may be in another order than the labels"
+        f"the raw model is right on {accuracy:.1%} of the labelled samples (chance: {chance:.1%}){MAY_BE_PERMUTED}"
     )
     if order is None:
         return f"{problem}, or the labels may belong to other samples. Check both."

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.request import RunRequest
@@ -143,19 +146,32 @@ def _make_request(
     unknown = sorted(options.keys() - known)
     if unknown:
         raise EnergyAlignError(f"unknown option {unknown[0]!r}: choose one of {', '.join(known)}.")
-    for name, value in lists.items():
-        if isinstance(value, str):
-            raise EnergyAlignError(f"{name}s must be a list, got {value!r}: write [{value!r}].")
     name, source = (dataset, None) if isinstance(dataset, str) else (dataset.name, dataset)
-    given: dict[str, Any] = {option: _normalise(value) for option, value in options.items()}
-    given |= {option: tuple(value) for option, value in lists.items()}
-    if isinstance(given.get("source"), str):
-        given["source"] = (given["source"],)
+    hints = get_type_hints(kind)
+    given = {option: _convert(option, value, hints[option]) for option, value in options.items()}
+    given |= {option: _convert(f"{option}s", value, hints[option]) for option, value in lists.items()}
     return kind(dataset=name, own_source=source, out=None if out is None else str(out), **given)
 
 
-def _normalise(value: Any) -> Any:
-    """Convert lists to tuples and paths to text, so that requests can be compared and stored."""
-    if isinstance(value, Path):
-        return str(value)
-    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+def _convert(name: str, value: Any, hint: Any) -> Any:
+    """Convert the value of an option as the command line would store it, or raise if it is not of its type.
+
+    `hint` is a type such as ``int | None`` or ``tuple[str, ...]``.
+    """
+    if get_origin(hint) is not tuple:
+        kinds = get_args(hint) or (hint,)
+        return None if value is None and NoneType in kinds else _convert_scalar(name, value, kinds[0])
+    if name == "source" and isinstance(value, (str, Path)):
+        return (str(value),)
+    if isinstance(value, (str, Path)) or not isinstance(value, Iterable):
+        raise EnergyAlignError(f"{name} must be a list, got {value!r}: write [{value!r}].")
+    return tuple(_convert_scalar(name, item, get_args(hint)[0]) for item in value)
+
+
+def _convert_scalar(name: str, value: Any, kind: type) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    accepted = {int: (int,), float: (int, float), bool: (bool,), str: (str, Path)}[kind]
+    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+        words = {int: "a whole number", float: "a number", bool: "True or False", str: "a string"}
+        raise EnergyAlignError(f"{name} must be {words[kind]}, got {value!r:.80}.")
+    return str(value) if isinstance(value, Path) else value

@@ -64,6 +64,6 @@ def test_the_original_multiplies_whatever_the_signs(own: float, factor: float, n
 
 
 def test_without_exemplars_it_is_refused() -> None:
-    with pytest.raises(EnergyAlignError, match=r"il2m compares scores of exemplars .* give a memory"):
+    with pytest.raises(EnergyAlignError, match="cannot follow fine-tune, which keeps no memory here: give --memory"):
         IL2M().check(setting_of(digits_config(FineTuning(), epochs=1, memory="none")))
     IL2M().check(setting_of(digits_config(FineTuning(), epochs=1, memory="random:40")))

@@ -95,6 +95,6 @@ def test_it_begins_with_the_first_step_and_feeds_nothing_back() -> None:
 
 def test_without_memory_it_is_refused_before_training() -> None:
     config = digits_config(find_learner("icarl"), epochs=1, memory="none")
-    with pytest.raises(EnergyAlignError, match="needs exemplars"):
+    with pytest.raises(EnergyAlignError, match="cannot follow icarl, which keeps no memory here"):
         find_corrector("nme").check(setting_of(config))
     find_corrector("nme").check(setting_of(digits_config(find_learner("icarl"), epochs=1, memory="herding:40")))

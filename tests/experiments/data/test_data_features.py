@@ -94,9 +94,11 @@ def test_a_folder_of_parquet_files(tmp_path, arrays, has_test):
         ({"x_train": np.zeros((10, 4), dtype=np.float32)}, "all zero"),
         ({"x_train": np.arange(40).reshape(10, 4)}, "floating point"),
         ({"x_test": np.ones((3, 5), dtype=np.float32)}, "as many features"),
-        ({"y_train": LABELS * 2}, "no image of 1"),
+        ({"y_train": LABELS * 2}, "no sample of 1"),
         ({"y_train": LABELS.astype(float)}, "one class number for each sample"),
         ({"weights": np.ones(3)}, "it holds"),
+        ({"y_train": LABELS + 8, "names": np.array(["a", "b"])}, "label 8 of sample 0 is out of range"),
+        ({"x_val": np.ones((3, 4), dtype=np.float32)}, "x_val has no y_val: add it, or remove x_val"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, arrays, change, problem):
@@ -108,8 +110,11 @@ def test_what_is_wrong_is_named(tmp_path, arrays, change, problem):
 
 def test_a_feature_that_is_not_finite_is_refused(tmp_path, arrays):
     arrays["x_test"][2, 1] = np.nan
-    with pytest.raises(EnergyAlignError, match="features must be finite, got NaN or infinity in row 2"):
+    with pytest.raises(EnergyAlignError, match=r"x\.npz test: features must be finite, got nan in row 2, column 1"):
         load(save(tmp_path / "x.npz", arrays), "test")
+    arrays["x_train"][4, 3] = np.inf
+    with pytest.raises(EnergyAlignError, match="got inf in row 4, column 3 of the training features"):
+        load(save(tmp_path / "x.npz", arrays), "train")
 
 
 @pytest.fixture

@@ -84,6 +84,7 @@ def test_by_dataset_by_name_and_at_another_imbalance() -> None:
     assert (other.name, other.imbalance, other.paper) == ("cifar100-lt-20", 20, {})
     own = preset_for("folder:/data/my images", None)
     assert (own.name, own.dataset, own.imbalance) == ("folder-my-images", "folder:/data/my images", None)
+    assert preset_for("folder:/data/my images", 20.0).name == "folder-my-images-lt-20"
 
 
 def test_what_there_is_not() -> None:

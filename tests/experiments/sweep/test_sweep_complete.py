@@ -203,3 +203,10 @@ def test_time_left_weighs_runs_by_their_cost(tmp_path: Path, monkeypatch: pytest
     assert state.seconds_left == pytest.approx(50.0)
     state.end(runs[1], failed=False)  # was done before: it took none of our time
     assert state.seconds_left == pytest.approx(20.0)
+
+
+def test_a_run_that_ends_well_without_its_rows_fails_with_that_reason(tmp_path: Path) -> None:
+    run = planned(tmp_path, "a")
+    other = PlannedRun(run.name, run.folder, run.command, run.config | {"memory": 1}, run.correctors)
+    (reason,) = complete(tmp_path, [other])[1].values()
+    assert reason.startswith(f"it ended without an error, but {run.folder} lacks rows of this plan")

@@ -192,7 +192,7 @@ def test_plain_lines_where_nobody_watches(tmp_path: Path) -> None:
     assert len(lines) == RECIPE.epochs
     assert lines[0].startswith("toy: epoch 1/4  loss ")
     assert "lr 0.05" in lines[0]
-    assert all(re.search(r"  [\d,]+ images/s  \d:\d\d:\d\d left$", line) for line in lines)
+    assert all(re.search(r"  [\d,]+ samples/s  \d:\d\d:\d\d left$", line) for line in lines)
     assert lines[-1].endswith("  0:00:00 left")
     assert any((tmp_path / "scalars").iterdir())
 
@@ -213,7 +213,7 @@ def test_an_epoch_of_one_batch_has_a_speed(tmp_path: Path) -> None:
     narrator = Narrator("toy", scalars=tmp_path / "scalars", stream=stream)
     train_toy(tmp_path / "run", batches=OneBatch(), reporter=narrator)
     assert "nan" not in stream.getvalue()
-    assert stream.getvalue().count(" images/s  ") == RECIPE.epochs
+    assert stream.getvalue().count(" samples/s  ") == RECIPE.epochs
     events = EventAccumulator(str(tmp_path / "scalars")).Reload()
     for name in ("loss", "lr", "images per second"):
         assert [event.step for event in events.Scalars(name)] == [1, 2, 3, 4]
@@ -243,7 +243,7 @@ def test_interrupted_at_the_end_of_an_epoch_there_is_no_speed_to_tell(tmp_path: 
     lines = stream.getvalue().splitlines()
     assert lines[0] == "Resuming from epoch 1, batch 4."
     assert re.fullmatch(r"toy: epoch 1/4  loss \d\.\d+  lr 0\.05", lines[1])
-    assert "images/s" in lines[2]
+    assert "samples/s" in lines[2]
 
 
 def test_two_processes_train_as_one_would(tmp_path: Path) -> None:

@@ -24,10 +24,11 @@ Feedback: TypeAlias = Literal["none", "teacher", "student"]
 
 
 class RunSetting(NamedTuple):
-    """What correctors can check before training: the config and all training images of the run."""
+    """What correctors can check before training: the config and all training images of the run, and their own name."""
 
     config: RunConfig
     train: ImageSet
+    corrector: str
 
 
 class Corrected(NamedTuple):
@@ -108,11 +109,11 @@ def refuse_one_step(setting: RunSetting, name: str) -> None:
         )
 
 
-def refuse_no_memory(setting: RunSetting, why: str) -> None:
-    """Raise an error if classes come in steps and no exemplars are kept; `why` says what needs them."""
-    memory = getattr(setting.config, "memory", None)
+def refuse_no_memory(setting: RunSetting) -> None:
+    """Raise an error if classes come in steps and no exemplars are kept, so that old classes have no evidence."""
+    memory, learner = getattr(setting.config, "memory", None), setting.config.learner.name
     if memory is not None and memory.selection == "none":
         raise EnergyAlignError(
-            f"{why}, and the memory none keeps no exemplars: give a memory, for example --memory random, or leave it "
-            "out."
+            f"{setting.corrector} cannot follow {learner}, which keeps no memory here: give --memory random, or leave "
+            f"out {learner} or {setting.corrector}."
         )

@@ -42,7 +42,7 @@ class IL2M(Corrector):
 
     def check(self, setting: RunSetting) -> None:
         refuse_one_step(setting, "il2m")
-        refuse_no_memory(setting, "il2m compares scores of exemplars with those of former steps")
+        refuse_no_memory(setting)
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         import torch

@@ -34,7 +34,7 @@ class NearestClassMean(Corrector):
     first_step: ClassVar[int] = 1
 
     def check(self, setting: RunSetting) -> None:
-        refuse_no_memory(setting, "the nearest class mean needs training images of every class seen")
+        refuse_no_memory(setting)
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         import torch

@@ -35,7 +35,7 @@ class NearestMeanOfExemplars(Corrector):
 
     def check(self, setting: RunSetting) -> None:
         refuse_one_step(setting, "nme")
-        refuse_no_memory(setting, "the nearest mean of exemplars needs exemplars")
+        refuse_no_memory(setting)
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         import torch

@@ -74,7 +74,7 @@ class Repair(Corrector):
     pair_penalty: float = 0.001
 
     def check(self, setting: RunSetting) -> None:
-        refuse_no_memory(setting, "repair needs training images of every class seen")
+        refuse_no_memory(setting)
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:
         import torch

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from energyalign.core.clusters import Clusters
+from energyalign.core.column_order import MAY_BE_PERMUTED
 from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning
 from energyalign.core.estimators import look_up_estimator
 from energyalign.core.evidence import Evidence
@@ -70,7 +71,7 @@ class ShiftCorrector(Corrector):
         return "teacher" if self.feeds_back else "none"
 
     def check(self, setting: RunSetting) -> None:
-        refuse_no_memory(setting, f"{self.estimator} shifts need training images of every class seen")
+        refuse_no_memory(setting)
         if not isinstance(self.clusters, int):
             return
         refuse_steps(setting, f"ea-M{self.clusters}")
@@ -115,4 +116,11 @@ def _reads_evidence(estimator: str) -> bool:
 def _fit_quietly(evidence: Evidence, estimator: str, sharing: str | int | Clusters) -> Shifts:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrustedEstimateWarning)  # the row has them
-        return fit_shifts(evidence, estimator=estimator, clusters=sharing)
+        shifts = fit_shifts(evidence, estimator=estimator, clusters=sharing)
+    return replace(shifts, concerns=tuple(map(_doubt_training, shifts.concerns)))
+
+
+def _doubt_training(concern: str) -> str:
+    """Replace a doubt about the order of the columns, which is right here: the network is as bad as that."""
+    problem, is_about_columns, _ = concern.partition(MAY_BE_PERMUTED)
+    return f"{problem}: it has hardly learned. Train longer, or raise --lr." if is_about_columns else concern

@@ -48,7 +48,7 @@ class TauNorm(Corrector):
     grid: tuple[float, ...] = tuple(k / 10 for k in range(21))
 
     def check(self, setting: RunSetting) -> None:
-        refuse_no_memory(setting, "tau-norm needs training images of every class seen")
+        refuse_no_memory(setting)
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:
         head, validation = trained.network.head, trained.validation

@@ -48,7 +48,7 @@ class TemperatureScaled(Corrector):
 
     def check(self, setting: RunSetting) -> None:
         self.inner.check(setting)
-        refuse_no_memory(setting, "a temperature needs training images of every class seen")
+        refuse_no_memory(setting)
 
     def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:
         from energyalign.experiments.nets.corrected_heads import TemperedHead

@@ -149,7 +149,7 @@ def cut_long_tail(
     available = np.bincount(train.labels, minlength=train.n_classes)
     if available.min() == 0:
         empty = [name for name, count in zip(train.class_names, available, strict=True) if count == 0]
-        raise EnergyAlignError(f"{train.name} has no images of some classes: {some_of(empty)}. Leave them out.")
+        raise EnergyAlignError(f"{train.name} has no {train.unit}s of some classes: {some_of(empty)}. Leave them out.")
     if profile == "natural":
         name, counts, indices = "natural", available, np.arange(len(train))
     elif isinstance(profile, str):

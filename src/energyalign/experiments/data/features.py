@@ -35,9 +35,12 @@ class FeatureSet(MemoryImages):
                 f"shape {tuple(self.images.shape)}."
             )
         self._check_labels(len(self.images))
-        wrong = (~self.images.isfinite()).any(dim=1).nonzero()
+        wrong = (~self.images.isfinite()).nonzero()
         if len(wrong):
-            raise EnergyAlignError(f"{self.name}: features must be finite, got NaN or infinity in row {int(wrong[0])}.")
+            row, column = wrong[0].tolist()
+            raise EnergyAlignError(
+                f"{self.name}: features must be finite, got {self.images[row, column]:g} in row {row}, column {column}."
+            )
 
 
 def evidence_batches(

@@ -60,7 +60,7 @@ class ImageSet(ABC):
         wrong = np.flatnonzero((self.labels < 0) | (self.labels >= self.n_classes))
         if len(wrong):
             raise EnergyAlignError(
-                f"{self.name}: label {self.labels[wrong[0]]} of image {wrong[0]} is out of range: there are "
+                f"{self.name}: label {self.labels[wrong[0]]} of {self.unit} {wrong[0]} is out of range: there are "
                 f"{self.n_classes} classes, numbered 0..{self.n_classes - 1}."
             )
 

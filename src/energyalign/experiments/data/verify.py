@@ -55,10 +55,10 @@ def verify_images(images: ImageSet, *, progress: Progress | None = None) -> None
     decode_all(images, lambda _index, _picture: None, progress=progress)
 
 
-def check_no_gap(labels: Ints, what: str) -> int:
+def check_no_gap(labels: Ints, what: str, unit: str = "image") -> int:
     """Check that the labels are 0..C-1, each of them used; return C."""
     if len(labels) == 0:
-        raise EnergyAlignError(f"{what} has no images.")
+        raise EnergyAlignError(f"{what} has no {unit}s.")
     if labels.min() < 0:
         raise EnergyAlignError(f"{what} has the label {labels.min()}: number the classes from 0.")
     used = np.unique(labels)
@@ -67,7 +67,7 @@ def check_no_gap(labels: Ints, what: str) -> int:
         # List only the first ones: a single wrong label may be 10^12.
         gap = np.setdiff1d(np.arange(min(n_classes, len(used) + 8)), used)[:8]
         raise EnergyAlignError(
-            f"{what} has labels up to {n_classes - 1}, but no image of {n_classes - len(used):,} of these classes "
+            f"{what} has labels up to {n_classes - 1}, but no {unit} of {n_classes - len(used):,} of these classes "
             f"(the first: {some_of(gap.tolist())}). Number the classes without gaps, or get the whole set."
         )
     return n_classes

@@ -163,7 +163,7 @@ class Experiment(ABC, Generic[Config]):
                     f"{name} needs images that were held out from training, and this run holds out none: give it a "
                     "run of its own."
                 )
-            corrector.check(RunSetting(self.config, self.train))
+            corrector.check(RunSetting(self.config, self.train, name))
         return chosen
 
     def run(self, folder: Path, correctors: Sequence[str], *plans: EvidencePlan) -> list[Row]:

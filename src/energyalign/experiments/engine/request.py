@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.sources import Source, open_source
 from energyalign.experiments.engine.config import EvidencePlan, Preset, RunConfig, has_features
-from energyalign.experiments.train.recipe import Adam, Recipe
+from energyalign.experiments.train.recipe import SGD, Adam, Recipe
 from energyalign.experiments.train.reporter import DEFAULT_CURVES
 from energyalign.experiments.train.run_directory import RunDirectory, refuse_run_directory
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from energyalign.experiments.engine.experiment import Experiment
 
 _WITHOUT_MOMENTUM = {"imagenet-lt": 200}  # epochs in the paper's ablation; with momentum it has 90
+_COMMANDS = {"LongTailConfig": "longtail", "IncrementalConfig": "incremental"}  # by the kind in config.json
 _OPTIONS = {"source": "--from"}  # options whose names differ from their fields
 _Preset = TypeVar("_Preset", bound=Preset)
 
@@ -186,6 +187,9 @@ class RunRequest(ABC):
             raise EnergyAlignError(
                 f"{run.path} is not a run directory (it has no config.json): give the folder of a seed{example}."
             )
+        command = _COMMANDS.get(str(stored.get("kind")), self.command) if isinstance(stored, dict) else self.command
+        if command != self.command:
+            raise EnergyAlignError(f"{run.path} is a run of `energyalign {command}`: use that command.")
         config: RunConfig = self.config_class.from_json(stored)
         if not self.names_data_of(config):
             raise EnergyAlignError(f"{run.path} is a run on {config.dataset}, not on {self.dataset}.")
@@ -259,6 +263,9 @@ class RunRequest(ABC):
     def _recipe(self, preset: Preset) -> Recipe:
         recipe = preset.recipe if self.epochs is None else preset.recipe.lasting(self.epochs)
         optimizer: Any = recipe.optimizer
+        if self.optimizer in ("sgd", "sgd-plain") and not isinstance(optimizer, SGD):  # features have Adam
+            optimizer = SGD(0.1, weight_decay=optimizer.weight_decay)
+            recipe = replace(recipe, optimizer=optimizer)
         if self.optimizer == "adam":
             recipe = replace(recipe, optimizer=Adam(weight_decay=optimizer.weight_decay))
         elif self.optimizer == "sgd-plain":

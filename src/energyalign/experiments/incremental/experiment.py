@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.correctors import find_corrector
 from energyalign.experiments.correctors.base import RunSetting
 from energyalign.experiments.data.images import ImageSet
@@ -82,7 +82,8 @@ class IncrementalExperiment(Experiment[IncrementalConfig]):
         if learner.needs_no_negative_features:
             why = f"{learner.name} clips weights at 0, which needs features that are not negative"
             refuse_negative_features(network, few, why)
-        find_corrector(self.config.fed_back).check(RunSetting(self.config, self.train))
+        fed_back = self.config.fed_back
+        find_corrector(fed_back).check(RunSetting(self.config, self.train, fed_back))
 
     def begin(self, run: RunDirectory) -> None:
         config, stream = self.config, self.stream
@@ -141,8 +142,9 @@ class IncrementalExperiment(Experiment[IncrementalConfig]):
         if self._is_finished(step.run, step.number):
             return load_step(step.run, step.number, network)
         self.reporter.note(
-            f"Step {step.number} of {self.stream.n_steps}: {step.n_new} new classes with "
-            f"{int(step.is_new.sum()):,} images, {step.n_old} old ones with {int((~step.is_new).sum()):,}."
+            f"Step {step.number} of {self.stream.n_steps}: {count_of(step.n_new, 'new class')} with "
+            f"{count_of(int(step.is_new.sum()), self.train.unit)}, {step.n_old} old ones with "
+            f"{int((~step.is_new).sum()):,}."
         )
         processes = self.fabric.world_size
         if before is not None and before.processes != processes:

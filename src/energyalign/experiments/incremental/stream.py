@@ -101,8 +101,8 @@ def make_stream(train: ImageSet, test: ImageSet, *, subset: str, order: str, n_s
     if len(untested):
         names = [stream.train.class_names[k] for k in untested]
         raise EnergyAlignError(
-            f"{test.name} has no image of {some_of(names)}, so accuracies would silently leave them out: add test "
-            "images of them, or remove them from the training images."
+            f"{test.name} has no {test.unit} of {some_of(names)}, so accuracies would silently leave them out: add "
+            f"test {test.unit}s of them, or remove them from the training {test.unit}s."
         )
     return stream
 
@@ -153,10 +153,10 @@ def images_of_step(stream: ClassStream, number: int, memory: Memory, config: Inc
 def _refuse_small(stream: ClassStream, classes: range, labels: Ints, n_held: int) -> None:
     counts = np.bincount(labels, minlength=classes.stop)[classes.start :]
     if counts.min() <= n_held:
-        name = stream.train.class_names[classes.start + int(counts.argmin())]
+        name, unit = stream.train.class_names[classes.start + int(counts.argmin())], stream.train.unit
         raise EnergyAlignError(
-            f"class {name} has {count_of(int(counts.min()), 'training image')}, of which {n_held} must be held out: "
-            "add images of it, or choose a smaller memory."
+            f"class {name} has {count_of(int(counts.min()), f'training {unit}')}, of which {n_held} must be held out: "
+            f"add {unit}s of it, or choose a smaller memory."
         )
 
 

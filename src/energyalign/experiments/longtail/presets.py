@@ -83,7 +83,8 @@ def preset_for(dataset: str, imbalance: float | None) -> LongTailPreset:
         return PRESETS[dataset]
     if ":" in dataset:  # a user's own data
         own = _OWN_FEATURES if has_features(dataset) else _OWN_IMAGES
-        return replace(own, name=short_name(dataset), dataset=dataset, imbalance=imbalance)
+        cut = "" if imbalance is None else f"-lt-{imbalance:g}"
+        return replace(own, name=f"{short_name(dataset)}{cut}", dataset=dataset, imbalance=imbalance)
     same = presets_of(PRESETS, dataset)
     exact = [preset for preset in same if imbalance is None or preset.imbalance == imbalance]
     if exact:

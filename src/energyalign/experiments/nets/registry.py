@@ -97,6 +97,8 @@ def register_backbone(name: str, make: Callable[..., Any], *, takes_features: bo
     takes_features : bool, default False
         Whether samples are features instead of images.
     """
+    if not callable(make):
+        raise EnergyAlignError(f"make must be a class or function that returns a network, got {make!r:.80}.")
     if name in BACKBONES or ":" in name:
         raise EnergyAlignError(f"cannot register a backbone {name!r}: the name is taken, or has a colon.")
     BACKBONES[name] = Backbone(make, takes_features=takes_features)
@@ -126,7 +128,7 @@ def check_network(backbone: str, head: str, weights: str | None = None) -> None:
         )
     if backbone not in BACKBONES:
         single = ", ".join(name for name, entry in _SINGLE.items() if entry.split)
-        others = ", ".join(name for name, entry in _SINGLE.items() if not entry.split)
+        others = ", ".join(name for name, entry in BACKBONES.items() if not entry.split)
         raise EnergyAlignError(
             f"unknown backbone {backbone!r}: choose {single}, one of these followed by -bbn for two last blocks, "
             f"{others}, or any network of a library: timm:NAME, torchvision:NAME."

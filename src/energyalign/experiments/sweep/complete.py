@@ -96,7 +96,10 @@ class Completion:
         if outcome.code == 0 and run.is_done():
             self._end(run, "done")
             return
-        reason = outcome.reason or _read_error(log_of(self._folder, run), self._log_starts[run])
+        if outcome.code == 0:
+            reason = f"it ended without an error, but {run.folder} lacks rows of this plan: the data may have changed"
+        else:
+            reason = outcome.reason or _read_error(log_of(self._folder, run), self._log_starts[run])
         if outcome.code is not None:
             self._end(run, "failed", error=reason)
             return

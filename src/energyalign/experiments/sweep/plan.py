@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.sources import check_source
-from energyalign.experiments.engine.config import EvidencePlan, RunConfig, short_name
+from energyalign.experiments.engine.config import EvidencePlan, RunConfig
 from energyalign.experiments.engine.request import Planned, RunRequest
 from energyalign.experiments.engine.stored import read_rows
 from energyalign.experiments.incremental.config import IncrementalRequest
@@ -24,6 +25,8 @@ from energyalign.experiments.train.run_directory import RunDirectory
 
 SHARED = (*RunRequest.training_options, "head", "data_root", "accelerator", "workers", "log", "devices")
 """Options that all runs of a sweep share."""
+PROTOCOL: dict[str, type[RunRequest]] = {"imbalance": LongTailRequest, "steps": IncrementalRequest}
+"""Options that only runs of one application have."""
 _FOR_ANY_RUNS = {
     "longtail": tuple(LONG_TAIL), "incremental": tuple(INCREMENTAL), "steps": tuple(INCREMENTAL),
     "matrix": (*LONG_TAIL, *INCREMENTAL),
@@ -90,16 +93,20 @@ def plan_sweep(
     """Return all runs of a table, seed by seed, so that half a sweep is a table with fewer seeds.
 
     Without `methods` each cell has those of the paper. `correctors` are put behind every training, and the raw network
-    is measured too. Run directories go below `out`; all runs have the options `shared`.
+    is measured too. Run directories go below `out`; all runs have the options `shared`, which may include `PROTOCOL`.
     """
-    options = {**shared, "corrector": tuple(dict.fromkeys(("raw", *correctors)))}
-    return [
-        run
-        for seed in dict.fromkeys(seeds)
-        for cell in cells
-        for kind in [_kind(table, cell)]
-        for run in _runs_of_cell(kind, cell, _methods(methods, kind, cell), seed=seed, out=out, options=options)
-    ]
+    kinds = {cell: _kind(table, cell) for cell in cells}
+    for name, kind in PROTOCOL.items():
+        if shared.get(name) is not None and kind not in kinds.values():
+            raise EnergyAlignError(f"--{name} is for runs of `energyalign {kind.command}`, of which {table} has none.")
+    plans = []
+    for cell, kind in kinds.items():
+        own = {name: value for name, value in shared.items() if PROTOCOL.get(name, kind) is kind}
+        options = {**own, "corrector": tuple(dict.fromkeys(("raw", *correctors)))}
+        # The runs plan with their data too: the default memory and network of a user's own depend on them.
+        data = kind(dataset=cell, **options).load() if ":" in cell else None
+        plans.append(partial(_runs_of_cell, kind, cell, _methods(methods, kind, cell), data, out=out, options=options))
+    return [run for seed in dict.fromkeys(seeds) for runs_of in plans for run in runs_of(seed=seed)]
 
 
 def refuse_among_images(table: str, cells: Sequence[str], out: Path, data_root: str | None) -> None:
@@ -127,21 +134,23 @@ def cells_of(table: str, own: Sequence[str], asked: Sequence[str] | None) -> lis
 
 
 def _runs_of_cell(
-    kind: type[RunRequest], cell: str, methods: Sequence[str], *, seed: int, out: Path, options: Mapping[str, Any]
-) -> list[PlannedRun]:
-    place = short_name(cell) if ":" in cell else cell
+    kind: type[RunRequest], cell: str, methods: Sequence[str], data: Any, *, seed: int, out: Path,
+    options: Mapping[str, Any],
+) -> list[PlannedRun]:  # fmt: skip
+    place = kind(dataset=cell, **options).preset.name
     of_folder: dict[str, list[str]] = {}
     planned: dict[str, Planned] = {}
     for method in methods:
-        (run,) = kind(dataset=cell, method=(method,), seed=(seed,), **options).plan()
+        (run,) = kind(dataset=cell, method=(method,), seed=(seed,), **options).plan(data)
         check_network(run.config.backbone, run.config.head, run.config.weights)
         before = planned.get(run.folder, run).correctors
         planned[run.folder] = run._replace(correctors=tuple(dict.fromkeys([*before, *run.correctors])))
         of_folder.setdefault(run.folder, []).append(method)
+    own = [name for name in PROTOCOL if name in options]
     runs = []
     for folder, run in planned.items():
         request = kind(dataset=cell, method=tuple(of_folder[folder]), seed=(seed,), out=str(out / place), **options)
-        words = request.words(("method", "corrector", "seed", "out", *SHARED))
+        words = request.words(("method", "corrector", "seed", "out", *own, *SHARED))
         runs.append(
             PlannedRun(
                 f"{place}/{folder}/seed-{seed}", out / place / folder / f"seed-{seed}", (kind.command, cell, *words),

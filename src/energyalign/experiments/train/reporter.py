@@ -102,7 +102,7 @@ class Narrator(Reporter):
 
     def _describe(self, position: Position, lr: float) -> str:
         pace = self._pace
-        speed = "" if pace.speed is None else f"  {pace.speed:,.0f} images/s"
+        speed = "" if pace.speed is None else f"  {pace.speed:,.0f} samples/s"
         return f"epoch {position.epoch}/{pace.n_epochs}  loss {position.mean_loss:.4f}  lr {lr:.5g}{speed}"
 
     def _write(self, scalars: Path, position: Position, lr: float, speed: float | None) -> None:

@@ -504,7 +504,9 @@ class TestTrainingEvidence:
         found = posterior(evidence)
         assert found.transformed
         np.testing.assert_allclose(found.shifts, -found.slope * centred(np.log(COUNTS)), atol=0.01)
-        assert "harder for the model than its training data" in str(Shrunk().applies(evidence))
+        assert "harder for the model than its training data (its logits would have to be scaled down)" in str(
+            Shrunk().applies(evidence)
+        )
 
 
 class TestRefused:

@@ -49,8 +49,8 @@ class Shrunk(Estimator):
         if not fit_posterior(evidence, share_per_class(evidence)).transformed:
             return None
         return (
-            "this training evidence is harder for the model than its training data (the best temperature is below 1), "
-            "as strongly augmented images are. Held-out samples would serve better."
+            "this training evidence is harder for the model than its training data (its logits would have to be "
+            "scaled down), as augmented or mixed samples are. Held-out samples would serve better."
         )
 
     def sharings(self, evidence: Evidence) -> list[Sharing]:

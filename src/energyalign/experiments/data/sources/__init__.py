@@ -113,8 +113,8 @@ def _require_every_class(images: ImageSet) -> None:
     empty = [name for name, count in zip(images.class_names, counts, strict=True) if count == 0]
     if empty:
         raise EnergyAlignError(
-            f"{images.name} has no image of {len(empty):,} of its {images.n_classes:,} classes: {some_of(empty)}. "
-            "Get the whole set, or leave these classes out."
+            f"{images.name} has no {images.unit} of {len(empty):,} of its {images.n_classes:,} classes: "
+            f"{some_of(empty)}. Get the whole set, or leave these classes out."
         )
 
 

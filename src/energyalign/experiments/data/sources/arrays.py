@@ -43,6 +43,12 @@ def arrays(
         raise EnergyAlignError("x_test and y_test must be given together.")
     if x_test is not None:
         parts["test"] = (np.asarray(x_test), np.asarray(y_test))
+    for part, (samples, labels) in parts.items():
+        if len(np.atleast_1d(samples)) != len(np.atleast_1d(labels)):
+            raise EnergyAlignError(
+                f"x_{part} and y_{part} must have equally many samples, got the shapes {samples.shape} and "
+                f"{labels.shape}."
+            )
     is_features = parts["train"][0].ndim == 2
     return OwnArrays(f"{'features' if is_features else 'images'}:{name}", parts, names, flip=flip)
 

@@ -64,7 +64,10 @@ class FeatureFile(Source):
         known = {"names"} | {f"{kind}_{split}" for kind in "xy" for split in ("train", "val", "test")}
         missing = {"x_train", "y_train"} - arrays.keys()
         alone = [name for name in arrays if name[:2] in ("x_", "y_") and "xy"[name[0] == "x"] + name[1:] not in arrays]
-        if missing or alone or not arrays.keys() <= known:
+        if alone and not missing:
+            other = "xy"[alone[0][0] == "x"] + alone[0][1:]
+            raise EnergyAlignError(f"{self._path}: {alone[0]} has no {other}: add it, or remove {alone[0]}.")
+        if missing or not arrays.keys() <= known:
             raise EnergyAlignError(
                 f"{self._path} must hold x_train and y_train, and may hold x_test and y_test, x_val and y_val, and "
                 f"names; it holds {some_of(sorted(arrays))}."
@@ -108,7 +111,7 @@ class FeatureFolder(ParquetFolder):
     def _load(self, split: str) -> FeatureSet:
         train = self._read_split("train")
         part = train if split == "train" or not self._has_test else self._read_split(split)
-        names = train.names or tuple(map(str, range(check_no_gap(train.labels, self.name))))
+        names = train.names or tuple(map(str, range(check_no_gap(train.labels, self.name, "sample"))))
         vectors = _matrix(part.column, f"{self.name} {split}")
         reference = vectors if part is train else _matrix(train.column, f"{self.name} train")
         loaded = make_features(f"{self.name} {split}", vectors, part.labels, names, train=reference)
@@ -126,7 +129,14 @@ def make_features(
         )
     scale = float(np.sqrt(np.mean([np.square(row, dtype=np.float64).mean() for row in train])))
     if not (np.isfinite(scale) and scale > 0):
-        raise EnergyAlignError(f"{name}: the training features are all zero, or some are NaN or infinite.")
+        wrong = np.argwhere(~np.isfinite(train))
+        if len(wrong):
+            row, column = wrong[0].tolist()
+            raise EnergyAlignError(
+                f"{name}: features must be finite, got {train[row, column]} in row {row}, column {column} of the "
+                "training features."
+            )
+        raise EnergyAlignError(f"{name}: the training features are all zero, too large, or there are none.")
     scaled = torch.from_numpy((vectors / np.float64(scale)).astype(np.float32))
     return FeatureSet(name, scaled, labels, class_names)
 
@@ -149,7 +159,7 @@ def class_names(name: str, labels: NDArray[Any], names: NDArray[Any] | None) -> 
         return tuple(map(str, names.ravel()))
     if labels.dtype.kind == "U":
         return tuple(np.unique(labels).tolist())
-    return tuple(map(str, range(check_no_gap(class_numbers(name, labels, None), name))))
+    return tuple(map(str, range(check_no_gap(class_numbers(name, labels, None), name, "sample"))))
 
 
 def class_numbers(name: str, labels: NDArray[Any], names: tuple[str, ...] | None) -> Ints:
