@@ -94,8 +94,8 @@ def test_the_default_command_prints_both_tables(standard: Any) -> None:
     for table in (steps, summary):
         assert re.findall(r"^ +(raw|ea|logit-adjustment|ea-marginal) ", table, re.MULTILINE) == [
             "raw",
-            "ea",
             "logit-adjustment",
+            "ea",
             "ea-marginal",
         ]
     for word in ("average", "with step 1", "last step", "old", "new", "forgetting", "top-5", "seeds"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,12 +133,16 @@ def test_a_run_directory_is_no_folder_for_runs(inputs: Path, run: Any, files_in:
 @pytest.mark.parametrize(
     ("data", "out"), [("photographs", "photographs/train"), ("photographs/train", "photographs/train/runs")]
 )
-@pytest.mark.parametrize("command", ["longtail", "incremental", "sweep longtail --cell", "sweep incremental --cell"])
+@pytest.mark.parametrize(
+    "command", ["longtail", "incremental", "sweep longtail --cell", "sweep incremental --steps 2 --cell"]
+)
 def test_runs_do_not_go_among_classes(
     problem: Path, run: Any, files_in: Any, command: str, data: str, out: str
 ) -> None:
     """They would be a class when the same command is given again. Of a folder that is not split, all is classes."""
-    make_photographs(problem / "photographs")
+    photographs = make_photographs(problem / "photographs")
+    for split in ("train", "test"):
+        shutil.copytree(photographs / split / "cats", photographs / split / "birds")  # two steps need three classes
     before = files_in(problem)
     code, _, told = run(*command.split(), f"folder:{data}", "--out", out)
     assert (code, files_in(problem)) == (2, before)

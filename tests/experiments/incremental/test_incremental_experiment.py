@@ -294,13 +294,13 @@ def test_a_corrector_that_needs_held_out_images_needs_a_run_that_has_them(tmp_pa
 
 
 def test_energy_aligning_without_memory_is_refused_before_training(tmp_path: Path) -> None:
-    with pytest.raises(EnergyAlignError, match="the memory none"):
+    with pytest.raises(EnergyAlignError, match="keeps no memory here: give --memory random"):
         run_digits(tmp_path / "run", config(epochs=1, memory="none"), "raw", per_class=FEW)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_prior_without_memory_is_refused_before_training(tmp_path: Path) -> None:
-    with pytest.raises(EnergyAlignError, match="the memory none"):
+    with pytest.raises(EnergyAlignError, match="keeps no memory here: give --memory random"):
         run_digits(
             tmp_path / "run",
             config("lwf", epochs=1, memory="none", corrector="raw"),

@@ -46,7 +46,7 @@ def test_it_follows(browser, address: str, folder: Path) -> None:
         away.rename(folder)
     page.settle()
     assert page.page.locator("#correction option").all_inner_texts() == [
-        "ea-auto", "ea-marginal", "logit-adjustment", "none (raw model)",
+        "logit-adjustment", "ea-marginal", "ea-auto", "none (raw model)",
     ]  # fmt: skip
     assert page.page.locator("#correction").input_value() == "logit-adjustment"
     assert page.text("#strength-shown") == "0.25"

@@ -82,6 +82,8 @@ def step_sizes(n_classes: int, n_steps: int) -> tuple[int, ...]:
     """Divide classes evenly among steps; the first steps get one more if there is a remainder."""
     if n_steps < 2:
         raise EnergyAlignError(f"--steps must be >= 2, got {n_steps}.")
+    if n_classes < 3:
+        raise EnergyAlignError(f"steps need at least 3 classes, two of them in the first step, got {n_classes}.")
     if n_steps >= n_classes:
         raise EnergyAlignError(
             f"{n_steps} steps are too many for {n_classes} classes, because the first step needs two: give --steps "
