@@ -18,6 +18,8 @@ import filelock, onnx, onnxruntime, pyarrow.parquet, pyarrow.compute, rich.conso
 import sklearn.linear_model, threadpoolctl, torch
 from onnx import helper, numpy_helper
 
+threadpoolctl.ThreadpoolController()  # finds the C library with os.uname, and remembers it
+
 if sys.argv[1] == "poor":
     for name in (
         "fchmod", "fchown", "chown", "lchown", "fork", "forkpty", "setsid", "killpg", "getpgid", "geteuid", "getuid",
