@@ -162,7 +162,7 @@ def test_a_sweep_that_is_done_prints_its_table_and_starts_nothing(
     ("options", "message"),
     [
         (["nonsense"], "unknown table 'nonsense'"),
-        (["longtail"], "is for any cells: choose some with --cell"),
+        (["longtail"], "has no default cells: choose with --cell"),
         (["cifar-lt", "--cell", "folder:x"], "has no cell 'folder:x'"),
         (["longtail", "--cell", "foldr:x"], "unknown data set 'foldr:x'"),
         (["cifar-lt", "--cell", "digits-lt-50"], "has no cell 'digits-lt-50'"),

@@ -58,7 +58,7 @@ class KeptExponentials:
         return sums
 
     def products_times(self, biases: Floats, vector: Floats) -> Floats:
-        """Multiply the sum of p pᵀ by a vector, without the matrix."""
+        """Multiply the sum of p pᵀ by a vector, without forming it."""
         factors = self._factors(biases)
         result = np.zeros(len(biases))
         for values, _, shares in self.blocks:

@@ -122,6 +122,6 @@ def _no_gain(selection: Selection | None, aim: Aim | None) -> str | None:
     if selection.gain > selection.gain_error or selection.candidates[selection.chosen].strength == 0:
         return None
     return (
-        f"the evidence does not show that aligning helps: {selection.reason} Give more labelled samples, or keep the "
-        "raw model."
+        f"the evidence does not show that aligning helps: {selection.reason} The shifts are "
+        "applied. Give more labelled samples, or keep the raw model with strength 0."
     )

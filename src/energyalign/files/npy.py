@@ -123,7 +123,7 @@ class NpyShard:
         require_logits(shape, self._header.dtype, name, any_head=True)
         self._header.check_length(self._file.size, name)
         if self._header.fortran_order and len(shape) > 2:
-            raise EnergyAlignError(f"{name} is in Fortran order: save np.ascontiguousarray of it.")
+            raise EnergyAlignError(f"{name} is in Fortran order: save np.ascontiguousarray(x).")
         self.sample_shape = shape[1:]
         # As stored: one row of numbers per sample.
         self._header = self._header._replace(shape=(shape[0], math.prod(self.sample_shape)))

@@ -85,7 +85,7 @@ def align_onnx(
     out_path : path
         The file to write; must not be `model_path`.
     output : str, default=None
-        Graph output with the logits, their softmax or sigmoids; needed if several could be it.
+        Graph output with the logits, their softmax or sigmoids; required if several qualify.
     probe : mapping from input names to arrays, default=None
         A batch to verify with, if the model does not run on random inputs.
 

@@ -196,7 +196,7 @@ def mean_and_deviation(groups: Sequence[NDArray[np.float64]]) -> tuple[NDArray[n
 
 @contextlib.contextmanager
 def _rasterize_crowds(figure: Figure) -> Iterator[None]:
-    """Rasterize crowded artists inside the context, in the figure's resolution; never text and axes."""
+    """Rasterize crowded artists inside the context, at the figure's resolution; never text or axes."""
     crowds = [artist for axes in figure.axes for artist in _crowd(axes)]
     for artist in crowds:
         artist.set_rasterized(True)

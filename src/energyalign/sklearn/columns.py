@@ -37,7 +37,7 @@ def find_columns(
     labels : array, default=None
         Labels of the samples.
     categories : array, default=None
-        Categories of categorical labels: the columns are in their order. None is sorted order.
+        Categories of categorical labels, in the order of the columns; None for sorted order.
     counts : default=None
         Training counts, which may name classes that no sample has.
     """

@@ -80,7 +80,7 @@ def _has_out_of_bag_scores(training: Training) -> bool:
 
 
 def _score_out_of_bag(training: Training) -> Unseen:
-    """Score each sample by the members that were fitted without it, in one fit."""
+    """Fit once, and score each sample with the members fitted without it."""
     wanted = training.base.get_params(deep=False)["oob_score"]
     scoring = clone(training.base).set_params(oob_score=wanted or True)
     with warnings.catch_warnings():  # about samples that are in every bag: they are left out below

@@ -124,7 +124,7 @@ def test_files_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("torchvision:fasterrcnn_resnet50_fpn", "unknown backbone"),
         ("torchvision:squeezenet1_0", "does not end in one linear classifier"),
         ("torchvision:googlenet", "does not end in one linear classifier"),
-        ("timm:resnet18-bbn", "which is not known of timm:resnet18"),
+        ("timm:resnet18-bbn", "which is unknown for timm:resnet18"),
         ("timm:resnet18.nope", r"cannot be made \(Invalid pretrained tag"),
     ],
 )

@@ -65,7 +65,7 @@ class Engine(Protocol):
     """Decides where the parts are processed, and how many at a time."""
 
     def map(self, work: Callable[[Stretch], Result], stretches: Sequence[Stretch]) -> Iterator[Result]:
-        """Yield the results in the order of the stretches."""
+        """Yield the result of each stretch, in order."""
 
 
 class InTurn:

@@ -67,7 +67,7 @@ class MultilabelShifts:
         return MeanScore(raw, chosen, error, len(scored))
 
     def describe_score(self) -> list[str]:
-        """Return the mean score as a sentence, in a list that is empty if there is none."""
+        """Return a list with a sentence on the mean score; empty if there is none."""
         if self.mean_score is None:
             return []
         *scores, n_labels = self.mean_score

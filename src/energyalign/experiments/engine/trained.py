@@ -79,7 +79,7 @@ def input_format(images: ImageSet) -> dict[str, Any]:
 
 
 def refuse_negative_features(network: Network, images: ImageSet, why: str) -> None:
-    """Raise if the network has negative features on some images; one that ends in a ReLU has none."""
+    """Raise if features of the first images are negative; a network that ends in a ReLU has none."""
     few = next(evaluation_batches(images, batch_size=8)).images
     with torch.no_grad():
         lowest = float(network.eval().features(few).min())

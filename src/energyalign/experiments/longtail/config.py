@@ -167,5 +167,5 @@ def _read_profile(name: str) -> str | Mapping[str, int]:
     except (OSError, ValueError) as error:
         raise EnergyAlignError(f"cannot read the counts of {name}: {error}.") from error
     if not isinstance(counts, dict):
-        raise EnergyAlignError(f"{name} must hold a JSON object from class names to numbers of training images.")
+        raise EnergyAlignError(f"{name} must hold a JSON object that maps class names to training counts.")
     return counts

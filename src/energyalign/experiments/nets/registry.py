@@ -117,7 +117,7 @@ def check_network(backbone: str, head: str, weights: str | None = None) -> None:
     if is_of_library(backbone):
         if backbone.endswith("-bbn"):
             raise EnergyAlignError(
-                f"there is no {backbone}: bbn doubles the last block, which is not known of "
+                f"there is no {backbone}: bbn doubles the last block, which is unknown for "
                 f"{backbone.removesuffix('-bbn')}. Leave out bbn, or choose a backbone without a colon."
             )
         return

@@ -129,7 +129,7 @@ def cells_of(table: str, own: Sequence[str], asked: Sequence[str] | None) -> lis
         elif name not in known:
             raise EnergyAlignError(f"the table {table} has no cell {name!r}: choose one of {', '.join(known)}.")
     if not (asked or own):
-        raise EnergyAlignError(f"the table {table} is for any cells: choose some with --cell: {', '.join(known)}.")
+        raise EnergyAlignError(f"the table {table} has no default cells: choose with --cell: {', '.join(known)}.")
     return list(dict.fromkeys(asked or own))
 
 

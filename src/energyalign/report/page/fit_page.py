@@ -105,7 +105,7 @@ def _headline(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:
 def _cost(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:
     names = shifts.names_of(range(shifts.n_classes))
     return (
-        f"The cost on these samples: overall accuracy {100 * before.accuracy:.1f} % → {100 * after.accuracy:.1f} %. "
+        f"On these samples: overall accuracy {100 * before.accuracy:.1f} % → {100 * after.accuracy:.1f} %. "
         f"{describe_changes(before.per_class, after.per_class, names)}"
     )
 

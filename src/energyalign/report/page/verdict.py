@@ -1,4 +1,4 @@
-"""The results at the top of the page of runs: balanced accuracy before and after, and what it cost."""
+"""Results at the top of the page of runs: raw and aligned balanced accuracy and what aligning cost."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class LikelihoodPass:
         return None if np.array_equal(self.cluster_of, np.arange(size)) else np.eye(size)[self.cluster_of]
 
     def _clip(self, block: Block) -> Array:
-        """Return logits relative to the largest of their sample, clipped: n samples show no smaller posteriors."""
+        """Return logits minus the largest of their sample, clipped: n samples cannot show smaller posteriors."""
         logits = working_precision(block.logits, double=True)
         xp = namespace(logits)
         peak = xp.max(logits, axis=1, keepdims=True)

@@ -54,7 +54,7 @@ def arrays(
 
 
 class OwnArrays(Source):
-    """Source of the arrays of `arrays`."""
+    """Data set made by `arrays`."""
 
     how_to_get = "It is in memory."
 

@@ -165,7 +165,7 @@ class ParquetBytes:
 
 
 def _read_columns(arrow: Any, path: Path, columns: list[str]) -> Any:
-    """Read columns of a file, a few rows at a time: a small file may hold one image once for many rows."""
+    """Read columns in batches: a file that stores one image once for many rows may unpack to gigabytes."""
     size, in_memory, batches = path.stat().st_size, 0, []
     with arrow.parquet.ParquetFile(path, pre_buffer=False) as file:
         require_plausible_sizes(file, path, str(path), columns)

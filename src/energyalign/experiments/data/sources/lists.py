@@ -52,7 +52,7 @@ class ListFiles(Source):
         n_classes = check_no_gap(train[1], str(train_list))
         if n_classes < 2:
             raise EnergyAlignError(
-                f"{train_list} must have images of at least 2 classes, got 1: list those of other classes too."
+                f"{train_list} must have images of at least 2 classes, got 1: add images of another class."
             )
         paths, labels = train if split == "train" else read_list(this_list)
         if len(labels) == 0 or labels.max() >= n_classes:

@@ -97,7 +97,7 @@ class Foster(ExpandingLearner):
         return loss
 
     def compression_loss(self, step: Step, teacher: torch.nn.Module) -> Loss:
-        """Return distillation over all classes, with larger weights for those with few images."""
+        """Return the distillation loss over all classes, with larger weights for rare ones."""
         import torch
         from torch.nn import functional as F
 

@@ -61,7 +61,7 @@ def text(words: str, limit: float, *, place: str = "tl") -> Text:
     limit : float
         Maximum width in points; longer words are broken.
     place : str, default "tl"
-        Vertical position of several lines in their row, ``t`` or ``b``, and their alignment.
+        Vertical position (``t``, ``b``) and alignment (``l``, ``c``, ``r``) of folded lines.
     """
     lines = _fold(one_line(words), limit)
     width = max(map(width_of, lines))
