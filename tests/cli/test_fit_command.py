@@ -338,7 +338,7 @@ def test_memory_does_not_grow_with_the_number_of_unlabelled_rows(problem):
         done = subprocess.run([sys.executable, "-c", _PEAK, *command], capture_output=True, check=True, timeout=300)
         return int(done.stdout)  # KiB
 
-    # Both are many blocks, and how many are in memory at once varies by 80,000. The other 100 million numbers would take
+    # Both are many blocks; how many are in memory at once varies by 80,000. The other 100 million numbers would take
     # 195,000 as they are in the file, and four times that in double precision.
     assert peak(60_000_000) < peak(10_000_000) + 150_000
 

@@ -237,7 +237,7 @@ class TestGain:
 
     def test_less_than_its_standard_error_is_a_concern_with_the_figures(self) -> None:
         [text] = self.concerns(0.01, 0.02)
-        assert text.startswith("the evidence does not show that aligning helps: so and so. The shifts are applied. Give more labelled samples")
+        assert text.startswith("the evidence does not show that aligning helps: so and so. The shifts are applied.")
         assert len(self.concerns(-0.01, 0.02)) == 1
 
     def test_more_is_none(self) -> None:
