@@ -109,7 +109,7 @@ def test_and_writes_a_run_directory(standard: Any) -> None:
     _, run, _ = standard
     correctors = ["ea-marginal-two-50", "ea-two-50", "logit-adjustment", "raw"]
     of_step = ["network", "record", "test_logits", *(f"predictions/{name}" for name in correctors)]
-    expected = {"config.json", "manifest.json", "rows.jsonl", "commands.txt", "environments.json"}
+    expected = {"config.json", "manifest.json", "rows.jsonl", "commands.txt", "environments.jsonl"}
     for step in range(1, 6):
         expected |= {f"step-0{step}/{name}.safetensors" for name in of_step}
         expected |= {f"step-0{step}/state.json"}

@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 _COMMANDS = "commands.txt"
 _CONFIG = "config.json"
-_ENVIRONMENTS = "environments.json"
+_ENVIRONMENTS = "environments.jsonl"
 _ROWS = "rows.jsonl"
 _EXTENSIONS = (".json", ".jsonl", ".safetensors", ".txt")
 
@@ -181,27 +181,11 @@ class RunDirectory:
 
     def write_rows(self, rows: Sequence[Json]) -> None:
         """Replace all rows, atomically; each line has the hash of its row."""
-        if self.writes:
-            with self.saving() as folder, atomic_write(folder / _ROWS) as stream:
-                stream.writelines(_text(row | {"sha256": _sha256(row)}) + "\n" for row in rows)
+        self._write_lines(_ROWS, rows)
 
     def read_rows(self) -> list[Json]:
         """Read the rows so far."""
-        path = self.path / _ROWS
-        if not path.exists():
-            return []
-        try:
-            lines = list(read_lines(path))
-        except (OSError, ValueError) as error:
-            raise EnergyAlignError(f"{path} cannot be read: {error}. Remove it to compute the rows again.") from error
-        rows = []
-        for number, line in enumerate(lines, 1):
-            try:
-                rows.append(_parse_row(line))
-            except ValueError as error:
-                problem = f"{path}, line {number}, {error}"
-                raise EnergyAlignError(f"{problem}. Remove the file to compute the rows again.") from error
-        return rows
+        return self._read_lines(_ROWS, remedy="Remove it to compute the rows again.")
 
     def note_command(self, command: str) -> None:
         """Add a command line to the record, unless it is there already."""
@@ -223,16 +207,35 @@ class RunDirectory:
         known = self.read_environments()
         if known[-1:] == [here]:
             return []
-        self.write_json(_ENVIRONMENTS, {"environments": [*known, here]})
+        self._write_lines(_ENVIRONMENTS, [*known, here])
         return _differences(known[-1], here) if known else []
 
     def read_environments(self) -> list[Json]:
         """Read the environments so far, oldest first."""
-        known = (self.read_json(_ENVIRONMENTS) or {}).get("environments", [])
-        if not isinstance(known, list) or not all(isinstance(one, dict) for one in known):
-            path = self.path / _ENVIRONMENTS
-            raise EnergyAlignError(f"{path} must hold a list of objects. Remove it: only the record is lost.")
-        return known
+        return self._read_lines(_ENVIRONMENTS, remedy="Remove it: only the record is lost.")
+
+    def _write_lines(self, name: str, values: Sequence[Json]) -> None:
+        """Write one object a line with its hash, atomically."""
+        if self.writes:
+            with self.saving() as folder, atomic_write(folder / name) as stream:
+                stream.writelines(_text(value | {"sha256": _sha256(value)}) + "\n" for value in values)
+
+    def _read_lines(self, name: str, *, remedy: str) -> list[Json]:
+        """Read such a file; return an empty list if there is none."""
+        path = self.path / name
+        if not path.exists():
+            return []
+        try:
+            lines = list(read_lines(path))
+        except (OSError, ValueError) as error:
+            raise EnergyAlignError(f"{path} cannot be read: {error}. {remedy}") from error
+        values = []
+        for number, line in enumerate(lines, 1):
+            try:
+                values.append(_parse_line(line))
+            except ValueError as error:
+                raise EnergyAlignError(f"{path}, line {number}, {error}. {remedy}") from error
+        return values
 
 
 def run_files(folders: Iterable[str]) -> Iterator[Path]:
@@ -284,21 +287,21 @@ def _differences(known: Json, wanted: Json, prefix: str = "") -> list[str]:
     return differences
 
 
-def _parse_row(line: str) -> Json:
-    """Return the row of a line without its hash; raise ValueError if the line or its hash is wrong."""
+def _parse_line(line: str) -> Json:
+    """Return the object of a line without its hash; raise ValueError if the line or its hash is wrong."""
     try:
-        row = parse_json(line)
+        value = parse_json(line)
     except ValueError as error:
         reason = getattr(error, "msg", error)  # without the line number of JSONDecodeError, which is always 1
         raise ValueError(f"cannot be read: {reason}") from error
-    if not isinstance(row, dict):
+    if not isinstance(value, dict):
         raise ValueError("does not hold a JSON object")
-    stated = row.pop("sha256", None)
+    stated = value.pop("sha256", None)
     if stated is None:
         raise ValueError("has no hash, so energyalign did not write it")
-    if stated != _sha256(row):
+    if stated != _sha256(value):
         raise ValueError("was changed after it was written: it does not have the hash it states")
-    return row
+    return value
 
 
 def _write_json(path: Path, value: Json) -> None:
