@@ -16,7 +16,7 @@ _FINE_OFFSETS = 100  # tried per class with a constraint
 _REACH = 1.5  # in calibrated logits
 _MAX_SWEEPS = 2
 _MAX_CONSTRAINED_SWEEPS = 6
-_SHARE = 0.5  # of the best offset that is applied if there are no constraints
+_SHARE = 0.5  # part of the best offset that is applied if there are no constraints
 # Penalty for missing a constraint, and for missing its margin; the unit is the score lost by a constant prediction.
 _MISSED, _MISSED_MARGIN = 1e6, 10.0
 

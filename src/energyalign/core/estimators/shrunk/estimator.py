@@ -31,7 +31,7 @@ class Shrunk(Estimator):
 
     On training evidence the temperature measures how well the samples were memorised, so it is fixed at 1;
     :math:`\tau` cannot be negative; and a class counts no more samples than it has training images. If the samples are
-    harder than the confidence of the model suggests (:math:`s < 1`), it was not trained on them as they are: then
+    harder than the confidence of the model suggests (:math:`s < 1`), it was trained on them in an easier form, and
     :math:`u = 0`.
 
     See docs/theory.md for the derivation.
@@ -118,7 +118,7 @@ def fit_posterior(evidence: Evidence, clusters: Clusters) -> Posterior:
 
 
 def _fit(problem: Problem) -> Posterior:
-    """Fit with the parameters free that suit the evidence, as the docstring of `Shrunk` explains."""
+    """Fit the parameters that this kind of evidence can identify; see `Shrunk`."""
     if problem.evidence.labels is None:
         return problem.solve(Free(temperature=False))
     posterior = problem.solve(Free())
