@@ -81,7 +81,7 @@ class ClassifierNode:
             if not np.array_equal(new[self.labels][clear], self.classes[expected.argmax(axis=1)][clear]):
                 raise NotAligned("labels are not those of the largest probabilities")
             if not all(close(new[output], old[output]) for output in unrelated):
-                raise NotAligned("an output changed that is not computed from the probabilities")
+                raise NotAligned("an output that is not computed from the probabilities changed")
         return worst
 
 

@@ -144,7 +144,7 @@ def _are_probabilities(arrays: Sequence[NDArray[Any]], axis: int) -> bool:
 
 
 def _are_sigmoids(arrays: Sequence[NDArray[Any]], maker: Node) -> bool:
-    """Return whether all numbers are from 0 to 1, and not by chance, as a layer may give them."""
+    """Return whether all numbers are from 0 to 1, and not the output of a layer, which may be so by chance."""
     return not is_op(maker, _LAYERS) and all(bool(np.all((array >= 0) & (array <= 1))) for array in arrays)
 
 

@@ -148,7 +148,7 @@ def _image(item: Any, index: int) -> torch.Tensor:
     except (TypeError, ValueError) as error:
         raise EnergyAlignError(f"item {index} of the dataset must be an image: {error}.") from error
     if not pixels.is_floating_point() and pixels.dtype not in (torch.uint8, torch.uint16, torch.bool):
-        # Scaled by the range of their type, images of 0..255 would become black.
+        # `to_dtype` would divide by the range of the type: images of 0..255 would become black.
         raise EnergyAlignError(f"image {index} must hold uint8, or floats in [0, 1], got {pixels.dtype}.")
     tensor = F.to_dtype(pixels, torch.float32, scale=True).as_subclass(torch.Tensor)
     low, high = torch.aminmax(tensor)

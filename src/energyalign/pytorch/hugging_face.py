@@ -109,7 +109,7 @@ def _labels_of(dataset: Any) -> Any:
     columns = getattr(dataset, "column_names", None)
     if columns is not None:
         name = next((key for key in LABEL_KEYS if key in columns), None)
-        # A transform of the dataset would run on the column too; without a format there is none.
+        # Removing the format also removes the dataset's transform, which would run on the column too.
         plain = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
         return None if name is None else list(plain[name])
     labels: Any = getattr(dataset, "targets", getattr(dataset, "labels", None))

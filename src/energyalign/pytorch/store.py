@@ -56,7 +56,9 @@ class LogitStore:
         if not known:
             return None
         if [len(labels) for labels in known] != [len(block) for block in self.blocks]:
-            raise EnergyAlignError("every batch must have one label per sample, or none: some have, some have not.")
+            raise EnergyAlignError(
+                "every batch must have one label per sample, or no batch any: got batches with and without labels."
+            )
         return np.asarray(torch.cat(known).numpy())
 
     def groups(self) -> Ints | None:
@@ -69,7 +71,7 @@ class LogitStore:
         return None if all(samples is None for samples in self.samples) else np.concatenate(groups)
 
     def read(self) -> Sequence[Array]:
-        """Return the blocks in the order of appending."""
+        """Return the blocks in the order in which they were appended."""
         return self.blocks
 
     def _spill(self, block: np.ndarray[Any, Any]) -> Array:

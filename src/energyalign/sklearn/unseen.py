@@ -103,7 +103,7 @@ def _score_splits(training: Training, splits: list[tuple[Ints, Ints]], n_jobs: i
     parts = list(_seen_and_scored(training, splits))
     if not parts:
         raise EnergyAlignError(
-            "out-of-fold evidence is empty: no fold of cv tests a class that is among several in its training part. "
+            "out-of-fold evidence is empty: no fold of cv tests a class while it trains on that class and another. "
             "Use other folds or evidence='training'."
         )
     fits = (delayed(training.fit_and_score)(seen, scored) for seen, scored in parts)
@@ -113,8 +113,8 @@ def _score_splits(training: Training, splits: list[tuple[Ints, Ints]], n_jobs: i
     for fold, ((_, scored), own) in enumerate(zip(parts, scores, strict=True)):
         logits[scored], folds[scored] = own, fold
     rows = np.flatnonzero(folds >= 0)
-    # Samples scored by one classifier share its errors, so `auto` keeps them together. It makes five folds: with fewer
-    # groups than that it would leave out too much at a time.
+    # Samples scored by one classifier share its errors, so `auto` keeps them together. It makes five folds, and fewer
+    # groups would leave out too many samples at a time.
     groups = folds if len(parts) >= 5 else training.groups
     return Unseen(estimator, rows, logits[rows], None if groups is None else np.asarray(groups)[rows])
 
