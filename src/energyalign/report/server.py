@@ -25,7 +25,7 @@ class Page(Protocol):
     """A page to serve."""
 
     def mark(self) -> str:
-        """Return text that changes whenever the page would; cheap."""
+        """Return text that changes whenever the page would, without building it."""
 
     def current(self) -> tuple[bytes, str]:
         """Return the page and its mark."""

@@ -93,7 +93,7 @@ def test_what_was_not_run_is_shown_as_missing(name: str) -> None:
     ]
     assert all(cell == Cell() for line in table.lines if line.source == "ours" for cell in line.cells)
     assert len(table.notes) == 1
-    assert "quotes its rows other than ea from other papers" in table.notes[0]
+    assert "quotes its methods other than ea from papers" in table.notes[0]
 
 
 def test_ours_and_the_difference_on_a_long_tail() -> None:

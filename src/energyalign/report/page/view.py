@@ -19,7 +19,7 @@ BUDGET = 7_000_000
 FAR = 200.0
 """A class whose logit is this far below the largest cannot win, for example a class masked by -1e9 or -inf."""
 MIN_CANDIDATES = 20
-"""Minimum number of classes kept of each image; images are left out before fewer are kept."""
+"""Minimum number of classes kept per image; if these are still too large, images are left out."""
 _LEVELS = 2**16 - 1
 _MIN_RANGE = 1e-30
 """Avoids a step of 0 where all logits of every image are equal."""
@@ -34,7 +34,7 @@ class Correction:
 
     @property
     def shifts(self) -> Floats:
-        """Shifts for a uniform target prior; the page adds the one that is chosen there."""
+        """Shifts for a uniform target prior; the page adds the target prior that is chosen there."""
         return self.full.values - self.full.log_target
 
     @property

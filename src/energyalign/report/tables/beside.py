@@ -14,8 +14,8 @@ from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell,
 from energyalign.report.tables.settings import Difference, check_one_setting, differences_from_paper
 
 _QUOTED = (
-    "The paper's numbers are as printed there. It quotes its rows other than ea from other papers, with networks and "
-    "cuts of their own. A difference is ours minus the paper's."
+    "The paper's numbers are as printed there. It quotes its methods other than ea from papers with other networks and "
+    "subsets. A difference is ours minus the paper's."
 )
 
 

@@ -61,7 +61,7 @@ def about_best(table: PaperTable) -> str:
     if most < 2:
         return f"{rule}."
     rule = f"{rule}, or not clearly worse than the best (paired t-test over the same seeds, {100 * LEVEL:.0f} %)."
-    return f"{rule} Two seeds tell little." if most == 2 else rule
+    return f"{rule} Two seeds are weak evidence." if most == 2 else rule
 
 
 def _is_like(cell: Cell, best: Cell, column: Column) -> bool:
