@@ -118,7 +118,7 @@ class FileImages(ImageSet):
         try:
             with self.encoded.open(int(self.positions[index])) as stream, open_picture(stream) as image:
                 return image.size
-        except Exception:  # of many types, see `picture`, which reports the error
+        except Exception:  # Pillow raises many types; `picture` reports the error
             return 0, 0
 
     def picture(self, index: int) -> Image.Image:

@@ -1,4 +1,4 @@
-"""Evidence plans, methods, presets and learners, and the config that fixes a run."""
+"""Evidence plans, methods, presets and learners, and the config that defines a run."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class SeenClasses:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Trained(SeenClasses):
-    """A trained network after the last or only step, with what correctors read of it. Each is computed once.
+    """A trained network after the last or only step, with the outputs that correctors read, each computed once.
 
     Attributes
     ----------

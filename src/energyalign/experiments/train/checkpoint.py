@@ -87,7 +87,7 @@ def save_checkpoint(
 def drop_older(path: Path) -> None:
     """Remove all checkpoints that are older than the one before this.
 
-    Newer ones are unusable, or this would not be the newest that was read or written. They stay, to be looked at.
+    Newer ones must be unusable, and are kept for inspection.
     """
     paths = _newest_first(path.parent)
     for old in paths[paths.index(path) + KEPT :]:

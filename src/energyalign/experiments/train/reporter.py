@@ -113,7 +113,7 @@ class Narrator(Reporter):
             self._curves.add(position.epoch, values)
         except OSError as error:
             # A training does not need its curves, so it goes on.
-            self.note(f"Going on without curves: cannot write into {scalars}: {error.strerror or error}.")
+            self.note(f"Continuing without curves: cannot write into {scalars}: {error.strerror or error}.")
             self._close_curves()
             self._scalars = None
 

@@ -45,7 +45,7 @@ class PODNet(FineTuning):
     2. From the second step on, all proxies are trained by NCA on a frozen backbone, at half the rate, on as many images
        of each new class as of an old one, chosen by herding.
 
-    The stages share the epochs of the cell as 160 and 20 of the original's 180, and the second has at least the 320
+    The stages share the epochs of the cell in the original's proportion, 160 to 20, and the second has at least the 320
     batches of the original on CIFAR. The head predicts (PODNet-CNN); with the corrector ``nme`` the nearest mean of
     exemplars does (PODNet-NME).
 
