@@ -78,6 +78,6 @@ class IL2M(Corrector):
 
 def _warn_of_negative(n_negative: int, n_old: int) -> str:
     return (
-        f"{n_negative} of {n_old} old classes have a negative factor, because their first and present mean logits differ "
-        "in sign. The original multiplies anyway; il2m-softmax has no negative factors."
+        f"{n_negative} of {n_old} old classes have a negative factor, because their first and present mean logits "
+        "differ in sign. The original multiplies anyway; il2m-softmax has no negative factors."
     )
