@@ -39,7 +39,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=".npy, .npz, .parquet or .csv files, samples x classes, or a quoted pattern such as 'shards/*.npy'; "
         "- reads stdin. A .npy file may also have one logit per sample (n, or n x 1), tokens (n x tokens x classes) or "
         "pixels (n x classes x height x width)")  # fmt: skip
-    add("--labels", metavar="FILE", help="class of each sample: .npy, .json or .csv")
+    add(
+        "--labels",
+        metavar="FILE",
+        help="class of each sample: .npy, .json or .csv (default: the samples are assumed to be class-balanced)",
+    )
     add("--counts", metavar="FILE",
         help="training samples per class: .json (a list, or an object from name to count), .npy or .csv")  # fmt: skip
     add("--classes", metavar="NAMES",
