@@ -123,8 +123,8 @@ def launch(fabric: Fabric, counts: ProcessCounts, given: Sequence[str]) -> None:
     fabric : Fabric
     counts : ProcessCounts
     given : sequence of str
-        The arguments of the command. They differ from those of the process, which the other processes run again, if
-        a program calls the command as a function.
+        The arguments of the command. The other processes repeat the command line of this process, which differs if a
+        program calls the command as a function.
     """
     if counts.total == 1:
         return

@@ -63,7 +63,7 @@ COMMANDS = {
 
 
 def build_parser(chosen: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """Return the parser of all commands. Only the chosen ones get their options, which keeps --help quick."""
+    """Return the parser of all commands. Only the options of the chosen command are added, to start quickly."""
     parser = argparse.ArgumentParser(
         prog="energyalign",
         description="Remove class-imbalance bias from a trained classifier: add one number per class to its logits.",

@@ -108,7 +108,7 @@ def find_order(truth: Ints, predicted: Ints, n_classes: int) -> Order | None:
 
 
 def _keep_permuted(moved: Ints, column: Ints) -> Ints:
-    """Return the largest subset of the classes whose columns are a permutation of that subset."""
+    """Return the largest subset of the classes that their columns permute."""
     while not np.all(kept := np.isin(column[moved], moved) & np.isin(moved, column[moved])):
         moved = moved[kept]
     return moved

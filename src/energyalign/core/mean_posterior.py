@@ -182,7 +182,7 @@ class BiasedModel:
         return sums
 
     def depths(self, blocks: Iterable[Block]) -> Sums:
-        """Sum the distances of finite logits from the log-partition of their sample, and count them."""
+        """Sum and count the distances of finite logits from the log-partition of their sample."""
         sums = Sums((), ())
         for piece in self._pieces(blocks):
             logits = working_precision(piece.samples.logits, double=True)

@@ -105,7 +105,7 @@ def find_classifier_node(graph: Graph) -> ClassifierNode | None:
 
 
 def _walk_back(graph: Graph, output: str) -> tuple[Node | None, str, str]:
-    """Return the classifier node behind an output, which tensor of it that is, and the tensor to replace."""
+    """Return the classifier node that an output comes from, which of the node's tensors, and the tensor to replace."""
     tensor = place = output
     while (node := graph.makers.get(tensor)) is not None:
         if node.domain == _ML and node.op_type in _CLASSIFIERS:

@@ -163,7 +163,7 @@ def _precision(output: Any) -> float:
 
 
 def _precision_of_sum(head: torch.nn.Module, logits: torch.Tensor) -> float:
-    """Return the relative rounding error of a sum of n terms: of random sign, they are about √n times their sum."""
+    """Return the relative rounding error of a head's sum: n terms of random sign are about √n times their sum."""
     n_added = sum(values.numel() for name, values in head.named_parameters() if name != "bias") / logits.shape[1]
     return float(min(_precision(logits), torch.finfo(torch.float32).eps) * n_added**0.5)
 

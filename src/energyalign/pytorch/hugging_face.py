@@ -99,7 +99,7 @@ class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
 def _labels_of(dataset: Any) -> Any:
     """Return the labels of all items if the dataset has them separately, else None.
 
-    Items are not read one by one: each would be loaded and transformed only to be thrown away.
+    Items are not read one by one: that would load and transform every one of them.
     """
     if isinstance(dataset, Subset):
         whole = _labels_of(dataset.dataset)

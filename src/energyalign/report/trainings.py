@@ -99,7 +99,7 @@ class Training:
 
 
 def sort_correctors(names: Iterable[str]) -> list[str]:
-    """Sort correctors in the one order of all lines and panels; see `corrector_key`."""
+    """Sort correctors in the order that all lines and panels have; see `corrector_key`."""
     return sorted(names, key=corrector_key)
 
 

@@ -26,7 +26,7 @@ MIN_BAGS = 300  # only a third of them score a sample: with fewer, its probabili
 class Unseen(NamedTuple):
     """A classifier fitted on all samples, and logits of some `rows` by classifiers that were not trained on them.
 
-    `groups` are those of the scored rows, which `auto` must not separate.
+    `groups` of the scored rows must not be separated by `auto`.
     """
 
     estimator: Any
@@ -122,8 +122,8 @@ def _score_splits(training: Training, splits: list[tuple[Ints, Ints]], n_jobs: i
 def _seen_and_scored(training: Training, splits: list[tuple[Ints, Ints]]) -> Iterator[tuple[Ints, Ints]]:
     """Yield the rows to fit on and the rows to score, for each usable split.
 
-    A test sample whose class has no training samples in the split (the only one of its class, say) is trained on
-    instead: otherwise the classifier would not know the class.
+    A test sample whose class has no training samples in the split (such as the only one of its class) becomes a
+    training sample: otherwise the classifier would not know the class.
     """
     labels, observed = training.labels, training.observed
     for train, test in splits:

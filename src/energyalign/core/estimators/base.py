@@ -177,7 +177,7 @@ class Estimator(ABC):
         )
 
     def _cached_energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
-        """Compute energies once per evidence: `auto` needs the same ones for several sharings."""
+        """Compute energies once per evidence: `auto` needs them for several sharings."""
         cache = evidence.estimated
         if (self, clusters) not in cache:
             cache[self, clusters] = self.energies(evidence, clusters)

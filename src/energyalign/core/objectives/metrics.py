@@ -139,7 +139,7 @@ METRICS: dict[str, Metric] = {
 
 
 def show_score(scoring: str, score: float | None) -> str:
-    """Format a score: metrics between 0 and 1 in per cent, others as they are."""
+    """Format a score: metrics between 0 and 1 as percentages, others as numbers."""
     if score is None:
         return ""
     return f"{100 * score:.1f} %" if scoring in METRICS and scoring != "matthews_corrcoef" else f"{score:.3f}"

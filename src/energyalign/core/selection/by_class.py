@@ -26,7 +26,7 @@ ShiftsOf = Callable[[Floats, float], Floats]  # (aligned shifts, temperature) ->
 def search_by_class(
     samples: Samples, shifts_of: ShiftsOf, predicted: Ints, aligned: Floats, temperature: float
 ) -> tuple[Floats, Ints]:
-    """Return the shifts with offsets of single classes, and cross-fitted predictions made in the same way.
+    """Return the shifts with offsets of single classes, and predictions whose offsets are cross-fitted.
 
     With constraints, only the constrained classes move, and the constraints are checked on the returned shifts.
     Without, every class may move by half of its best offset, and only if that raises the score on other folds.

@@ -1,4 +1,4 @@
-"""IL2M: scores of old classes rectified by statistics from when they were new."""
+"""IL2M: rectify scores of old classes by statistics that were recorded when the classes were new."""
 
 from __future__ import annotations
 

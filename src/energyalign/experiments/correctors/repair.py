@@ -43,7 +43,7 @@ class Repair(Corrector):
 
     ``phi(y, j) = (f_y - f_j, rank_j - rank_y, log(n_y + 1) - log(n_j + 1))``. Offsets a and weights theta minimise the
     mean of ``-log softmax(r)_y`` over samples whose class is among the k, plus ``offset_penalty |a|^2`` and
-    ``pair_penalty |theta|^2``. Classes outside the k come after them.
+    ``pair_penalty |theta|^2``. Other classes rank below these k.
 
     It is fitted on held-out images, else on validation images, else on balanced evidence from the training images;
     ``fitted_on`` in the row says which, and the last raises a concern.

@@ -32,7 +32,7 @@ class TauNorm(Corrector):
     balanced evidence from the training images; test images are never used. The network has seen these images and may
     have memorised those of rare classes, so such evidence favours small tau. Ties go to the largest tau.
 
-    No tau changes a head that normalises its weights, such as a cosine head.
+    Tau has no effect on a head that normalises its weights, such as a cosine head.
 
     Attributes
     ----------

@@ -178,7 +178,7 @@ def decode_all(
 
 
 def into_memory(images: FileImages, size: tuple[int, int], preparation: SmallPreparation) -> MemoryImages:
-    """Decode all images into memory; they must all have this width and height."""
+    """Decode all images into memory; all must have this width and height."""
     width, height = size
     pixels = np.empty((len(images), height, width, 3), dtype=np.uint8)
 

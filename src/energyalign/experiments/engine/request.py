@@ -162,7 +162,7 @@ class RunRequest(ABC):
         """Return the correctors to measure behind a finished run; raise for a method that needs another training."""
 
     def names_data_of(self, config: RunConfig) -> bool:
-        """Return whether the data set of the request is that of a finished run."""
+        """Return whether a finished run has the data set of this request."""
         return self.dataset in (config.dataset, config.name)
 
     def finished(self) -> list[Planned]:
@@ -205,7 +205,7 @@ class RunRequest(ABC):
         return Planned(config, tuple(dict.fromkeys(self.behind(run, config))), str(run.path))
 
     def words(self, names: Sequence[str]) -> list[str]:
-        """Return those of these options that were given, as words of a command line."""
+        """Return the given ones of these options, as words of a command line."""
         words: list[str] = []
         for name in names:
             value, option = getattr(self, name), _OPTIONS.get(name, "--" + name.replace("_", "-"))
@@ -279,6 +279,6 @@ class RunRequest(ABC):
         return replace(recipe, optimizer=optimizer, batch_size=self.batch_size or recipe.batch_size)
 
     def get_options(self, *names: str) -> dict[str, Any]:
-        """Return those of these options that were given."""
+        """Return the given ones of these options."""
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}

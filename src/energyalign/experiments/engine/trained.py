@@ -1,4 +1,4 @@
-"""What a network is trained on, the network for it, and the trained network with what correctors read of it."""
+"""Training data as learners see them, the network to train, and the trained network as correctors see it."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class SeenClasses:
 
     @property
     def n_seen(self) -> int:
-        """Number of classes so far, which is that of the logits' columns."""
+        """Number of classes so far, and of the logits' columns."""
         return sum(self.sizes)
 
     @property

@@ -22,7 +22,7 @@ SELECTIONS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """How many exemplars are kept of all old classes together, and how they are chosen.
+    """The total number of exemplars of all old classes, and how they are chosen.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ class LongTailRequest(RunRequest):
     split_seed : int or None
         Seed of the long-tailed subset.
     clusters : tuple of int
-        Numbers of Jenks clusters, each of which adds energy aligning with so many.
+        Numbers of Jenks clusters; each adds energy aligning with that number.
     """
 
     command: ClassVar[str] = "longtail"

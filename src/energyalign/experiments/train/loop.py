@@ -48,8 +48,8 @@ class NotFinite(CannotGoOn):
 class TrainingLoop:
     """One training of one network, started or resumed from the checkpoints of its run directory.
 
-    After any interruption the result is byte for byte that of an uninterrupted run on the same machine: batches and
-    random numbers are functions of seed, epoch and batch, and everything else is in the checkpoint.
+    After any interruption the result has the same bytes as an uninterrupted run on the same machine: batches and random
+    numbers are functions of seed, epoch and batch, and everything else is in the checkpoint.
 
     Several processes share every batch, with equal weight for every sample. What depends on several samples, such as
     the statistics of batch normalisation and mixtures, is computed within each process. So the number of processes is

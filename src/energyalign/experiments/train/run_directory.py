@@ -46,7 +46,7 @@ def open_run(
     fabric : Fabric, default None
         Launched, if several processes share the run. The first rank locks, checks and writes; the others wait for it.
     within : RunDirectory, default None
-        The run of which this is a stage.
+        The run that this stage belongs to.
 
     Raises
     ------
@@ -167,7 +167,7 @@ class RunDirectory:
                 _write_json(folder / name, value)
 
     def read_json(self, name: str) -> Json | None:
-        """Read such a file; return None if there is none."""
+        """Read a JSON file of the run; return None if there is none."""
         path = self.path / name
         if not path.exists():
             return None
@@ -221,7 +221,7 @@ class RunDirectory:
                 stream.writelines(_text(value | {"sha256": _sha256(value)}) + "\n" for value in values)
 
     def _read_lines(self, name: str, *, remedy: str) -> list[Json]:
-        """Read such a file; return an empty list if there is none."""
+        """Read a file of lines with hashes; return an empty list if there is none."""
         path = self.path / name
         if not path.exists():
             return []

@@ -34,13 +34,13 @@ class Application(NamedTuple):
     Attributes
     ----------
     any_runs : str
-        Name of the table of any runs of this kind.
+        Name of the table for any runs of this kind.
     method_of : callable
         Returns the method of a row.
     setting_in_paper : callable
         Returns the config of a row's training in the paper's cell; None for a learner that the paper does not have.
     ours : callable
-        Returns the number of each seed, between 0 and 1, of rows of one method, cell and setting.
+        Returns the number of each seed, between 0 and 1, from rows of one method, cell and setting.
     paper : callable
         Returns the printed number of a method.
     """

@@ -30,7 +30,7 @@ def with_best(table: PaperTable) -> PaperTable:
 
 
 def are_best(cells: Sequence[Cell], column: Column) -> list[bool]:
-    """Return which numbers are the best among those that have others over the same seeds, or not clearly worse.
+    """Return which numbers are the best, or not clearly worse, if others have the same seeds.
 
     Only numbers over the same seeds as the best are marked. A number is not clearly worse if it prints the same, or if
     the 95 % interval of the paired t-test over seeds contains 0, which needs at least two seeds. If several numbers are

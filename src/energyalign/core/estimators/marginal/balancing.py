@@ -172,7 +172,7 @@ class _Problem:
         return Balance(biases, moments, moments.mass - self.goal, objective)
 
     def _descends(self, old: Balance, new: Balance) -> bool:
-        """Return whether F fell enough for a Newton step, or, if rounding hides that, the gap halved."""
+        """Return whether F decreased enough for a Newton step; if rounding hides that, whether the gap halved."""
         slope = float(old.gap @ (new.biases - old.biases)) / self.model.temperature
         if new.objective <= old.objective + 1e-4 * slope:
             return True

@@ -70,7 +70,7 @@ class Shrunk(Estimator):
     def leave_out(
         self, evidence: Evidence, sharing: Sharing, part: Evidence, folds: Ints
     ) -> list[tuple[Floats, float]]:
-        """Refit only the biases if there are many samples: temperature and variance of u are those of all samples."""
+        """Refit only the biases if there are many samples; keep temperature and variance of u of the full fit."""
         if isinstance(sharing, str) or np.count_nonzero(part.occurrences) < _MANY_SAMPLES:
             return super().leave_out(evidence, sharing, part, folds)
         posterior = fit_posterior(evidence, sharing)
@@ -135,10 +135,9 @@ def _fit(problem: Problem) -> Posterior:
 
 
 def _lower_floor(problem: Problem, posterior: Posterior) -> Posterior:
-    """Lower the floor from that of f to that of s f, as long as this makes the labels more likely.
+    """Lower the floor from the floor of f to the floor of s f, while this makes the labels more likely.
 
-    The logits of a model that is far too confident are informative below the first floor. Those of a model that has
-    diverged are not.
+    Logits of an overconfident model are informative below the first floor; logits of a diverged model are not.
     """
     while posterior.log_temperature < posterior.log_floor_scale - _FLOOR_TOLERANCE:
         problem = Problem(problem.evidence, problem.clusters, posterior.log_temperature)

@@ -71,7 +71,7 @@ class Free:
 
 
 class Point(NamedTuple):
-    """Parameters, and the log-likelihood with its derivatives at them."""
+    """Parameters with their log-likelihood and its derivatives."""
 
     log_temperature: float
     biases: Floats
@@ -99,7 +99,7 @@ class Problem:
 
     @classmethod
     def thinned(cls, evidence: Evidence, clusters: Clusters) -> Self:
-        """Create the problem for an even part of large evidence: more samples would change no digit that matters."""
+        """Create the problem for an evenly thinned part of large evidence, which is precise enough."""
         joint = clusters.n_clusters if clusters.n_clusters <= _MAX_DENSE else 1
         max_samples = min(_MAX_PRODUCTS // joint**2, _MAX_NUMBERS // evidence.n_classes)
         return cls(thin_and_repeat(evidence, max(1, max_samples), min_per_class=_MIN_PER_CLASS), clusters)

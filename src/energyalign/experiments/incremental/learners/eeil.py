@@ -48,11 +48,11 @@ class EEIL(FineTuning):
     would end too early: on digits with three seeds, accuracy after the last step was 57 % (46 % on old classes) instead
     of 92 %.
 
-    Every gradient gets noise. To the gradient of the sum over the batch, not of the mean, normal noise of standard
-    deviation ``s = noise / (1 + epoch)^noise_decay`` is added, with the epochs of both stages counted from 1. The sum
+    Every gradient gets noise. Normal noise of standard deviation ``s = noise / (1 + epoch)^noise_decay`` is added to
+    the gradient of the sum over the batch, not of the mean, with the epochs of both stages counted from 1. The sum
     follows the original's code, since the paper does not specify it; the same noise on the mean lowered digits from 92
-    % to 51 %. (In Neelakantan's paper the formula is that of the variance, and counts batches instead of epochs.) The
-    code also multiplies weight decay by the squared norm of the parameter, which is left out.
+    % to 51 %. (In Neelakantan's paper the formula gives the variance, and counts batches instead of epochs.) The code
+    also multiplies weight decay by the squared norm of the parameter, which is left out.
 
     Attributes
     ----------
