@@ -94,7 +94,7 @@ def read_logits(walk: Walk, runs: Sequence[Values], head: Head) -> FoundLogits:
         raise NotLogits("is NaN for random inputs (give real ones with --probe)")
     axes = [axis for axis in axes if all(shows(*pair, form, axis) for pair in zip(outputs, logits, strict=True))]
     if len(axes) != 1:
-        problem = "on more than one axis" if axes else "on one axis but a softmax over another"
+        problem = "on more than one axis" if axes else "on one axis, but a softmax over another axis"
         raise NotLogits(f"has shape {outputs[0].shape}, with {n_columns} columns {problem}")
     if form == "logits" and head.squashes is SOFTMAXES and _are_probabilities(logits, axes[0]):
         raise NotLogits("holds probabilities, or their logarithms, without a recognisable Softmax node")
