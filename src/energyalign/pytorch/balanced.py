@@ -50,6 +50,7 @@ def balanced_evidence(
     seed : int, default=0
         Determines the draws and their transformations, whatever the batch size and the number of workers.
     batch_size : int, default=256
+        Images per batch of the loader.
     num_workers : int, default=0
         Processes that read and transform images; useful for files, not for small images in memory.
 

@@ -22,7 +22,8 @@ class LogitStore:
     Parameters
     ----------
     bytes_in_memory : int, default=2**30
-        Further blocks go to an unnamed temporary file, which vanishes with the store, however the process ends.
+        Maximum size in memory. Further blocks go to an unnamed temporary file, which vanishes with the store, however
+        the process ends.
     """
 
     def __init__(self, bytes_in_memory: int = BYTES_IN_MEMORY) -> None:

@@ -39,6 +39,7 @@ class LivePage:
     folders : sequence of paths
         Run directories, or folders that contain some; new runs are found too.
     title : str, default ""
+        Title of the page; empty for the names of the cells.
     """
 
     def __init__(self, folders: Sequence[str | Path], *, title: str = "") -> None:

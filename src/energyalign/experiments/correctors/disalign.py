@@ -31,6 +31,7 @@ class DistributionAlignment(HeadStage):
     Attributes
     ----------
     rho : float, default 1.2
+        Exponent of the class weights.
 
     References
     ----------

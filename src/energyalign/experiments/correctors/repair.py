@@ -61,6 +61,7 @@ class Repair(Corrector):
     n_ranked : int, default 10
         k; all classes, if there are fewer.
     offset_penalty, pair_penalty : float, default 0.01 and 0.001
+        As above.
 
     References
     ----------
@@ -99,7 +100,7 @@ class Repair(Corrector):
         )  # fmt: skip
 
     def fit(self, logits: torch.Tensor, labels: torch.Tensor, log_counts: torch.Tensor) -> Fitted:
-        """Find the minimum by L-BFGS from zero, in double precision."""
+        """Minimise by L-BFGS, starting at zero, in double precision."""
         import torch
         from torch.nn import functional as F
 

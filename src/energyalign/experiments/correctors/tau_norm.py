@@ -37,6 +37,7 @@ class TauNorm(Corrector):
     Attributes
     ----------
     grid : tuple of float, default 0, 0.1, ..., 2
+        Values of tau to choose from.
 
     References
     ----------

@@ -143,6 +143,7 @@ def cut_long_tail(
     n_max : int, default None
         Images of the largest class; None for those of the smallest class in `train` (500 for CIFAR-100).
     seed : int, default 0
+        Seed of the selection.
     test : ImageSet, default None
         The test images, whose hash is recorded too.
     """

@@ -53,6 +53,7 @@ class Loader:
     seed : int
         Seed of order and augmentation.
     augment : bool, default True
+        Whether to augment the images.
     order : Order, default None
         A sampler of `order.py`; None shuffles anew in every epoch.
     workers : int, default 0

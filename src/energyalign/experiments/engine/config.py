@@ -188,7 +188,7 @@ class Learner:
     """Whether it builds its own backbone, which cannot start from other weights and cannot be frozen."""
 
     def backbone(self, name: str) -> str:
-        """Return the backbone to train in a cell that has this one."""
+        """Return the backbone to train, given the backbone of the cell."""
         return name
 
     def recipe(self, preset: Preset) -> Recipe:

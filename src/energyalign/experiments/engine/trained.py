@@ -147,6 +147,7 @@ class Trained(SeenClasses):
     ground : Ground
         What it was trained on.
     evidence_seed : int
+        Seed of the draws of evidence.
     run : RunDirectory
         The run directory. A corrector that trains does so in a folder below it.
     number : int

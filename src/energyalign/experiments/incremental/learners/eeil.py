@@ -59,6 +59,7 @@ class EEIL(FineTuning):
     temperature : float, default 2
         Temperature of both softmaxes of KD.
     noise, noise_decay : float, default 0.3 and 0.55
+        As above.
 
     References
     ----------
