@@ -350,7 +350,7 @@ class TestFolderThatIsNotAsItWas:
                 shutil.rmtree(path)
                 keep(stage, "new")
 
-        with pytest.raises(CannotGoOn, match=r"b was removed .* made again"):
+        with pytest.raises(CannotGoOn, match=r"b was removed .* created again"):
             go()
         with open_run(path, CONFIG) as run, open_run(path / "a" / "b", {"c": 1}, within=run) as stage:
             assert (run.was_there, stage.was_there) == (True, True)

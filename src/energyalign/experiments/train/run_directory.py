@@ -185,7 +185,7 @@ class RunDirectory:
 
     def read_rows(self) -> list[Json]:
         """Read the rows so far."""
-        return self._read_lines(_ROWS, remedy="Remove it to compute the rows again.")
+        return self._read_lines(_ROWS, remedy="Remove the file to compute the rows again.")
 
     def note_command(self, command: str) -> None:
         """Add a command line to the record, unless it is there already."""
@@ -200,7 +200,9 @@ class RunDirectory:
         try:
             return read_text(path).split("\n")[:-1] if path.exists() else []
         except (OSError, ValueError) as error:
-            raise EnergyAlignError(f"{path} cannot be read: {error}. Remove it: only the record is lost.") from error
+            raise EnergyAlignError(
+                f"{path} cannot be read: {error}. Remove the file: only the record is lost."
+            ) from error
 
     def note_environment(self, here: Json) -> list[str]:
         """Add the environment to the record if it differs from the last one, and return the differences."""
@@ -212,7 +214,7 @@ class RunDirectory:
 
     def read_environments(self) -> list[Json]:
         """Read the environments so far, oldest first."""
-        return self._read_lines(_ENVIRONMENTS, remedy="Remove it: only the record is lost.")
+        return self._read_lines(_ENVIRONMENTS, remedy="Remove the file: only the record is lost.")
 
     def _write_lines(self, name: str, values: Sequence[Json]) -> None:
         """Write one object a line with its hash, atomically."""
