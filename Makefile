@@ -1,5 +1,5 @@
 # Each target sets up what it needs in .venv, once: a stamp per set of extras, renewed when pyproject.toml changes.
-# Inside the make process the registry configuration is whatever pip is set up with on this machine.
+# pip uses the package index that is configured on this machine.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -19,13 +19,13 @@ demo: $(VENV)/.installed-experiments,report
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(JOBS)
 
-# What takes too long for every change (processes killed at random moments, full disks, mutated files) and all else that
-# docs/guarantees.md promises; prints how many trials each promise has passed. An hour.
+# Tests that take too long for every change (processes killed at random moments, full disks, mutated files) and those of
+# all other promises in docs/guarantees.md; prints how many trials each promise has passed. Takes an hour.
 test-faults: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(JOBS) -m "faults or fuzz or promise"
 
-# With exactly the oldest versions that pyproject.toml declares, but for those of trainers and Ray. Old libraries warn
-# of each other's age; scikit-learn of that age needs SCIPY_ARRAY_API.
+# With exactly the oldest versions that pyproject.toml declares, without trainers and Ray. Old libraries warn about each
+# other's age; old scikit-learn needs SCIPY_ARRAY_API.
 test-lowest: $(LOWEST)/.installed
 	SCIPY_ARRAY_API=1 $(LOWEST)/bin/python -m pytest -n $(JOBS) -W ignore::DeprecationWarning \
 		tests/core tests/sklearn tests/files tests/onnx_files tests/report/figures \
@@ -35,17 +35,17 @@ test-lowest: $(LOWEST)/.installed
 bench: $(VENV)/.installed-test
 	$(BIN)/python -m bench
 
-# What takes longer: growth, memory, and a peer that has a virtual environment of its own.
+# Adds what takes longer: growth, memory, and a peer in its own virtual environment.
 bench-full: $(VENV)/.installed-test $(PEER)/.installed
 	$(BIN)/python -m bench --full
 
-# How good and how safe `auto` is, on data of scikit-learn and on the logits in results/: docs/efficacy.md.
+# Gains and losses of `auto` on data of scikit-learn and on the logits in results/: docs/efficacy.md.
 efficacy: $(VENV)/.installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.efficacy
 
-# Warnings are errors, broken references too; nothing is fetched while building, nor when the pages are read.
+# Warnings and broken references are errors. Neither building nor reading the pages needs the network.
 docs: $(VENV)/.installed-docs
-	@rm -rf docs/api # generated: of a name that is gone, a page would be left
+	@rm -rf docs/api # generated: pages of removed names would stay
 	MPLBACKEND=Agg $(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky -b html docs docs/_build/html
 	@! grep -rE '<(script|link|img|iframe)[^>]* (src|href)="(https?:)?//' docs/_build/html --include='*.html'
 	@echo 'Open docs/_build/html/index.html'
@@ -57,12 +57,12 @@ lint: $(VENV)/.installed-lint
 types: $(VENV)/.installed-test $(VENV)/.installed-lint
 	$(BIN)/mypy
 
-# Bill of materials, for a release: what .venv has when it has all extras of the tests (CycloneDX, sbom.json).
+# Bill of materials for a release: the packages in .venv with all extras of the tests (CycloneDX, sbom.json).
 sbom: $(VENV)/.installed-test $(SBOM)/.installed
 	$(SBOM)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
 		--output-file sbom.json $(BIN)/python
 
-# Build the sdist, from it the wheel, and try the wheel with no more than its dependencies in an environment of its own.
+# Build the sdist, build the wheel from it, and try the wheel in a clean environment with only its dependencies.
 package: $(PACK)/.installed
 	rm -rf dist
 	$(PACK)/bin/python -m build --quiet
@@ -70,12 +70,13 @@ package: $(PACK)/.installed
 	$(PACK)/clean/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	$(PACK)/clean/bin/python -I .ci/try_wheel.py
 
-# Versions of all that .venv has for tests, style, types and documentation; none of other machines, folders or builds.
+# Versions of all packages in .venv for tests, style, types and documentation, without local and direct installs.
 constraints: $(VENV)/.installed-test $(VENV)/.installed-lint $(VENV)/.installed-docs
 	{ echo '# Versions for reproducible development, made by `make constraints` with Python 3.11. See CONTRIBUTING.md.'; \
 		$(BIN)/python -m pip freeze --exclude-editable | grep -v ' @ ' | sed 's/+.*//'; } > constraints.txt
 
-# The section of a version in CHANGELOG.md, if package and citation have that version too: make release-notes TAG=v0.1.0
+# Extract the section of a version from CHANGELOG.md; fail unless package and citation have that version:
+# make release-notes TAG=v0.1.0
 release-notes:
 	grep -qx '__version__ = "$(TAG:v%=%)"' src/energyalign/__init__.py
 	grep -qx 'version: $(TAG:v%=%)' CITATION.cff
@@ -95,7 +96,7 @@ $(VENV)/.installed-%: pyproject.toml | $(VENV)/bin/python
 		--editable '.[$*]'
 	@touch $@
 
-# With the same torch as ours, so that nothing but the libraries differs.
+# With our version of torch, so that only the libraries differ.
 $(PEER)/.installed: $(VENV)/.installed-test
 	$(PYTHON) -m venv --clear $(PEER)
 	$(PEER)/bin/python -m pip install --quiet --disable-pip-version-check avalanche-lib==0.6.0 \
@@ -112,7 +113,7 @@ $(PACK)/.installed:
 	$(PACK)/bin/python -m pip install --quiet --disable-pip-version-check 'build>=1.2'
 	@touch $@
 
-# pip takes the newest of everything; uv can take the oldest of what is declared. That torch comes with 5 GB for GPUs.
+# pip installs the newest versions; uv can install the oldest declared ones. That torch includes 5 GB for GPUs.
 $(LOWEST)/.installed: pyproject.toml
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv

@@ -49,7 +49,7 @@ def data_sets() -> Iterator[tuple[str, Any, Any]]:
         X, y = make_classification(
             4000, 20, n_informative=6, weights=[1 - share], flip_y=0.01, class_sep=0.8, random_state=0
         )
-        yield f"made up: {share:.0%}", X, y
+        yield f"synthetic: {share:.0%}", X, y
 
 
 def measure(splits: int) -> dict[tuple[str, str, str], list[float]]:

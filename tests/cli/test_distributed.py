@@ -53,4 +53,4 @@ def test_a_program_that_calls_the_command_is_not_run_again(
     command: str, capsys: pytest.CaptureFixture[str], tmp_path: object
 ) -> None:
     assert main([command, "digits", "--devices", "2", "--accelerator", "cpu", "--out", str(tmp_path)]) == 2
-    assert "Run `energyalign` itself." in capsys.readouterr().err
+    assert "run `energyalign` itself." in capsys.readouterr().err

@@ -33,6 +33,14 @@ def test_the_file_holds_what_the_library_computes(problem, run, estimator, clust
     np.testing.assert_allclose(Shifts.load("shifts.json").values, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(("estimator", "assumed"), [("marginal", True), ("prior", False)])
+def test_what_is_assumed_without_labels_is_said(problem, run, estimator, assumed):
+    given = ("fit", "logits.npy", "--counts", "counts.json", "--estimator", estimator)
+    sentence = "No labels given (--labels): the samples are assumed to be class-balanced."
+    assert (sentence in run(*given)[1]) == assumed
+    assert sentence not in run(*given, "--labels", "labels.npy")[1]
+
+
 @pytest.mark.parametrize("form", ["npy", "npz", "csv", "parquet", "shards"])
 def test_every_format_gives_the_same_shifts(problem, run, form):
     logits, labels = np.load("logits.npy"), np.load("labels.npy")

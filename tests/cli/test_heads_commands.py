@@ -71,7 +71,7 @@ def test_pixels(folder, run):
     np.testing.assert_array_equal(np.load("labels.npy"), shifts.predict(logits))
     code, _, err = run("apply", "maps.npy", "--shifts", "shifts.json", "--out", "maps.csv")
     assert code == 2
-    assert "can only be a .npy file" in err
+    assert "can only be written to a .npy file" in err
 
 
 def test_tokens(folder, run):

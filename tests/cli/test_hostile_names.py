@@ -77,7 +77,7 @@ def test_half_a_character_in_a_class_name(problem, run, files_in):
     before = files_in(problem)
     code, out, err = fit(run, "--classes", "classes.json", "--out", "shifts.json")
     assert (code, out) == (2, "")
-    assert "the class name 'bird\\ud800' has half a character in it" in err
+    assert "the class name 'bird\\ud800' contains a lone surrogate (half a character)" in err
     assert "rename the class" in err
     assert files_in(problem) == before
 
@@ -89,7 +89,7 @@ def test_half_a_character_in_the_names_of_shifts(problem, run):
     (problem / "shifts.json").write_text(seal(text.replace("bird", "bird\\ud800")))
     code, _, err = run("apply", "logits.npy", "--shifts", "shifts.json", "--as", "labels", "--out", "labels.csv")
     assert code == 2
-    assert "has half a character in it" in err
+    assert "contains a lone surrogate (half a character)" in err
 
 
 def test_a_pipe_in_a_run_folder_hangs_no_report(tmp_path):

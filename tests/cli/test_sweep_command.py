@@ -167,7 +167,7 @@ def test_a_sweep_that_is_done_prints_its_table_and_starts_nothing(
         (["longtail", "--cell", "foldr:x"], "unknown data set 'foldr:x'"),
         (["cifar-lt", "--cell", "digits-lt-50"], "has no cell 'digits-lt-50'"),
         (["longtail", "--cell", "digits-il-5"], "the table longtail has no cell 'digits-il-5'"),
-        ([*DIGITS[1:], "--imbalance", "20"], "digits-lt-50 has an imbalance of its own"),
+        ([*DIGITS[1:], "--imbalance", "20"], "digits-lt-50 has a fixed imbalance"),
         ([*DIGITS[1:], "--steps", "5"], "--steps is for runs of `energyalign incremental`, of which longtail has none"),
         ([*DIGITS[1:], "--devices", "0"], "--devices must be >= 1, got 0"),
         ([*DIGITS[1:], "--backbone", "resnet999"], "unknown backbone 'resnet999'"),

@@ -60,3 +60,10 @@ def test_docstrings_say_something():
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
                 text = ast.get_docstring(node) or ""
                 assert not EMPTY.fullmatch(text), f"{path.relative_to(ROOT)}: {getattr(node, 'name', '')}: {text}"
+
+
+def test_no_line_of_a_page_is_a_comment():
+    """The site leaves out a line that begins with a percent sign: once it left out half a sentence."""
+    for path in PAGES:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            assert not line.lstrip().startswith("%"), f"{path.relative_to(ROOT)}:{number}: move the % to the line above"

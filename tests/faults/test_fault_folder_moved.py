@@ -64,7 +64,9 @@ def test_without_lock(whole: Whole, tmp_path: Path) -> None:
     (config,) = (name for name in whole.files if name.endswith("config.json"))
     lock = str(Path(config).with_name(".lock"))
     told = stopped(whole, tmp_path / "cut", TRAINING | {"move": [lock, "lock-away"]})
-    assert ".lock was removed during its run, so that another process could come in. All is saved" in told
+    assert (
+        ".lock was removed during its run, so another process could have used the folder. Everything is saved" in told
+    )
     (tmp_path / "cut" / "lock-away").unlink()
     assert len(list((tmp_path / "cut").rglob("checkpoints/*.safetensors"))) == 2
     assert_ends_as(whole, tmp_path / "cut")

@@ -135,7 +135,7 @@ def test_two_axes_of_as_many_entries_as_classes(workshop: Any) -> None:
         [make_node("MatMul", ["x", "W"], ["y"])], {"W": workshop.normal(5, 4)},
         inputs={"x": ["n", 4, 5]}, outputs={"y": ["n", 4, 4]},
     )  # fmt: skip
-    with pytest.raises(ValueError, match=r"\(3, 4, 4\), 4 columns on more than one axis"):
+    with pytest.raises(ValueError, match=r"\(3, 4, 4\), with 4 columns on more than one axis"):
         workshop.align()
 
 

@@ -91,7 +91,7 @@ def test_labels_that_no_column_stands_for(classes: Any, labels: np.ndarray, unkn
 @pytest.mark.parametrize(
     ("classes", "message"),
     [
-        (["ant", "bee"], r"classes has shape \(2,\), but the logits have 3 columns"),
+        (["ant", "bee"], r"one label for each of the 3 columns of the logits, got shape \(2,\)"),
         (["ant"] * 3, "names a label twice"),
     ],
     ids=["too few", "twice"],

@@ -1,1 +1,1 @@
-"""The command line: parse, call, print. Bodies import what they need when they run."""
+"""The command line: parse, call, print. Modules are imported where they are needed, not at startup."""

@@ -82,8 +82,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _labels(shifts: Shifts | MultilabelShifts, names: Sequence[str] | None) -> tuple[Callable[[Any], Any], Any]:
-    """Return the function from logits to labels, and their type: names if classes have any, else indices; 0 and 1 of
-    independent labels.
+    """Return the function from logits to labels, and their type: names if classes have any, else indices; for
+    independent labels 0 and 1.
     """
     import numpy as np
 

@@ -81,7 +81,7 @@ def _started_processes(environment: Mapping[str, str]) -> ProcessCounts | None:
     if "TORCHELASTIC_RUN_ID" in environment:  # `fabric run` starts torchrun
         devices = int(environment["LOCAL_WORLD_SIZE"])
         return ProcessCounts(devices, int(environment["WORLD_SIZE"]) // devices, "torchrun")
-    # SLURM_NTASKS would not do: it is also set in a job script, before srun has started any task.
+    # Not SLURM_NTASKS: that is also set in a job script, before srun has started any task.
     tasks, nodes = (int(environment.get(f"SLURM_STEP_NUM_{what}", 1)) for what in ("TASKS", "NODES"))
     if tasks == 1:
         return None
@@ -123,15 +123,15 @@ def launch(fabric: Fabric, counts: ProcessCounts, given: Sequence[str]) -> None:
     fabric : Fabric
     counts : ProcessCounts
     given : sequence of str
-        The arguments of the command. They differ from those of the process, which the other processes run again, if
-        a program calls the command as a function.
+        The arguments of the command. The other processes repeat the command line of this process, which differs if a
+        program calls the command as a function.
     """
     if counts.total == 1:
         return
     if not counts.started_by and list(given) != sys.argv[1:]:
         raise EnergyAlignError(
-            f"--devices {counts.devices} starts processes that run the command line again, but this program has "
-            "another one. Run `energyalign` itself."
+            f"--devices {counts.devices} must run the same command line in other processes, but another program called "
+            "this command: run `energyalign` itself."
         )
     stores = [] if counts.started_by or counts.nodes > 1 or "LOCAL_RANK" in os.environ else [_meet_on_loopback()]
     for part in ("fabric", "pytorch"):  # hide the banner
@@ -199,7 +199,7 @@ def ending_together() -> Iterator[None]:
         _close()
         first = _Ending.read(store, 0, PATIENCE) if rank > 0 else None
         if first is not None and (first.is_cause or isinstance(reason, AnotherRankFailed)):
-            raise SystemExit(exit_code(reason)) from error  # the first process prints it, or something better
+            raise SystemExit(exit_code(reason)) from error  # the first process prints this error or its cause
         if reason is error:
             raise
         raise reason from error
@@ -218,7 +218,7 @@ class _Ending(NamedTuple):
 
     code: int
     is_cause: bool
-    """Whether its error is the cause, and not that another process has ended."""
+    """Whether its own error ended the run, not the end of another process."""
 
     def write(self, store: dist.Store, rank: int) -> None:
         with contextlib.suppress(RuntimeError):  # the first process was killed, and its store with it
@@ -228,7 +228,7 @@ class _Ending(NamedTuple):
     def read(cls, store: dist.Store, rank: int, patience: float = 0.0) -> _Ending | None:
         """Return the ending of a process, after waiting for it; None if it left none."""
         end = time.monotonic() + patience
-        with contextlib.suppress(RuntimeError):  # as above
+        with contextlib.suppress(RuntimeError):  # the store is gone, as in `write`
             while not (known := store.check([_key(rank)])) and time.monotonic() < end:
                 time.sleep(0.05)
             if known:
@@ -258,7 +258,7 @@ def _reason(error: BaseException) -> BaseException:
 def _close() -> None:
     """Leave the group."""
     _started.clear()  # Lightning watches this list, and would kill this process when one of them ends
-    if in_a_group() and dist.get_backend() == "gloo":  # with NCCL this may wait for the others; it ends by itself
+    if in_a_group() and dist.get_backend() == "gloo":  # NCCL may wait for the others, and closes at exit
         dist.destroy_process_group()
 
 

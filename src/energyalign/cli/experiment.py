@@ -25,7 +25,7 @@ def add_run_options(parser: argparse.ArgumentParser, *, seeds: Sequence[int] = (
     add("--out", metavar="DIR", help="folder of the runs (default: runs/ and a name made of preset and options)")
     if with_source:
         add("--from", dest="source", nargs="+", default=[], metavar="RUN",
-            help="measure the trained networks of these run directories, such as all seeds; train nothing")  # fmt: skip
+            help="measure the trained networks in these run directories; train nothing")  # fmt: skip
 
 
 def add_training_options(parser: argparse.ArgumentParser, heads: Sequence[str]) -> Any:

@@ -107,7 +107,7 @@ def _draw_all(folder: Path, arguments: argparse.Namespace, style: Style) -> None
 
 
 def _explain(error: EnergyAlignError, entry: FigureEntry, arguments: argparse.Namespace) -> str:
-    """Return what an error says, or that --rows hides what the figure needs if all rows allow it."""
+    """Return the text of the error or, if the figure can be drawn from all rows, that --rows hides some of them."""
     if not (arguments.rows and isinstance(error, MissingRowsError)):
         return str(error)
     try:

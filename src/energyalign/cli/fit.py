@@ -39,7 +39,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=".npy, .npz, .parquet or .csv files, samples x classes, or a quoted pattern such as 'shards/*.npy'; "
         "- reads stdin. A .npy file may also have one logit per sample (n, or n x 1), tokens (n x tokens x classes) or "
         "pixels (n x classes x height x width)")  # fmt: skip
-    add("--labels", metavar="FILE", help="class of each sample: .npy, .json or .csv")
+    add(
+        "--labels",
+        metavar="FILE",
+        help="class of each sample: .npy, .json or .csv (default: the samples are assumed to be class-balanced)",
+    )
     add("--counts", metavar="FILE",
         help="training samples per class: .json (a list, or an object from name to count), .npy or .csv")  # fmt: skip
     add("--classes", metavar="NAMES",
@@ -68,13 +72,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--costs", metavar="FILE",
         help="costs to minimise, instead of --scoring: a .json list of rows, one per true class, with the cost of each "
         "prediction")  # fmt: skip
-    add("--minimum-recall", nargs="+", metavar="CLASS=NUMBER", help="lowest recall of a class, such as fraud=0.8")
-    add("--minimum-precision", nargs="+", metavar="CLASS=NUMBER", help="lowest precision of a class")
+    add("--minimum-recall", nargs="+", metavar="CLASS=NUMBER", help="minimum recall of a class, such as fraud=0.8")
+    add("--minimum-precision", nargs="+", metavar="CLASS=NUMBER", help="minimum precision of a class")
     add("--tau", type=float, default=1.0, help="scale of the estimator `prior` (default: 1)")
     add("--key", help="name of the .npz array, or of the .parquet list column, that holds the logits")
     add("--jobs", type=int, metavar="N",
         help="processes that share the files, with one thread each (default: one process with as many threads as "
-        "OMP_NUM_THREADS allows); the result is the same to the bit")  # fmt: skip
+        "OMP_NUM_THREADS allows); the result is bit-identical")  # fmt: skip
     add("--engine", default="local", choices=["local", "ray"], help="this machine (default) or a Ray cluster")
     add("--address", metavar="HOST:PORT",
         help="address of the Ray cluster (default: start one on this machine)")  # fmt: skip

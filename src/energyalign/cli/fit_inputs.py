@@ -24,7 +24,7 @@ def files(arguments: argparse.Namespace) -> Iterator[str | None]:
     """Yield the input files; None for each option that was not given."""
     yield from (*arguments.logits, *arguments.target_logits)
     yield from (arguments.labels, arguments.counts, arguments.target_prior, arguments.costs)
-    # Other values of these two are no files, such as a,b,c and auto.
+    # These two also take values that are not files, such as a,b,c and auto.
     yield from (text for text in (arguments.classes, arguments.clusters) if text and text.endswith(".json"))
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from energyalign.cli.terminal import print_table
+from energyalign.core.estimators import look_up_estimator
 from energyalign.core.evidence import Evidence
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts
 from energyalign.core.objectives import show_score
@@ -31,6 +32,8 @@ def print_fit(
     """Print the summary, shifts and scores of a fit."""
     if isinstance(shifts, MultilabelShifts):
         _print_labels(console, shifts, scores)
+        if scores is None and any(look_up_estimator(label.estimator).reads_evidence for label in shifts.labels):
+            console.print("No labels given (--labels): each label is assumed to apply to half of the samples.")
         return
     assert isinstance(evidence, Evidence)
     assert isinstance(shifts, Shifts)
@@ -76,6 +79,8 @@ def print_summary(console: Console, evidence: Evidence, shifts: Shifts) -> None:
             f"Estimator {shifts.estimator}, sharing {shifts.clusters.name} ({chosen}), for {shifts.aim}."
         )
     )
+    if evidence.labels is None and look_up_estimator(shifts.estimator).reads_evidence:
+        console.print("No labels given (--labels): the samples are assumed to be class-balanced.")
     if evidence.counts_from_labels:
         console.print("No training counts given (--counts): using the label counts of these samples.")
 

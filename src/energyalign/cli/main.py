@@ -63,10 +63,10 @@ COMMANDS = {
 
 
 def build_parser(chosen: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """Return the parser of all commands. Only the chosen ones get their options, which keeps --help quick."""
+    """Return the parser of all commands. Only the options of the chosen command are added, to start quickly."""
     parser = argparse.ArgumentParser(
         prog="energyalign",
-        description="Take class-imbalance bias out of a trained classifier: one number per class, added to its logits.",
+        description="Remove class-imbalance bias from a trained classifier: add one number per class to its logits.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

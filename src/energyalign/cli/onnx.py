@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_shift_options(parser)
     add("--out", required=True, metavar="FILE", help="the model to write; must not be MODEL.onnx")
     add("--output", metavar="NAME",
-        help="graph output with the logits, their softmax or sigmoids; needed if several could be it")  # fmt: skip
+        help="graph output with the logits, their softmax or sigmoids; required if several qualify")  # fmt: skip
     add("--probe", metavar="FILE.npz",
         help="inputs to verify with, one array for each graph input, by name (default: random numbers)")  # fmt: skip
     add("--quiet", action="store_true", help="print only errors")

@@ -42,9 +42,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="presets from `energyalign list presets`, or your own data: folder:PATH, features:PATH, ... (default: all "
         "presets of the table)")  # fmt: skip
     add("--imbalance", type=float, metavar="N",
-        help="of your own long-tailed data: size of the largest class over that of the smallest (default: as they "
-        "are)")  # fmt: skip
-    add("--steps", type=int, metavar="N", help="number of steps of your own data in steps (default: 5)")
+        help="for your own long-tailed data: size of the largest class divided by that of the smallest (default: "
+        "unchanged)")  # fmt: skip
+    add("--steps", type=int, metavar="N", help="number of steps for your own class-incremental data (default: 5)")
     add("--corrector", nargs="+", default=[], metavar="NAME", help="apply these to every trained network, besides raw")
     add("--dry-run", action="store_true", help="print the plan and run nothing")
     add_run_options(parser, seeds=[0, 1, 2], with_source=False)
@@ -146,7 +146,7 @@ def _print_plan(runs: list[PlannedRun], out: Path) -> None:
     elif all(run.hours is not None for run in runs):
         print(f"Estimated cost of the rest: {_hours(missing)} hours of one V100, from the size of network and data.")
     else:
-        print("No cost estimate: these networks are not those of the presets.")
+        print("No cost estimate: it is known only for the networks of the presets.")
 
 
 def _hours(runs: list[PlannedRun]) -> str:

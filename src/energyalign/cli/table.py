@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def write_table(arguments: argparse.Namespace, folders: Sequence[str], make: Callable[[], PaperTable]) -> None:
-    """Print the table, or write it to --out, which must not be a file of these folders."""
+    """Print the table, or write it to --out, which must not be one of the files in `folders`."""
     from energyalign.core._io.atomic import atomic_write, check_outputs
     from energyalign.experiments.train.run_directory import run_files
 

@@ -45,7 +45,7 @@ def _is_number(cell: str) -> bool:
 
 
 def print_for_people(*tables: PaperTable) -> None:
-    """Print tables with an empty line between them, fitted to the width of the terminal."""
+    """Print tables that fit the width of the terminal, with an empty line between them."""
     for number, table in enumerate(tables):
         print("\n" if number else "", end="")
         if sys.stdout.isatty():

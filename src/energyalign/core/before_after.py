@@ -32,11 +32,11 @@ class BeforeAfter(NamedTuple):
 
 
 def before_and_after(evidence: Evidence, shifts: Shifts) -> BeforeAfter:
-    """Score the raw model, and cross-fit the aligned one.
+    """Score the raw and the aligned model, the aligned one by cross-fitting.
 
     The samples are split into folds, and each fold is scored with shifts fitted on the others, so that no sample is
-    scored with shifts it helped to fit. A class with a single sample is not scored. `shifts` must be for balanced
-    accuracy without constraints: the estimator's, times the strength, plus the target prior.
+    scored with shifts it helped to fit. A class with a single sample is not scored. `shifts` must aim at balanced
+    accuracy without constraints, since a fold is fitted with their estimator, strength and target prior only.
     """
     if evidence.labels is None:
         raise EnergyAlignError("labels are required to measure accuracy: give batches with labels.")

@@ -76,7 +76,7 @@ def measure_calibration(logits: npt.NDArray[np.floating], labels: Ints) -> Calib
 
 
 def fit_temperature(blocks: Sequence[tuple[npt.NDArray[np.floating], Ints]]) -> float:
-    """Return the temperature: dividing the logits by it minimises their negative log-likelihood.
+    """Return the temperature that minimises the negative log-likelihood of the logits divided by it.
 
     The likelihood is convex in the inverse temperature; minimise it by Newton steps within a shrinking bracket.
 

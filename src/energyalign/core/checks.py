@@ -78,7 +78,7 @@ def check_tau(tau: float) -> None:
 
 
 def check_groups(groups: npt.ArrayLike, n_samples: int) -> Ints:
-    """Return groups, given as values of any kind, as integers 0, 1, 2, ..."""
+    """Convert group labels of any type to integers 0, 1, 2, ..."""
     values = np.asarray(groups)
     if values.shape != (n_samples,):
         raise EnergyAlignError(f"groups must have shape ({n_samples},), one per sample, got {values.shape}.")

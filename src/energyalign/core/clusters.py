@@ -107,5 +107,5 @@ class Clusters:
         return np.bincount(self.indices, weights=per_class, minlength=self.n_clusters).astype(np.float64)
 
     def sizes(self, among: Bools | None = None) -> Floats:
-        """Count the classes of each cluster; only those `among`, if given."""
+        """Count the classes of each cluster; if `among` is given, only those classes."""
         return self.sums(np.ones(self.n_classes) if among is None else among.astype(np.float64))

@@ -80,10 +80,10 @@ def is_near_chance(truth: Ints, predicted: Ints, n_classes: int) -> bool:
 def find_order(truth: Ints, predicted: Ints, n_classes: int) -> Order | None:
     """Return the order of the columns that fits the labels best, or None if the given order may be right.
 
-    A column stands for the class with which it agrees most beyond chance, if that class agrees with no other column
-    more. If the model is better than chance, the moved columns must be a permutation of each other: a biased model that
-    gives up one class for another has not swapped them. Their agreement must be significant, corrected for the number
-    of ways to choose classes and columns.
+    A column stands for the class with which it agrees most beyond chance, if that class also agrees most with it. If
+    the model is better than chance, the moved columns must be a permutation of each other: a biased model that gives up
+    one class for another has not swapped them. Their agreement must be significant, corrected for the number of ways to
+    choose classes and columns.
     """
     if n_classes > MAX_CLASSES:
         return None
@@ -108,7 +108,7 @@ def find_order(truth: Ints, predicted: Ints, n_classes: int) -> Order | None:
 
 
 def _keep_permuted(moved: Ints, column: Ints) -> Ints:
-    """Return the largest subset of the classes whose columns are a permutation of that subset."""
+    """Return the largest subset of the classes that their columns permute."""
     while not np.all(kept := np.isin(column[moved], moved) & np.isin(moved, column[moved])):
         moved = moved[kept]
     return moved

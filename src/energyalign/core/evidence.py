@@ -365,7 +365,7 @@ class Evidence:
 
     @cached_property
     def _first_rows(self) -> Array | None:
-        """A few samples as they were given, or None if there are only energies."""
+        """The first samples, not converted to logits; None if there are only energies."""
         if self.accumulated is not None:
             return None
         for stretch in self._stretches(as_given=True):

@@ -28,9 +28,9 @@ class FreeEnergy:
 
     with weights :math:`w_s`, 1 by default. The state is a few numbers per class for any number of samples, and
     `merge` is associative and commutative, so that shards, processes and devices can be combined. Exponentials are
-    computed in the precision of the logits, at least float32, and summed in float64; if they would overflow or
-    underflow, relative to the largest logit. A logit of ``-inf`` adds nothing: it excludes the class for that sample.
-    A class that is ``-inf`` for all samples has value ``-inf`` and no effective samples.
+    computed in the precision of the logits, at least float32, and summed in float64. If they would overflow or
+    underflow, they are computed relative to the largest logit. A logit of ``-inf`` adds nothing: it excludes the class
+    for that sample. A class that is ``-inf`` for all samples has value ``-inf`` and no effective samples.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class FreeEnergy:
         repeat = check_per_sample("repeats", repeats, block.shape[0])
         whole = Block(block, None, weight, repeat, np.arange(block.shape[0]))
         numbers = self._numbers + block.shape[0] * block.shape[1]
-        # Merge only when all of it is read, so that a block with a bad value leaves no trace.
+        # Merge after reading the whole block, so that one with a bad value leaves no trace.
         self.merge(_energy_of(whole, worthwhile(numbers, ONE_PASS)))
         self._numbers = numbers
         return self

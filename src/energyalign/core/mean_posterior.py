@@ -56,7 +56,7 @@ class MeanPosterior:
         self.temperature = temperature
         self._total = evidence.total_weight
         self._compiled = evidence.uses_compiled_loops(MANY_PASSES)
-        self.is_small = evidence.n_samples * evidence.n_classes < MANY_PASSES  # its exponentials are cached
+        self.is_small = evidence.n_samples * evidence.n_classes < MANY_PASSES  # then its exponentials are cached
         self._kept: KeptExponentials | None = None
 
     def at(self, biases: Floats) -> BiasedModel:
@@ -84,7 +84,7 @@ class MeanPosterior:
         return mass * vector - products
 
     def _kept_near(self, biases: Floats) -> KeptExponentials | None:
-        """Return cached exponentials for these biases, or None if the evidence is large or the cache is too far."""
+        """Return cached exponentials for these biases; None for large evidence or biases far from the cached ones."""
         if not self.is_small:
             return None
         if self._kept is None:
@@ -182,7 +182,7 @@ class BiasedModel:
         return sums
 
     def depths(self, blocks: Iterable[Block]) -> Sums:
-        """Sum the distances of finite logits from the log-partition of their sample, and count them."""
+        """Sum and count the distances of finite logits from the log-partition of their sample."""
         sums = Sums((), ())
         for piece in self._pieces(blocks):
             logits = working_precision(piece.samples.logits, double=True)

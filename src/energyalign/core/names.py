@@ -82,7 +82,7 @@ def refuse_half_characters(names: tuple[str, ...]) -> tuple[str, ...]:
     except UnicodeEncodeError as error:
         wrong = next(name for name in names if any("\ud800" <= letter <= "\udfff" for letter in name))
         raise EnergyAlignError(
-            f"the class name {wrong!r} has half a character in it (a lone surrogate), which cannot be encoded: "
+            f"the class name {wrong!r} contains a lone surrogate (half a character), which cannot be encoded: "
             "rename the class."
         ) from error
     return names

@@ -53,7 +53,7 @@ def natural_breaks(values: Floats, n_groups: int) -> Floats:
 
 
 def _next_layer(groups: _Groups, before: Floats, number: int) -> _Layer:
-    """Add a group to the `number` before it, by divide and conquer, one depth at a time."""
+    """Extend the solutions for `number` groups by one group, by divide and conquer, one recursion depth at a time."""
     size = len(before)
     least, begin = np.full(size, np.inf), np.zeros(size, dtype=np.int64)
     # Ranges of ends to process, and the range where their last group may begin.
@@ -67,7 +67,7 @@ def _next_layer(groups: _Groups, before: Floats, number: int) -> _Layer:
         starts = np.arange(lengths.sum()) - np.repeat(offsets - from_, lengths)
         costs = before[starts - 1] + groups.distances(starts, np.repeat(middle + 1, lengths))
         best = np.minimum.reduceat(costs, offsets)
-        # Break ties by the first.
+        # The first of equal minima wins.
         is_best = np.flatnonzero(costs == np.repeat(best, lengths))
         chosen = starts[is_best[np.searchsorted(is_best, offsets)]]
         least[middle], begin[middle] = best, chosen

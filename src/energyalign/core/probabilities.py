@@ -19,7 +19,7 @@ MAX_CHECKED_ROWS = 64
 _MIN_ROWS = 4
 _TOLERANCE = 2e-3  # of a sum in half precision
 _STRICT_TOLERANCE = 1e-5
-_MIN_SIGMOIDS = 16  # so many logits are not all between 0 and 1 by chance
+_MIN_SIGMOIDS = 16  # this many logits are not all between 0 and 1 by chance
 TAKEN_AS_LOGITS = (
     "these scores are probabilities (every row sums to one, or to 100 %): their logarithms were taken as logits. Give "
     "logits, or take the logarithm yourself."
@@ -101,7 +101,7 @@ def _first_rows(scores: Array) -> Array:
 
 
 def _rounding_error(rows: Array, digits: int) -> float:
-    """Return the largest error of a row's sum by rounding to `digits`; 0 if the rows were not rounded so."""
+    """Return the largest error of a row's sum by rounding to `digits`; 0 if the rows were not rounded to that."""
     scaled, xp = rows * 10.0**digits, namespace(rows)
     if float(xp.max(xp.abs(scaled - xp.round(scaled)))) > 1e-2:
         return 0.0

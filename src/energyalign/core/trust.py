@@ -1,6 +1,6 @@
 """Concerns: reasons not to trust a result, with the classes and the remedy.
 
-Those of a single estimator are in its method `doubts`.
+Concerns about a single estimator are in its method `doubts`.
 """
 
 from __future__ import annotations

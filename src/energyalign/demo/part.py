@@ -64,5 +64,5 @@ def command_for(seeds: Sequence[int]) -> str:
 
 
 def describe_seeds(seeds: Sequence[int]) -> str:
-    """Return, say, ``3 seeds (0 to 2)``."""
+    """Describe seeds, such as ``3 seeds (0 to 2)``."""
     return f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})"

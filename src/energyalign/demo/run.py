@@ -97,7 +97,7 @@ def _accuracies(rows: Sequence[Row]) -> str:
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    """Use one thread: a network this small gains nothing from more, and they would compete on a busy machine."""
+    """Use one thread: more threads do not speed up so small a network, and slow it down on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -52,7 +52,7 @@ def longtail(
     methods : iterable of str, default ()
         Names of ``energyalign list methods``; plain cross-entropy if empty.
     correctors : iterable of str, default ()
-        Correctors behind every training; if empty those of the methods, or the standard ones.
+        Correctors behind every training; if empty, the correctors of the methods, or the standard ones.
     seeds : iterable of int, default (0,)
         One run for each seed.
     out : path, default None

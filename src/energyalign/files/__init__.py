@@ -1,6 +1,6 @@
 """Read logits, labels, counts and priors from files; write aligned logits.
 
-No file is unpickled, and a bad file raises nothing but `EnergyAlignError`.
+No file is unpickled, and a bad file always raises `EnergyAlignError`.
 """
 
 from __future__ import annotations

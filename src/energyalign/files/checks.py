@@ -28,8 +28,8 @@ def reading(name: str, kind: str) -> Iterator[None]:
     except (EnergyAlignError, MemoryError):  # a valid file may be too large
         raise
     except Exception as error:
-        # NumPy, zipfile, zlib, csv, json and pyarrow raise some twenty types on hostile bytes, and a list of
-        # them would be outdated by the next release of any of these. The cause stays chained.
+        # NumPy, zipfile, zlib, csv, json and pyarrow raise about twenty types on hostile bytes, and their next releases
+        # may add more. The cause stays chained.
         if isinstance(error, OSError) and error.strerror:
             raise EnergyAlignError(
                 f"cannot read {name}: {error.strerror}. Check the path and its permissions."
@@ -40,7 +40,7 @@ def reading(name: str, kind: str) -> Iterator[None]:
 
 
 class InputFile:
-    """A regular, non-empty file that must not change from now until it is last read.
+    """A regular, non-empty file that must not change between its first and its last read.
 
     It can be sent to another process.
 

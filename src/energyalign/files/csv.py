@@ -24,9 +24,9 @@ from energyalign.files.checks import (
 )
 
 KIND = "a .csv file in UTF-8"
-# Enough for a million classes. A longer line, which would be read into memory, means that the file is not text.
+# Enough for a million classes. A longer line would be read into memory, and means that the file is not text.
 LINE_CHARACTERS = 2**25
-LINE_CELLS = 2**21  # each cell takes some 60 bytes, however short it is
+LINE_CELLS = 2**21  # each cell takes about 60 bytes, however short it is
 
 
 def records(file: InputFile) -> Iterator[tuple[int, list[str]]]:
@@ -84,7 +84,7 @@ def read_small(path: Path, max_columns: int) -> Iterator[tuple[int, list[str]]]:
 
 
 def text_array(cells: Iterable[str]) -> NDArray[Any]:
-    """Return an object array that shares equal texts; a string array would make all as wide as the longest."""
+    """Return an object array that shares equal texts; a string array would pad all to the longest."""
     return np.array([sys.intern(cell.strip()) for cell in cells], dtype=object)
 
 
@@ -168,7 +168,7 @@ class CsvShard:
 
 
 def not_a_number(cell: str) -> str:
-    """Return the message for a cell that should have been a number."""
+    """Return the message for a cell that is not a number."""
     if not cell.strip():
         return "a cell is empty. Write a number into it, or drop the row."
     return f"expected a number, got {cell[:40]!r}. Separate cells with commas, and write decimals with a point."

@@ -23,7 +23,7 @@ from energyalign.files.checks import (
     rows_per_block,
 )
 
-# The header of a plain array has some 100 bytes. NumPy reads all of a longer one before it raises.
+# The header of a plain array has about 100 bytes. NumPy would read a longer one to its end before it raises.
 HEADER_BYTES = 10_000
 KIND = "a .npy array"
 
@@ -138,7 +138,7 @@ class NpyShard:
         return self._n_samples * self.n_positions
 
     def cut(self, max_rows: int) -> list[Self]:
-        """Split into shards of at most `max_rows` rows, but of at least one sample."""
+        """Split into shards of at most `max_rows` rows and at least one sample."""
         step = max(1, max_rows // self.n_positions)
         return [self._some_samples(first, step) for first in range(0, self._n_samples, step)]
 

@@ -1,4 +1,4 @@
-"""Logits in a NumPy .npz archive, compressed or not, streamed from it."""
+"""Logits streamed from a NumPy .npz archive, compressed or not."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class ParquetShard:
             self._label = label_column(schema.names, name)
             self._lists = _list_column(self._arrow, schema, name, key)
             types, self._columns = self._layout(schema)
-            # float16 is the narrowest type: it changes no result, and is the result without columns.
+            # float16, the narrowest type, changes no result; it is the dtype if there are no columns.
             self.dtype: np.dtype[Any] = np.result_type(np.float16, *(f"f{one.bit_width // 8}" for one in types))
             wanted = [*self._columns, *([] if self._label is None else [self._label])]
             require_plausible_sizes(file, path, name, wanted)
@@ -66,7 +66,7 @@ class ParquetShard:
 
     @property
     def _arrow(self) -> Any:
-        """The module. Not an attribute, because a module cannot be sent to another process with the shard."""
+        """The pyarrow module. Not stored, because a module cannot be pickled with the shard."""
         return import_pyarrow(self.name)
 
     def cut(self, max_rows: int) -> list[Self]:

@@ -1,4 +1,4 @@
-"""Read a suspicious Parquet file in a child process first, which may crash, before this process reads it.
+"""Read a suspicious Parquet file in a child process first, where a crash does no harm.
 
 pyarrow allocates the sizes that a file declares. A file whose row groups declare much more than its size may be well
 compressed, or damaged, or made to exhaust memory: the trial tells which. Other files are read without a trial.
@@ -23,7 +23,7 @@ _ADDRESS_SPACE = 3 * 2**30  # what Python and pyarrow reserve, and room for a pa
 
 
 def require_plausible_sizes(file: Any, path: Path, name: str, columns: Sequence[str]) -> None:
-    """Refuse a file that would take much more memory than it has bytes.
+    """Refuse a file that needs much more memory than its size suggests.
 
     Only metadata of row groups are read: for some damaged files, pyarrow aborts the process when metadata of column
     chunks are read.

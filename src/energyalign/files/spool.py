@@ -38,7 +38,7 @@ class Spool:
 
 
 def _next_chunk(stream: IO[bytes], name: str, kind: str) -> bytes:
-    """Read a chunk. Errors of reading must not be reported as a full disk."""
+    """Read a chunk. A read error must not be reported as a full disk."""
     with reading(name, kind):
         return stream.read(2**20)
 

@@ -40,7 +40,9 @@ class Layout(NamedTuple):
     def require_table(self) -> None:
         """Raise if there are more than two dimensions."""
         if len(self.row_shape) > 1:
-            raise EnergyAlignError(f"{self.name}: an array of shape {self.shape(self.n_rows)} can only be a .npy file.")
+            raise EnergyAlignError(
+                f"{self.name}: an array of shape {self.shape(self.n_rows)} can only be written to a .npy file."
+            )
 
 
 @contextlib.contextmanager
@@ -73,7 +75,7 @@ def parquet_sink(stream: IO[bytes], layout: Layout) -> Iterator[Write]:
     arrow = import_pyarrow(layout.name)
     layout.require_table()
     if not layout.row_shape:
-        raise EnergyAlignError(f"{layout.name}: labels can only be a .npy or .csv file.")
+        raise EnergyAlignError(f"{layout.name}: labels can only be written to a .npy or .csv file.")
     try:
         number = arrow.from_numpy_dtype(layout.dtype)
     except NotImplementedError as error:

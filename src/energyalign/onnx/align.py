@@ -144,7 +144,7 @@ def _open(graph: Graph, show: Collection[str], name: str) -> Session:
         return Session(graph.model, graph.folder, show)
     except CannotRun as error:
         raise EnergyAlignError(
-            f"onnxruntime cannot load {name} ({error}), so that it cannot be verified: export the model for an opset "
+            f"onnxruntime cannot load {name} ({error}), so it cannot be verified: export the model for an opset "
             "that onnxruntime supports, or install a newer onnxruntime."
         ) from error
 
@@ -168,7 +168,7 @@ def _add_shifts(
 
 
 def _renormalise(graph: Graph, node: ClassifierNode, shifts: Shifts, probes: Probes, name: str) -> tuple[Edit, float]:
-    """Return the edit of probabilities and labels, verified, and the largest deviation of a probability."""
+    """Return the verified edit of probabilities and labels, and the largest deviation of a probability."""
     values = node.shifts_by_name(shifts, name)
     edit = renormalise(graph, node, values, probes.raw[0][node.probabilities].dtype)
     stamp(edit.model, shifts)

@@ -56,7 +56,7 @@ class FoundLogits:
     Attributes
     ----------
     walk : Walk
-        From the logits further back.
+        The walk back from the logits.
     added : array
         Number to add to each column.
     axis : int
@@ -94,8 +94,8 @@ def read_logits(walk: Walk, runs: Sequence[Values], head: Head) -> FoundLogits:
         raise NotLogits("is NaN for random inputs (give real ones with --probe)")
     axes = [axis for axis in axes if all(shows(*pair, form, axis) for pair in zip(outputs, logits, strict=True))]
     if len(axes) != 1:
-        problem = "on more than one axis" if axes else "but a softmax over another axis"
-        raise NotLogits(f"has shape {outputs[0].shape}, {n_columns} columns {problem}")
+        problem = "on more than one axis" if axes else "on one axis, but a softmax over another axis"
+        raise NotLogits(f"has shape {outputs[0].shape}, with {n_columns} columns {problem}")
     if form == "logits" and head.squashes is SOFTMAXES and _are_probabilities(logits, axes[0]):
         raise NotLogits("holds probabilities, or their logarithms, without a recognisable Softmax node")
     if form == "logits" and head.squashes is SIGMOIDS and _are_sigmoids(logits, rest.maker):
@@ -110,7 +110,7 @@ def shows(output: NDArray[Any], logits: NDArray[Any], form: str, axis: int) -> b
 
 
 def _axis_of_one(shape: tuple[int, ...]) -> list[int]:
-    """Return the axis of the single column, or that of the samples if there is no other."""
+    """Return the axis of the single column, or the axis of the samples if there is no other."""
     axis = class_axis(len(shape))
     return [axis] if len(shape) == 1 or (shape and shape[axis] == 1) else []
 
@@ -144,7 +144,7 @@ def _are_probabilities(arrays: Sequence[NDArray[Any]], axis: int) -> bool:
 
 
 def _are_sigmoids(arrays: Sequence[NDArray[Any]], maker: Node) -> bool:
-    """Return whether all numbers are from 0 to 1, and not by chance, as a layer may give them."""
+    """Return whether all numbers are from 0 to 1, and not the output of a layer, which may be so by chance."""
     return not is_op(maker, _LAYERS) and all(bool(np.all((array >= 0) & (array <= 1))) for array in arrays)
 
 
@@ -153,7 +153,7 @@ def _sum_to_one(array: NDArray[Any], axis: int) -> bool:
 
 
 def walks_from_outputs(graph: Graph, output: str | None, squashes: Mapping[str, str], name: str) -> list[Walk]:
-    """Walk back from all outputs, or from the one that the user named."""
+    """Walk back from all outputs, or from the output that the user named."""
     outputs = [one.name for one in graph.proto.output]
     if output is not None and output not in outputs:
         raise EnergyAlignError(f"{name} has no output {output!r}: choose one of {', '.join(map(repr, outputs))}.")
@@ -163,7 +163,7 @@ def walks_from_outputs(graph: Graph, output: str | None, squashes: Mapping[str, 
 def find_logits(
     candidates: Sequence[tuple[Head, Sequence[Walk]]], runs: Sequence[Values], types: dict[str, str], name: str
 ) -> FoundLogits:
-    """Return the logits behind these outputs, of the first head that has any; raise if outputs have different logits.
+    """Return the logits of these outputs, for the first head that has any; raise if outputs have different logits.
 
     Logits and their softmax may both be outputs: they lead to the same tensor.
     """

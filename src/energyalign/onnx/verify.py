@@ -39,6 +39,6 @@ def verify(before: Sequence[Values], after: Sequence[Values], logits: FoundLogit
                 raise NotAligned(f"output {output!r} does not follow the aligned logits")
         for output in unrelated:
             if not close(new[output], old[output]):
-                raise NotAligned(f"output {output!r} changed, which is not computed from the logits")
+                raise NotAligned(f"output {output!r} is not computed from the logits, but changed")
         worst = max(worst, deviation)
     return worst

@@ -50,13 +50,13 @@ default=None
     Attributes
     ----------
     shifts_ : Shifts, or MultilabelShifts for `multilabel`
-        Shifts that were added to the logits. All attributes exist only after a training whose model was aligned.
+        Shifts that were added to the logits. All attributes exist only if a training has ended with an aligned model.
     aligned_ : torch.nn.Module
         The trainer's own model; or, if folding is impossible, an `AlignedModel` around it, and the trainer's own model
         is unchanged (a warning and the report say so).
     metrics_ : dict of str to float
         ``accuracy_before``, ``accuracy_after``, ``balanced_accuracy_before``, ...: cross-fitted on the evidence; means
-        over independent labels. With `scoring`, `costs` or minima that score instead. Empty if it could not be
+        over independent labels. With `scoring`, `costs` or minima, that score instead. Empty if it could not be
         measured; the report says why.
     """
 
@@ -104,8 +104,8 @@ default=None
         """Reset the results of an earlier training."""
         for name in ("shifts_", "aligned_", "metrics_"):
             self.__dict__.pop(name, None)
-        # Training an aligned model further is legitimate: the new shifts are fitted on the bias that training leaves.
-        # With the attribute of the earlier ones, the model would be refused as already aligned.
+        # An aligned model may be trained further: new shifts are fitted to the bias that remains. Without this, the
+        # model would be refused as already aligned.
         if hasattr(plain_network(model), "shifts_"):
             del plain_network(model).shifts_
 
@@ -247,7 +247,7 @@ def _measure(
 def _cross_fitted_score(shifts: Shifts) -> tuple[dict[str, float], str | None]:
     selection = shifts.selection
     if selection is None or selection.gain is None:
-        return {}, "a score needs two samples of a class, not used in training, one to fit and one to score"
+        return {}, "no class has two samples that were not used in training, one to fit and one to score"
     after = selection.candidates[selection.chosen].score or 0.0
     return {f"{shifts.scoring}_before": after - selection.gain, f"{shifts.scoring}_after": after}, None
 

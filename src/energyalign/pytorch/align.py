@@ -69,8 +69,7 @@ default=None
     ignore_index : int, default=-100
         Label of tokens and pixels to leave out.
     inplace : bool, default=False
-        Change `model` itself instead of a copy. The copy is of the network alone, without the wrappers of
-        `torch.compile` and data parallelism.
+        Change `model` itself instead of a copy. A copy has no wrapper of `torch.compile` or data parallelism.
     **aims : scoring, costs, minimum_recall, minimum_precision
         The objective, as for `energyalign.fit_shifts`.
 

@@ -14,7 +14,7 @@ ImageTransform: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Perspective(torch.nn.Module):  # type: ignore[misc]
-    """Perspective distortion of random degree; that of torchvision has a fixed degree."""
+    """Perspective distortion of random degree; torchvision's has a fixed one."""
 
     def __init__(self, degree: tuple[float, float]) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Perspective(torch.nn.Module):  # type: ignore[misc]
         return distorted
 
 
-# The table of the paper's appendix, with its ranges. Each draws its own parameters from torch's global generator.
+# The transformations in the paper's appendix, with its ranges. Each draws its parameters from torch's global generator.
 TRANSFORMATIONS: dict[str, ImageTransform] = {
     "flip-x": v2.RandomHorizontalFlip(p=1.0),
     "flip-y": v2.RandomVerticalFlip(p=1.0),
@@ -49,7 +49,7 @@ def keep(image: torch.Tensor) -> torch.Tensor:
 
 
 def crop_and_flip(image: torch.Tensor) -> torch.Tensor:
-    """Pad by an eighth, crop, and flip with probability one half, as most image models were trained."""
+    """Pad by an eighth, crop, and flip with probability one half, as in the training of most image models."""
     height, width = image.shape[-2:]
     padding = [width // 8, height // 8]
     cropped: torch.Tensor = v2.RandomCrop((height, width), padding=padding)(image)

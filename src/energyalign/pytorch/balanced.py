@@ -50,6 +50,7 @@ def balanced_evidence(
     seed : int, default=0
         Determines the draws and their transformations, whatever the batch size and the number of workers.
     batch_size : int, default=256
+        Images per batch of the loader.
     num_workers : int, default=0
         Processes that read and transform images; useful for files, not for small images in memory.
 
@@ -148,7 +149,7 @@ def _image(item: Any, index: int) -> torch.Tensor:
     except (TypeError, ValueError) as error:
         raise EnergyAlignError(f"item {index} of the dataset must be an image: {error}.") from error
     if not pixels.is_floating_point() and pixels.dtype not in (torch.uint8, torch.uint16, torch.bool):
-        # Scaled by the range of their type, images of 0..255 would become black.
+        # `to_dtype` would divide by the range of the type: images of 0..255 would become black.
         raise EnergyAlignError(f"image {index} must hold uint8, or floats in [0, 1], got {pixels.dtype}.")
     tensor = F.to_dtype(pixels, torch.float32, scale=True).as_subclass(torch.Tensor)
     low, high = torch.aminmax(tensor)

@@ -110,13 +110,13 @@ def _fold_into(network: torch.nn.Module, name: str, module: torch.nn.Module, add
     old = None if module.bias is None else module.bias.detach().clone()
     before = _Run(network, name, module, probe)
     try:
-        # Try large offsets first: a clamp or a ReLU after the head may not affect the probe's logits as they are.
+        # Try large offsets first: a clamp or a ReLU after the head may leave the probe's own logits unchanged.
         for offset in (-_FAR, _FAR, 0.0):
             bias = _new_bias(module, old, added + offset)
             _set_bias(module, bias)
             if not before.followed_by(_Run(network, name, module, probe), added + offset, bias):
                 raise NotFolded(f"a bias on module {name!r} does not reach the logits unchanged.")
-    except BaseException:  # including Ctrl-C: a trial must not stay in the network
+    except BaseException:  # also on Ctrl-C: undo the trial
         _set_bias(module, old)
         raise
     if old is None and hasattr(network, "from_pretrained"):
@@ -163,7 +163,7 @@ def _precision(output: Any) -> float:
 
 
 def _precision_of_sum(head: torch.nn.Module, logits: torch.Tensor) -> float:
-    """Return the rounding error of a head's sum, in float32 or finer: n terms of random sign are √n times their sum."""
+    """Return the relative rounding error of a head's sum: n terms of random sign are about √n times their sum."""
     n_added = sum(values.numel() for name, values in head.named_parameters() if name != "bias") / logits.shape[1]
     return float(min(_precision(logits), torch.finfo(torch.float32).eps) * n_added**0.5)
 

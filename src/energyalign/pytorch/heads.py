@@ -50,7 +50,8 @@ def find_heads(model: torch.nn.Module, batch: ModelBatch, path: str | None = Non
     # Inner modules return first, so that the first match is the deepest.
     able = [(name, output) for name, output in outputs if can_take_bias(modules[name], n_columns(logits.shape))]
     heads = [name for name, output in able if _is_logits(output, logits)]
-    # Interpolation keeps a constant, so that the last coarser map may be a head too; the caller verifies it.
+    # Interpolation preserves an added constant, so the last coarser map may come from a head too; the caller verifies
+    # it.
     heads += [name for name, output in reversed(able) if name not in heads and _is_coarser(output, logits)]
     return [(name, modules[name]) for name in heads]
 

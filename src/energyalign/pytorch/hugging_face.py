@@ -99,7 +99,7 @@ class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
 def _labels_of(dataset: Any) -> Any:
     """Return the labels of all items if the dataset has them separately, else None.
 
-    Items are not read one by one: each would be loaded and transformed only to be thrown away.
+    Items are not read one by one: that would load and transform every one of them.
     """
     if isinstance(dataset, Subset):
         whole = _labels_of(dataset.dataset)
@@ -109,7 +109,7 @@ def _labels_of(dataset: Any) -> Any:
     columns = getattr(dataset, "column_names", None)
     if columns is not None:
         name = next((key for key in LABEL_KEYS if key in columns), None)
-        # A transform of the dataset would run on the column too; without a format there is none.
+        # Removing the format also removes the dataset's transform, which would run on the column too.
         plain = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
         return None if name is None else list(plain[name])
     labels: Any = getattr(dataset, "targets", getattr(dataset, "labels", None))

@@ -103,7 +103,7 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
         return str(self._generate_state_key(network=self.network))
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Reset the counts of an earlier fit. Not in `on_fit_start`, before which a checkpoint restores its counts."""
+        """Reset the counts of an earlier fit, before a checkpoint restores its own; `on_fit_start` is too late."""
         if stage == "fit":
             self._forget_counts()
 

@@ -31,7 +31,7 @@ def in_a_group() -> bool:
 
 
 def own_part(items: _Items) -> _Items:
-    """Return this rank's share of a list. Shares are consecutive, and differ by at most one item."""
+    """Return this rank's share of a list. Shares are consecutive, and their sizes differ by at most one."""
     if not in_a_group():
         return items
     rank, n_ranks = dist.get_rank(), dist.get_world_size()

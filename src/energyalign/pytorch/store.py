@@ -22,7 +22,8 @@ class LogitStore:
     Parameters
     ----------
     bytes_in_memory : int, default=2**30
-        Further blocks go to an unnamed temporary file, which vanishes with the store, however the process ends.
+        Maximum size in memory. Further blocks go to an unnamed temporary file, which vanishes with the store, however
+        the process ends.
     """
 
     def __init__(self, bytes_in_memory: int = BYTES_IN_MEMORY) -> None:
@@ -56,7 +57,9 @@ class LogitStore:
         if not known:
             return None
         if [len(labels) for labels in known] != [len(block) for block in self.blocks]:
-            raise EnergyAlignError("every batch must have one label per sample, or none: some have, some have not.")
+            raise EnergyAlignError(
+                "every batch must have one label per sample, or no batch any: got batches with and without labels."
+            )
         return np.asarray(torch.cat(known).numpy())
 
     def groups(self) -> Ints | None:
@@ -69,7 +72,7 @@ class LogitStore:
         return None if all(samples is None for samples in self.samples) else np.concatenate(groups)
 
     def read(self) -> Sequence[Array]:
-        """Return the blocks in the order of appending."""
+        """Return the blocks in the order in which they were appended."""
         return self.blocks
 
     def _spill(self, block: np.ndarray[Any, Any]) -> Array:

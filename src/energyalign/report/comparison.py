@@ -31,8 +31,8 @@ _COLUMNS = (
 )
 _ABOUT_SAMPLES = (
     "A, B: balanced accuracy in %. Standard error and interval of B - A: paired bootstrap over test images, within "
-    f"classes ({N_RESAMPLES:,} resamples, seed {RESAMPLING_SEED}). Right alone: images that only A, or only B, has "
-    "right; p: exact McNemar test of the overall accuracy, two-sided."
+    f"classes ({N_RESAMPLES:,} resamples, seed {RESAMPLING_SEED}). Right alone: images that only A, or only B, "
+    "classifies correctly; p: exact McNemar test of the overall accuracy, two-sided."
 )
 _ABOUT_SEEDS = (
     "All seeds: bootstrap of the mean over seeds; the interval is for these networks on other test images. Over seeds: "
@@ -122,7 +122,7 @@ def check_corrector(runs: Sequence[StoredRun], name: str) -> None:
 
 
 def _name_apart(a: Training, b: Training) -> tuple[Training, Training]:
-    """Give trainings with the same name their cells, or else what distinguishes them, as a part of it."""
+    """Extend equal names of trainings by their cells, or else by what distinguishes the trainings."""
     if a.label != b.label or setting(a.runs[0]) == setting(b.runs[0]):
         return a, b
     words = [a.cell, b.cell] if a.cell != b.cell else labels_of([a.runs[0], b.runs[0]])

@@ -63,9 +63,9 @@ WIDTHS = {"column": 3.25, "page": 6.75}
 MIN_WIDTH, MAX_WIDTH = 2.0, 40.0
 MIN_FONT, MAX_FONT = 4, 30
 _MAX_MARKS = 400
-"""A panel with more is rasterized: they cannot be told apart, and pixels take fewer bytes."""
+"""A panel with more points is rasterized: they cannot be told apart, and pixels take fewer bytes."""
 _MIN_MARKS = 50
-"""Artists with fewer stay vector graphics, even in such a panel."""
+"""Artists with fewer points stay vector graphics, even in such a panel."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def _crowd(axes: Axes) -> list[Artist]:
 
 
 def _marks(artist: Artist) -> int:
-    """Estimate its share of an SVG file: its points, or 1 for a bar."""
+    """Estimate what an artist adds to an SVG file: its number of points, or 1 for a bar."""
     if isinstance(artist, Line2D):
         return np.size(artist.get_xdata())
     paths = artist.get_paths() if isinstance(artist, Collection) else []

@@ -135,7 +135,7 @@ def _about_seeds(table: PaperTable) -> list[str]:
 
 
 def _match(names: Sequence[Sequence[str]], patterns: Sequence[str], what: str, known: Sequence[str]) -> list[int]:
-    """Return the indices of those that have a matching name, in the order of the patterns; all without patterns."""
+    """Return the indices of the items with a matching name, in the order of the patterns; all without patterns."""
     if not patterns:
         return list(range(len(names)))
     found: dict[int, None] = {}

@@ -25,7 +25,7 @@ class Page(Protocol):
     """A page to serve."""
 
     def mark(self) -> str:
-        """Return text that changes whenever the page would; cheap."""
+        """Return text that changes whenever the page would, without building it."""
 
     def current(self) -> tuple[bytes, str]:
         """Return the page and its mark."""
@@ -39,6 +39,7 @@ class LivePage:
     folders : sequence of paths
         Run directories, or folders that contain some; new runs are found too.
     title : str, default ""
+        Title of the page; empty for the names of the cells.
     """
 
     def __init__(self, folders: Sequence[str | Path], *, title: str = "") -> None:

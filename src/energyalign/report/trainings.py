@@ -99,7 +99,7 @@ class Training:
 
 
 def sort_correctors(names: Iterable[str]) -> list[str]:
-    """Sort correctors in the one order of all lines and panels; see `corrector_key`."""
+    """Sort correctors in the order that all lines and panels have; see `corrector_key`."""
     return sorted(names, key=corrector_key)
 
 
@@ -213,7 +213,7 @@ def shorten(text: str) -> str:
 
 
 def progress_of(run: StoredRun) -> str:
-    """Return, say, ``step 3 of 5, epoch 12 of 60``; empty once the last step has rows."""
+    """Return progress such as ``step 3 of 5, epoch 12 of 60``; empty once the last step has rows."""
     if run.rows and (not run.in_steps or run.rows_at()[0].step == run.n_steps):
         return ""
     done = run.rows_at()[0].step if run.rows else 0
@@ -230,7 +230,7 @@ def checkpoints_of(run: StoredRun) -> list[Path]:
 
 def _epoch(run: StoredRun) -> int | None:
     """Return the epoch of the newest checkpoint of any stage, at most the last epoch; None without checkpoints."""
-    newest = {path.parent: path.name for path in checkpoints_of(run)}  # in a stage by name: clocks can go backwards
+    newest = {path.parent: path.name for path in checkpoints_of(run)}  # by name: clocks can go backwards
     saved = []
     for folder, name in newest.items():
         with contextlib.suppress(FileNotFoundError):  # a running training deletes old checkpoints

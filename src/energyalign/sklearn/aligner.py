@@ -179,8 +179,8 @@ class EnergyAligner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from a stream of blocks in constant memory. The stream must be class-balanced: labels are ignored.
 
         Estimators ``shrunk`` and ``marginal`` read the logits several times: they raise an error, and ``auto`` skips
-        them. `counts` may come with any block and are kept. To weight a stream yourself, see `FreeEnergy.update` and
-        `Evidence.from_free_energy`.
+        them. `counts` may be passed with any block and are kept. To weight a stream yourself, see `FreeEnergy.update`
+        and `Evidence.from_free_energy`.
         """
         if self.multilabel:
             raise EnergyAlignError("partial_fit does not support multilabel=True: pass all logits to fit().")

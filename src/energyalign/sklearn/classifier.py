@@ -40,10 +40,10 @@ MAX_FAST_ROWS = 1000  # up to this many rows, input checks take longer than the 
 
 
 class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Fit a classifier and align the energies of its classes, so that rare classes are predicted as they should be.
+    """Fit a classifier and align the energies of its classes, so that rare classes are predicted too.
 
-    The shifts are learnt from scores of samples that the classifier was not trained on: scores out of fold or out of
-    bag or, for a frozen classifier, of the data passed to `fit`. The final classifier is fitted on all data.
+    The shifts are learnt from scores of samples that the classifier was not trained on: out-of-fold or out-of-bag
+    scores or, for a frozen classifier, scores of the data passed to `fit`. The final classifier is fitted on all data.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             requests it.
         counts : array of shape (n_classes,), dict, Counter, pandas Series or DataFrame, or Dataset, default=None
             Training samples per class, matched by name if they have names. Only needed for a frozen classifier if `y`
-            is not distributed as its training data.
+            is not distributed like its training data.
         groups : array of shape (n_samples,), default=None
             Samples of one group (a patient, say) stay in one fold, unless `cv` ignores groups.
         **params : dict

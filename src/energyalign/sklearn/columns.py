@@ -90,7 +90,9 @@ def encode(labels: Labels, classes: Labels) -> npt.NDArray[np.int64]:
 
 def _check_classes(classes: Labels, n_classes: int) -> Labels:
     if classes.shape != (n_classes,):
-        raise EnergyAlignError(f"classes has shape {classes.shape}, but the logits have {n_classes} columns.")
+        raise EnergyAlignError(
+            f"classes must have one label for each of the {n_classes} columns of the logits, got shape {classes.shape}."
+        )
     if len(np.unique(classes)) < n_classes:
         raise EnergyAlignError("classes names a label twice: give each column its own label.")
     return classes

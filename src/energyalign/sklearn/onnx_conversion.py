@@ -98,7 +98,7 @@ def _logits(model: Any, scope: Any, operator: Any, container: Any) -> Any:
 
 
 def _unwrap(classifier: Any) -> Any:
-    """Return the classifier inside a frozen one or a search."""
+    """Return the classifier inside a frozen estimator or a parameter search."""
     if isinstance(classifier, FrozenEstimator):
         return _unwrap(classifier.estimator)
     return _unwrap(classifier.best_estimator_) if hasattr(classifier, "best_estimator_") else classifier

@@ -26,7 +26,7 @@ MIN_BAGS = 300  # only a third of them score a sample: with fewer, its probabili
 class Unseen(NamedTuple):
     """A classifier fitted on all samples, and logits of some `rows` by classifiers that were not trained on them.
 
-    `groups` are those of the scored rows, which `auto` must not separate.
+    `groups` of the scored rows must not be separated by `auto`.
     """
 
     estimator: Any
@@ -103,7 +103,7 @@ def _score_splits(training: Training, splits: list[tuple[Ints, Ints]], n_jobs: i
     parts = list(_seen_and_scored(training, splits))
     if not parts:
         raise EnergyAlignError(
-            "out-of-fold evidence is empty: no fold of cv tests a class that is among several in its training part. "
+            "out-of-fold evidence is empty: no fold of cv tests a class while it trains on that class and another. "
             "Use other folds or evidence='training'."
         )
     fits = (delayed(training.fit_and_score)(seen, scored) for seen, scored in parts)
@@ -113,8 +113,8 @@ def _score_splits(training: Training, splits: list[tuple[Ints, Ints]], n_jobs: i
     for fold, ((_, scored), own) in enumerate(zip(parts, scores, strict=True)):
         logits[scored], folds[scored] = own, fold
     rows = np.flatnonzero(folds >= 0)
-    # Samples scored by one classifier share its errors, so `auto` keeps them together. It makes five folds: with fewer
-    # groups than that it would leave out too much at a time.
+    # Samples scored by one classifier share its errors, so `auto` keeps them together. It makes five folds, and fewer
+    # groups would leave out too many samples at a time.
     groups = folds if len(parts) >= 5 else training.groups
     return Unseen(estimator, rows, logits[rows], None if groups is None else np.asarray(groups)[rows])
 
@@ -122,8 +122,8 @@ def _score_splits(training: Training, splits: list[tuple[Ints, Ints]], n_jobs: i
 def _seen_and_scored(training: Training, splits: list[tuple[Ints, Ints]]) -> Iterator[tuple[Ints, Ints]]:
     """Yield the rows to fit on and the rows to score, for each usable split.
 
-    A test sample whose class has no training samples in the split (the only one of its class, say) is trained on
-    instead: otherwise the classifier would not know the class.
+    A test sample whose class has no training samples in the split (such as the only one of its class) becomes a
+    training sample: otherwise the classifier would not know the class.
     """
     labels, observed = training.labels, training.observed
     for train, test in splits:

@@ -117,7 +117,7 @@ def test_selections_of_imagenet_keep_their_names_at_other_steps() -> None:
 
 def test_by_name() -> None:
     assert preset_for("cifar100-il-20", None) is preset_for("cifar100-il-20", 20) is PRESETS["cifar100-il-20"]
-    with pytest.raises(EnergyAlignError, match="cifar100-il-20 has a number of steps of its own: leave --steps out"):
+    with pytest.raises(EnergyAlignError, match="cifar100-il-20 has a fixed number of steps: leave --steps out"):
         preset_for("cifar100-il-20", 10)
 
 

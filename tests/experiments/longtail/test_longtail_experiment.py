@@ -206,7 +206,7 @@ def test_settings_that_cannot_be_are_refused(wrong: dict[str, float], message: s
 def test_a_profile_needs_an_imbalance() -> None:
     own = preset_for("folder:somewhere", None)
     assert LongTailConfig.from_preset(own, seed=0).profile == "natural"
-    with pytest.raises(EnergyAlignError, match="a profile needs an imbalance too"):
+    with pytest.raises(EnergyAlignError, match="has no imbalance: give one with the profile"):
         LongTailConfig.from_preset(own, seed=0, profile="step")
 
 

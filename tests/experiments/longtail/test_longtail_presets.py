@@ -73,7 +73,7 @@ def test_all_cells_of_the_paper_have_its_optimiser_and_head() -> None:
 
 def test_a_cell_by_name_keeps_its_imbalance() -> None:
     assert preset_for("digits-lt-50", 50) is PRESETS["digits-lt-50"]
-    with pytest.raises(EnergyAlignError, match="digits-lt-50 has an imbalance of its own"):
+    with pytest.raises(EnergyAlignError, match="digits-lt-50 has a fixed imbalance"):
         preset_for("digits-lt-50", 10)
 
 

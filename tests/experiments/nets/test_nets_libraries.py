@@ -108,7 +108,7 @@ def test_files_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     wider = dict(make_network("resnet8", 3).backbone.state_dict())
     wider["trunk.conv.weight"] = torch.zeros(16, 1, 3, 3)
     save_file({key: value.contiguous() for key, value in wider.items()}, tmp_path / "grey.safetensors")
-    refused("grey.safetensors", "resnet8", r"it has in another shape trunk\.conv\.weight")
+    refused("grey.safetensors", "resnet8", r"it has another shape for trunk\.conv\.weight")
     path.write_bytes(path.read_bytes()[:1000])
     refused(path, "timm:test_resnet", "cannot read --weights")
     torch.save({"model": Surprise()}, "code.pth")
@@ -125,7 +125,7 @@ def test_files_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("torchvision:squeezenet1_0", "does not end in one linear classifier"),
         ("torchvision:googlenet", "does not end in one linear classifier"),
         ("timm:resnet18-bbn", "which is unknown for timm:resnet18"),
-        ("timm:resnet18.nope", r"cannot be made \(Invalid pretrained tag"),
+        ("timm:resnet18.nope", r"cannot be created \(Invalid pretrained tag"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:The default weight initialization of GoogleNet")

@@ -60,5 +60,5 @@ def test_where_curves_cannot_be_written_training_goes_on_and_says_so_once(whole:
     train_toy(tmp_path / "run", reporter=Narrator("toy", scalars=tmp_path / "scalars", stream=stream))
     lines = stream.getvalue().splitlines()
     assert len(lines) == RECIPE.epochs + 1
-    assert lines[1] == f"Going on without curves: cannot write into {tmp_path / 'scalars'}: File exists."
+    assert lines[1] == f"Continuing without curves: cannot write into {tmp_path / 'scalars'}: File exists."
     assert bytes_of(tmp_path / "run") == bytes_of(whole)

@@ -297,7 +297,7 @@ class TestFolderThatIsNotAsItWas:
             monkeypatch.setattr(os, "readlink", _unknown)
         path, away = tmp_path / "run", tmp_path / "other"
         told = self.run_with(path, lambda: path.rename(away), lambda run: keep(run, "new"))
-        assert told.startswith(f"{path} was moved to {away} during its run. All is saved there: move it back")
+        assert told.startswith(f"{path} was moved to {away} during its run. Everything is saved there: move it back")
         assert (away / "kept.txt").read_text() == "new"
         assert os.listdir(tmp_path) == ["other"]
         away.rename(path)
@@ -330,8 +330,7 @@ class TestFolderThatIsNotAsItWas:
         path = tmp_path / "run"
         told = self.run_with(path, lambda: shutil.rmtree(path), lambda run: keep(run, "new"))
         assert told == (
-            f"{path} was removed during its run. It was made again with what was in memory: the same command resumes "
-            "it."
+            f"{path} was removed during its run. It was created again from memory: the same command resumes it."
         )
         with open_run(path, CONFIG) as run:
             assert run.was_there
@@ -340,7 +339,7 @@ class TestFolderThatIsNotAsItWas:
     def test_removed_with_nothing_in_memory(self, tmp_path: Path) -> None:
         path = tmp_path / "run"
         told = self.run_with(path, lambda: shutil.rmtree(path), lambda run: run.write_rows([{"a": 1}]))
-        assert told.endswith("was removed during its run: nothing of it is left. The same command starts it again.")
+        assert told.endswith("was removed during its run: nothing is left of it. The same command starts it again.")
         assert not path.exists()
 
     def test_a_stage_removed_with_its_run(self, tmp_path: Path) -> None:

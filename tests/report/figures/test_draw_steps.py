@@ -91,7 +91,7 @@ def test_cells_do_not_share_an_axis(incremental: Stored) -> None:
     (run,) = incremental.below("ea")
     other = StoredRun(run.path, Settings({**run.config.values, "name": "cifar100-il-10"}), run.rows)
     with pytest.raises(
-        EnergyAlignError, match="must be of one cell, got cifar100-il-10, digits-il-5: give runs of one"
+        EnergyAlignError, match="must be of one cell, got cifar100-il-10, digits-il-5: give runs of one cell"
     ):
         FIGURES["steps"].draw([run, other])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import Watched
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.metrics import balanced_accuracy_score, f1_score
 
 from energyalign import Shifts
 from energyalign.cli.main import main
@@ -321,7 +321,9 @@ def test_a_fit_for_another_target_opens_as_it_was_fitted(browser, tmp_path: Path
     page.choose("target", value="uniform")
     assert page.text("#balanced-shown") != f"{percent(float(right.mean()))} %"
     page.slide(0.25)
-    found, expected = Shifts.load(saved_by(page, tmp_path)), fitted.with_target(None).scaled(0.25)
+    expected = fitted.with_target(None).scaled(0.25 / fitted.strength)
+    found = Shifts.load(saved_by(page, tmp_path))
+    assert found.strength == pytest.approx(0.25)
     np.testing.assert_allclose(found.values, expected.values, rtol=1e-14, atol=1e-15)
     np.testing.assert_array_equal(found.predict(logits), expected.predict(logits))
 
@@ -342,8 +344,20 @@ def test_shifts_for_another_score_are_saved_for_no_other_target(browser, tmp_pat
         labels, fitted.predict(np.load(tmp_path / "scores.npy"))
     )  # one logit, two classes
     assert page.text("#balanced-shown") == f"{percent(balanced)} %"
+    raw, aligned = (
+        f"{percent(f1_score(labels, predicted, average='macro'))} %"
+        for predicted in (np.load(tmp_path / "scores.npy") > 0, fitted.predict(np.load(tmp_path / "scores.npy")))
+    )
+    assert page.text(".headline") == f"{aligned} f1_macro, {percent(balanced)} % balanced accuracy on these samples"
+    assert page.table("#compared")[0][1:3] == [raw, aligned]
+    assert page.text("#curve-title") == "f1_macro and balanced accuracy by strength of the correction, %"
+    assert 0 < fitted.strength != 1
+    assert page.text("#strength-shown") == f"{fitted.strength:.2f}"  # as fitted, whatever the steps of the slider
+    assert saved_by(page, tmp_path).read_text() == fitted.to_json()
+    page.slide(0)
+    assert page.text("#score-shown") == raw
     page.slide(0.5)
-    assert saved_by(page, tmp_path).read_text() == fitted.scaled(0.5).to_json()
+    assert saved_by(page, tmp_path).read_text() == fitted.scaled(0.5 / fitted.strength).to_json()
     page.choose("target", value="training")
     page.page.locator("#save").click()
     assert page.text("#save-problem").startswith("These shifts were not fitted for balanced accuracy")

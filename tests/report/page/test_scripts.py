@@ -12,6 +12,7 @@ import pytest
 
 from energyalign import Clusters, Shifts
 from energyalign.core._io.shifts_json import parse, seal
+from energyalign.core.objectives import METRICS
 from energyalign.report.page.document import asset
 from energyalign.report.page.view import Correction, View, encode_logits
 
@@ -58,9 +59,14 @@ def test_targets(scripts) -> None:
 def test_strength_nought_is_the_raw_model(scripts) -> None:
     script = """([correction, strength]) =>
         shiftsAt({ classNames: ["a", "b"] }, { correction, strength, target: [0.9, 0.1] })"""
-    assert [abs(x) for x in scripts.evaluate(script, [{"shifts": [3, -1]}, 0])] == [0, 0]
+    full = {"shifts": [3, -1], "strength": 1}
+    assert [abs(x) for x in scripts.evaluate(script, [full, 0])] == [0, 0]
     expected = [3 + np.log(1.8), -1 + np.log(0.2)]
-    assert scripts.evaluate(script, [{"shifts": [3, -1]}, 1]) == pytest.approx(expected)
+    assert scripts.evaluate(script, [full, 1]) == pytest.approx(expected)
+    half = {"shifts": [3, -1], "strength": 0.5}
+    assert scripts.evaluate(script, [half, 0.5]) == pytest.approx(expected)  # as fitted
+    assert scripts.evaluate(script, [half, 1]) == pytest.approx(np.multiply(2, expected))
+    assert scripts.evaluate(script, [half | {"strength": 0}, 0]) == pytest.approx(expected)  # nothing to scale by
     assert scripts.evaluate(script, [None, 1]) == [0, 0]  # the raw model, whatever is aimed at
 
 
@@ -99,6 +105,26 @@ def test_predictions_and_scores(scripts, budget: int) -> None:
             assert shown["groups"][0] == pytest.approx(per_class[even].mean())
             assert np.isnan(shown["groups"][1])
             assert shown["onTarget"] == pytest.approx(per_class.mean())
+
+
+@pytest.mark.parametrize("scoring", sorted(set(METRICS) - {"balanced_accuracy"}))
+def test_scores_are_those_of_python(scripts, scoring: str) -> None:
+    random = np.random.default_rng(1)
+    n_classes = 2 if scoring == "f1" else 5
+    labels = random.integers(0, min(n_classes, 4), 60)  # no sample of the last of five classes
+    for predicted in (np.where(random.random(60) < 0.5, labels, random.integers(0, n_classes, 60)), np.zeros(60, int)):
+        view = View(
+            "", lambda: [np.zeros((60, n_classes), np.float32)], labels, list("abcde")[:n_classes], None, {}, False, [],
+            scoring=scoring, aim="of this page",
+        )  # fmt: skip
+        told = view.to_json(10**6)
+        assert told["score"] == {"metric": scoring, "name": "of this page"}
+        script = """([text, found]) => {
+            const view = JSON.parse(text);
+            return scores(view, found, view.classNames.map(() => 1 / view.classNames.length)).own;
+        }"""
+        expected = METRICS[scoring].score(labels, predicted, np.ones(60), n_classes)
+        assert scripts.evaluate(script, [json.dumps(told), predicted.tolist()]) == pytest.approx(expected)
 
 
 def save(scripts: Any, shifts: Shifts, strength: float, target: npt.ArrayLike | None = None) -> Any:

@@ -30,6 +30,7 @@ def test_shifts_keep_every_bit_of_what_is_added() -> None:
     assert told["errors"] == [0.1235, None]  # as it is shown; JSON has no infinity
     assert told["effective"] is None
     assert told["file"] == full.to_json()
+    assert told["strength"] == 1.0
 
 
 def test_the_page_adds_the_target_by_itself() -> None:
@@ -42,6 +43,16 @@ def test_shifts_that_make_up_for_a_masked_class_are_not_offered() -> None:
     made = view(corrections=corrections).to_json(1000)
     assert [correction["name"] for correction in made["corrections"]] == ["tame"]
     json.dumps(made, allow_nan=False)
+
+
+def test_a_score_that_the_page_cannot_compute_is_named() -> None:
+    assert view().to_json(1000)["score"] is None
+    assert view().to_json(1000)["note"] == ""
+    costly = view(scoring="cost", aim="cost").to_json(1000)
+    assert costly["score"] is None
+    assert (
+        costly["note"] == "The shifts were fitted for cost, which this page cannot compute: it shows balanced accuracy."
+    )
 
 
 def test_the_target_of_a_fit() -> None:

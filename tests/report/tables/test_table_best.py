@@ -106,4 +106,4 @@ def test_a_table_says_what_bold_means() -> None:
         "best of its column, or not clearly worse than the best (paired t-test over the same seeds, 95 %)."
     )
     assert rule(over_seeds(0.1, 0.1, 0.1), over_seeds(0.2, 0.3, 0.3)) == rule_over_seeds
-    assert rule(over_seeds(0.1, 0.1), over_seeds(0.2, 0.3)) == f"{rule_over_seeds} Two seeds tell little."
+    assert rule(over_seeds(0.1, 0.1), over_seeds(0.2, 0.3)) == f"{rule_over_seeds} Two seeds are weak evidence."

@@ -89,7 +89,7 @@ def test_what_was_not_run_has_the_line_of_the_paper_only(name: str) -> None:
     table = OF_PAPER[name].make([])
     assert [line.source for line in table.lines] == ["paper"] * len({line.method for line in table.lines})
     assert len(table.notes) == 1
-    assert "quotes its rows other than ea from other papers" in table.notes[0]
+    assert "quotes its methods other than ea from papers" in table.notes[0]
 
 
 def test_ours_and_the_difference_on_a_long_tail() -> None:

@@ -10,15 +10,15 @@ import numpy as np
 from energyalign.core._engine.compiled import require_installed
 from energyalign.core.arrays import Array, Floats, Ints, like, namespace, refuse_bad_value, to_numpy, working_precision
 
-# Rows summed in float32, which loses no relevant precision; these sums are added in float64.
+# Rows per float32 sum, few enough to keep all relevant precision; these sums are added in float64.
 _SHORT_SUM = 128
 
-# A sum in this range, relative to the weights, has lost nothing relevant to underflow, nor has the sum of squares, and
+# Accepted range of a sum, relative to the weights: no relevant term of it or of the sum of squares has underflowed, and
 # its square is finite.
 _MIN_SUM = 1e-9
 _MAX_SUM = 1e100
 
-# Pieces fit the processor's cache, with their intermediate results.
+# A piece and its intermediate results fit the processor's cache.
 _PIECE_ROWS = 1024
 _PIECE_NUMBERS = 1 << 18
 _PIECE_NUMBERS_ELSEWHERE = 1 << 20  # other libraries use their own threads
@@ -32,7 +32,7 @@ class ExponentialSums(NamedTuple):
     Attributes
     ----------
     reference : array of shape (n_classes,)
-        A logit r of each class.
+        Reference logit r of each class.
     sums : array of shape (3, n_classes)
         Sums over samples of w e^(f - r), v e^(f - r) and v e^2(f - r) with weights w and v.
     """
@@ -42,7 +42,7 @@ class ExponentialSums(NamedTuple):
 
 
 class SumOfExponentials:
-    """Reduces pieces of logits.
+    """Sums the exponentials of one piece of logits per call.
 
     Parameters
     ----------
@@ -61,10 +61,10 @@ class SumOfExponentials:
         return len(block) if self._compiled else min(_PIECE_ROWS, max(1, _PIECE_NUMBERS // block.shape[1]))
 
     def __call__(self, piece: Array, weights: Floats, squares: Floats, samples: Ints) -> ExponentialSums:
-        """Sum a piece; `samples` are the numbers of its rows, for errors."""
+        """Sum a piece. `samples` holds the sample numbers of its rows, for error messages."""
         logits = working_precision(piece)
         kernel: Kernel = _compiled_sums if self._compiled and isinstance(piece, np.ndarray) else _array_sums
-        # Most logits are so near 0 that no peak need be subtracted. Once this fails, do not try again: the next pieces
+        # Most logits are small enough to skip subtracting the peak. Once this fails, do not try again: the next pieces
         # are likely to be similar.
         if self._skip_peak:
             with np.errstate(over="ignore", invalid="ignore"):

@@ -46,7 +46,7 @@ class _ColumnByColumn:
             np.add(piece[:, number], self._shifts[number], out=following)
             np.greater(following, best, out=better)
             np.maximum(best, following, out=best)  # propagates NaN
-            # Columns are in increasing order, so the winner is the largest column that was better.
+            # The last column that was better wins.
             np.multiply(better.view(np.uint8), np.uint8(number), out=candidate)
             np.maximum(winner, candidate, out=winner)
         classes[:] = winner

@@ -134,7 +134,7 @@ def keep_rows(parts: Sequence[LogitPart], keep: Bools) -> list[LogitPart]:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Samples with their logits: weights, repeats (how often each was observed) and sample numbers."""
+    """Samples: logits, labels, weights, repeats (how often each was observed) and sample numbers."""
 
     logits: Array
     labels: Ints | None
@@ -180,7 +180,7 @@ class Stretch:
 
     @property
     def n_rows(self) -> int:
-        """Number of samples, used or not."""
+        """Number of samples, including unused ones."""
         return self.part.n_rows
 
     @property

@@ -17,7 +17,7 @@ from energyalign.core._engine.parts import Stretch
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Minimum average size of a part: below it Python takes most of the time, in one thread at a time.
+# Minimum average size of a part: below it, Python's overhead dominates, which threads cannot share.
 MIN_NUMBERS = 1 << 17
 
 
@@ -32,7 +32,7 @@ class _LinearAlgebra:
 
     @cached_property
     def _libraries(self) -> ThreadpoolController:
-        """Searched once, which takes milliseconds: NumPy has loaded its library already."""
+        """Loaded BLAS libraries, searched once because that takes milliseconds. NumPy has loaded its own."""
         return ThreadpoolController().select(user_api="blas")
 
     def limit(self) -> int:
@@ -88,7 +88,7 @@ def _begin_thread() -> None:
 class Threads:
     """A pool of as many threads as BLAS would use, so that OMP_NUM_THREADS and the like apply.
 
-    Meanwhile BLAS is limited to one thread. Within one of these threads, a pool has a single thread.
+    While a pool is open, BLAS is limited to one thread. A pool opened in a thread of another pool has one thread.
     """
 
     def __init__(self) -> None:

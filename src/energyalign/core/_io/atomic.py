@@ -117,7 +117,7 @@ def _identity(path: str | os.PathLike[str], standard: int) -> object:
 
 
 def refuse_unwritable(path: str | os.PathLike[str]) -> None:
-    """Raise if `path` cannot be written, to fail before the work."""
+    """Raise if `path` cannot be written, so that a command fails before it starts to work."""
     with _explain_errors(path):
         _refuse_other_than_file(Path(path))
         target = Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)

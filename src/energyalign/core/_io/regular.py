@@ -6,7 +6,7 @@ import os
 import stat
 from io import BufferedReader
 
-_MAX_TENSORS_HEADER = 16 * 2**20  # some 100,000 tensors; the largest network here has a thousand
+_MAX_TENSORS_HEADER = 16 * 2**20  # room for about 100,000 tensors; the largest network here has a thousand
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
@@ -27,9 +27,9 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
 
 
 def refuse_long_header(path: str | os.PathLike[str]) -> None:
-    """Raise `ValueError` if a safetensors file states a header that is longer than the file or 16 MiB.
+    """Raise `ValueError` if a safetensors file states a header longer than the file or than 16 MiB.
 
-    Also if it is not a regular file.
+    Also raise it if the file is not a regular file.
     """
     with open_regular(path) as stream:
         length = int.from_bytes(stream.read(8), "little")

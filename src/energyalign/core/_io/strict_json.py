@@ -12,7 +12,7 @@ from typing import Any
 from energyalign.core._io.regular import open_regular
 
 MAX_BYTES = 256 * 2**20  # shifts of a million classes take 200 MB
-# An empty list takes three characters of text and a hundred bytes of memory. Honest files are mostly numbers and names.
+# An empty list takes three characters of text but a hundred bytes of memory. Real files are mostly numbers and names.
 _MAX_BRACKETS = 500_000
 _TEXT_PER_BRACKET = 30
 

@@ -14,7 +14,7 @@ from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError,
 from energyalign.core.evidence import Evidence
 from energyalign.core.sharing import Sharing, share_per_class, sharings_to_try, smooth
 
-_MAX_CHANCE = 4.0  # standard errors that chance explains
+_MAX_CHANCE = 4.0  # standard errors: smaller deviations are attributed to chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ class Estimator(ABC):
     ) -> list[tuple[Floats, float]]:
         """Fit without each fold of `part` in turn; return shifts and temperatures, or zeros and 1 if the fit fails.
 
-        `part` is the evidence or an evenly thinned part of it. Override this if the fit to all of it saves work.
+        `part` is the evidence or an evenly thinned part of it. Override this to reuse work of the fit to all samples.
         """
         fits = []
         for fold in range(int(folds.max()) + 1):
@@ -177,7 +177,7 @@ class Estimator(ABC):
         )
 
     def _cached_energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
-        """Compute energies once per evidence: `auto` needs the same ones for several sharings."""
+        """Compute energies once per evidence: `auto` needs them for several sharings."""
         cache = evidence.estimated
         if (self, clusters) not in cache:
             cache[self, clusters] = self.energies(evidence, clusters)
@@ -186,7 +186,7 @@ class Estimator(ABC):
 
 
 def refuse_clusters_without_evidence(evidence: Evidence, clusters: Clusters) -> None:
-    """Raise if a cluster in play has no class whose energy can be estimated, or if the anchor is masked."""
+    """Raise if an unmasked cluster has no class whose energy can be estimated, or if the anchor is masked."""
     members = clusters.sizes(evidence.usable)
     unseen = clusters.sums(evidence.unseen.astype(np.float64))
     lacking = (members == 0) & (unseen > 0)

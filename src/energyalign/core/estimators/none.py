@@ -14,7 +14,7 @@ from energyalign.core.evidence import Evidence
 
 @dataclass(frozen=True)
 class NoCorrection(Estimator):
-    """Zero shifts: all energies count as equal."""
+    """Zero shifts: treats all energies as equal."""
 
     name: ClassVar[str] = "none"
     description: ClassVar[str] = "the raw model"

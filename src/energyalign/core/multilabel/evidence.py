@@ -170,7 +170,7 @@ def _check_pairs(counts: Counts, names: Sequence[str]) -> Floats:
     wrong = [names[k] for k in np.flatnonzero(~np.all(np.isfinite(pairs) & (pairs > 0), axis=1)).tolist()]
     if wrong:
         raise EnergyAlignError(
-            f"training counts must be positive; wrong for {classes_of(wrong)}. Leave out a label that all "
-            "training samples have, or none."
+            f"training counts must be positive; wrong for {classes_of(wrong)}. Leave out labels that "
+            "all or no training samples have."
         )
     return pairs

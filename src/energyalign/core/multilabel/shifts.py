@@ -20,7 +20,7 @@ from energyalign.core.shifts import Shifts, list_shifts, load_text
 class MeanScore(NamedTuple):
     """Cross-fitted scores of the raw and the aligned model, averaged over the `n_labels` labels that have one.
 
-    `error` is a bound of the standard error of their difference: the mean over labels, which share their samples.
+    `error` is an upper bound on the standard error of their difference: its mean over labels, which share samples.
     """
 
     raw: float

@@ -21,7 +21,7 @@ class Objective(Protocol):
 
     @property
     def max_trials(self) -> int:
-        """Maximum number of scores in a search class by class; 0 if the largest posterior is optimal."""
+        """Maximum number of scores computed by a class-by-class search; 0 if the largest posterior is optimal."""
 
     def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:
         """Return the weighted score of predictions."""
@@ -66,7 +66,7 @@ def _accuracy(tally: Tally) -> float:
 
 def _f1(tally: Tally) -> float:
     if len(tally.true) != 2:
-        raise BadValueError(f"scoring 'f1' is of two classes, got {len(tally.true)}: use f1_macro or f1_weighted.")
+        raise BadValueError(f"scoring 'f1' needs two classes, got {len(tally.true)}: use f1_macro or f1_weighted.")
     return float(tally.f1[1])
 
 
@@ -116,7 +116,7 @@ class Metric:
 
 
 class Accuracy(Metric):
-    """Accuracy without a `Tally`: `auto` computes it hundreds of times."""
+    """Accuracy, computed without a `Tally` for speed: `auto` computes it hundreds of times."""
 
     def score(self, labels: Ints, predicted: Ints, weights: Floats, n_classes: int) -> float:  # noqa: ARG002
         """Return the weighted share of correct predictions."""
@@ -139,7 +139,7 @@ METRICS: dict[str, Metric] = {
 
 
 def show_score(scoring: str, score: float | None) -> str:
-    """Format a score: metrics between 0 and 1 in per cent, others as they are."""
+    """Format a score: metrics between 0 and 1 as percentages, others as numbers."""
     if score is None:
         return ""
     return f"{100 * score:.1f} %" if scoring in METRICS and scoring != "matthews_corrcoef" else f"{score:.3f}"

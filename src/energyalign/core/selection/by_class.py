@@ -16,7 +16,7 @@ _FINE_OFFSETS = 100  # tried per class with a constraint
 _REACH = 1.5  # in calibrated logits
 _MAX_SWEEPS = 2
 _MAX_CONSTRAINED_SWEEPS = 6
-_SHARE = 0.5  # of the best offset that is applied if there are no constraints
+_SHARE = 0.5  # part of the best offset that is applied if there are no constraints
 # Penalty for missing a constraint, and for missing its margin; the unit is the score lost by a constant prediction.
 _MISSED, _MISSED_MARGIN = 1e6, 10.0
 
@@ -26,7 +26,7 @@ ShiftsOf = Callable[[Floats, float], Floats]  # (aligned shifts, temperature) ->
 def search_by_class(
     samples: Samples, shifts_of: ShiftsOf, predicted: Ints, aligned: Floats, temperature: float
 ) -> tuple[Floats, Ints]:
-    """Return the shifts with offsets of single classes, and cross-fitted predictions made in the same way.
+    """Return the shifts with offsets of single classes, and predictions whose offsets are cross-fitted.
 
     With constraints, only the constrained classes move, and the constraints are checked on the returned shifts.
     Without, every class may move by half of its best offset, and only if that raises the score on other folds.

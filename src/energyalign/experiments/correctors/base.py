@@ -44,7 +44,7 @@ class Corrected(NamedTuple):
     details : mapping
         What the corrector fitted or chose, for the row: numbers, strings, lists.
     concerns : tuple of str
-        Reasons not to trust it, besides those of the shifts.
+        Reasons not to trust the correction, in addition to the concerns of the shifts.
     gives_logits : bool, default True
         Whether the softmax of the scores are probabilities.
     """
@@ -74,7 +74,7 @@ class Corrector(ABC):
     """The first step that it corrects: by default 2, the first with old classes."""
 
     def check(self, setting: RunSetting) -> None:  # noqa: B027 - most have nothing to refuse
-        """Raise an error, before any training, if it cannot correct such runs."""
+        """Raise an error, before any training, if the corrector does not support this setting."""
 
     def apply(self, trained: Trained, plan: EvidencePlan) -> Corrected:
         """Correct the network, or return it as trained in steps before `first_step`."""

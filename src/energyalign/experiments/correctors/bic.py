@@ -37,7 +37,7 @@ class BiasCorrection(Corrector):
     Attributes
     ----------
     decay : float, default 0.1
-        Of beta alone.
+        Weight of the penalty, which is on beta alone.
 
     References
     ----------
@@ -58,7 +58,7 @@ class BiasCorrection(Corrector):
         from energyalign.experiments.nets.corrected_heads import NewScaledAndShifted
 
         held_out = trained.held_out
-        assert held_out is not None  # the experiment refuses runs without
+        assert held_out is not None  # the experiment holds images out for this corrector
         head = trained.copied_head()
         logits = torch.from_numpy(trained.scores(head, trained.features(held_out)))
         pair = fit_pair(logits, torch.from_numpy(held_out.labels), trained.n_old, self.decay)

@@ -24,13 +24,14 @@ class DistributionAlignment(HeadStage):
     ``s(x)`` is a learned number between 0 and 1 (`CalibratedHead`). Class weights are ``w_j ~ n_j^-rho`` with sum C,
     and the batch mean is the weighted one. Sampling is not balanced; backbone and head are frozen.
 
-    The original trains for 10 epochs after 90 on ImageNet-LT, here for a ninth of the epochs of the cell, with its rho
-    for ImageNet-LT, 1.2, on every data set. The released code has no settings for CIFAR and iNaturalist; those of cRT
-    are used instead.
+    The original trains for 10 epochs after 90 on ImageNet-LT, so here for a ninth of the epochs of the cell. Its rho
+    for ImageNet-LT, 1.2, is used on every data set. The released code has no settings for CIFAR and iNaturalist; those
+    of cRT are used instead.
 
     Attributes
     ----------
     rho : float, default 1.2
+        Exponent of the class weights.
 
     References
     ----------

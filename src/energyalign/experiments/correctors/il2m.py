@@ -1,4 +1,4 @@
-"""IL2M: scores of old classes rectified by statistics from when they were new."""
+"""IL2M: rectify scores of old classes by statistics that were recorded when the classes were new."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class IL2M(Corrector):
     in step s, ``conf_now`` the same for the present step. Scores of new classes do not change, nor do any scores of an
     image whose prediction is an old class.
 
-    The original multiplies logits, whatever their signs, and so does the default. If the means of then and now differ
-    in sign, the factor is negative and reverses scores; the row then has a concern. A class whose present mean is
-    exactly zero keeps its score. The row shares the training of fine-tuning, and so its random memory.
+    The original multiplies logits, whatever their signs, and so does the default. If the first and the present mean
+    differ in sign, the factor is negative and reverses scores; the row then has a concern. A class whose present mean
+    is exactly zero keeps its score. The row shares the training of fine-tuning, and so its random memory.
 
     Attributes
     ----------
@@ -78,6 +78,6 @@ class IL2M(Corrector):
 
 def _warn_of_negative(n_negative: int, n_old: int) -> str:
     return (
-        f"{n_negative} of {n_old} old classes have a negative factor, because their mean logits of then and now differ "
-        "in sign. The original multiplies anyway; il2m-softmax has no negative factors."
+        f"{n_negative} of {n_old} old classes have a negative factor, because their first and present mean logits "
+        "differ in sign. The original multiplies anyway; il2m-softmax has no negative factors."
     )

@@ -31,7 +31,7 @@ PUBLISHED: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class LabelAwareSmoothing(HeadStage):
-    """``z_i = s_i (w_i . x + b_i)``: scales s learn from 1, and the head continues at a lower rate.
+    """``z_i = s_i (w_i . x + b_i)``: scales s are learned from 1, and the head is trained further at a lower rate.
 
     Trained with class-aware sampling by ``L = (1 - e_y) (-log p_y) + e_y mean_j (-log p_j)``, where the amount e_y
     grows with the images of the class (`label_aware_amounts`). The backbone's batch statistics follow the new sampling
@@ -39,7 +39,7 @@ class LabelAwareSmoothing(HeadStage):
 
     Amounts and rates are the published ones of the cell; other cells have those of ImageNet-LT. As in the released
     code, the smoothed part is shared by all classes, including the true one. The original trains for 10 epochs after
-    180 or 200, here for a twentieth of the epochs of the cell, and on CIFAR with a weight decay of 2e-4.
+    180 or 200, so here for a twentieth of the epochs of the cell, and on CIFAR with a weight decay of 2e-4.
 
     Attributes
     ----------

@@ -23,8 +23,8 @@ class NearestClassMean(Corrector):
     Features are centred by the mean of all training features and normalised to length one; ``m_i`` is the mean over the
     training images of class i, not normalised again.
 
-    Where classes come in steps, the means of old classes, and their share in the centre, are those of the remaining
-    exemplars under the present network, and so of a small sample. The learner ``slda`` keeps the means of all samples.
+    Where classes come in steps, the means of old classes, and their share in the centre, are computed by the present
+    network from the remaining exemplars, a small sample. The learner ``slda`` keeps the means of all samples.
 
     References
     ----------

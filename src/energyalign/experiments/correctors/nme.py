@@ -24,7 +24,7 @@ class NearestMeanOfExemplars(Corrector):
     their mirror images, normalised again. This follows the original's code; its paper has no mirror images and does not
     normalise means. Data that are not mirrored in training, such as digits, are not mirrored here either.
 
-    New classes are represented by the exemplars that are kept after the step, too.
+    New classes, too, are represented by the exemplars that are kept after the step.
 
     References
     ----------

@@ -36,9 +36,10 @@ class Oltr(Corrector):
 
     What the paper leaves open follows the released code: backbone and centroids learn at a tenth of the rate; centroids
     start at the class means of the first stage and learn from the second term only, whose distances are squared;
-    ``W_h`` starts from the head of the first stage if that is linear, else anew. Two things differ: the gradient of the
-    centroids is that of the loss, which the released code divides by the number of images of the class in the batch,
-    and there is no fully connected layer between backbone and memory, so the number of features does not change.
+    ``W_h`` starts from the head of the first stage if that is linear, else from random weights. Two things differ: the
+    gradient of the centroids is that of the loss, which the released code divides by the number of images of the class
+    in the batch, and there is no fully connected layer between backbone and memory, so the number of features does not
+    change.
 
     Attributes
     ----------

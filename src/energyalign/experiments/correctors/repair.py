@@ -43,7 +43,7 @@ class Repair(Corrector):
 
     ``phi(y, j) = (f_y - f_j, rank_j - rank_y, log(n_y + 1) - log(n_j + 1))``. Offsets a and weights theta minimise the
     mean of ``-log softmax(r)_y`` over samples whose class is among the k, plus ``offset_penalty |a|^2`` and
-    ``pair_penalty |theta|^2``. Classes outside the k come after them.
+    ``pair_penalty |theta|^2``. Other classes rank below these k.
 
     It is fitted on held-out images, else on validation images, else on balanced evidence from the training images;
     ``fitted_on`` in the row says which, and the last raises a concern.
@@ -51,16 +51,17 @@ class Repair(Corrector):
     The original also has the log ratio of a pair's probabilities, which is the difference of their logits again; here
     the two are one feature with half the penalty, which has the same minimum. Its similarity of classes (WordNet, a
     taxonomy) is left out, since data sets here have none. All features are then differences, so the sum over j is k
-    times the class less the mean of the k: the term for pairs is a scale of the logits, a bonus per rank and a multiple
-    of the log counts. All samples count the same (the original's weight on rare classes, alpha, is 0 on ImageNet-LT).
-    The fit starts from the network's logits, not from adjusted ones, which the third weight can reach. Penalties are
-    the defaults of the released code, which chose others for each data set.
+    times the value of the class minus the mean of the k values: in effect, the term for pairs scales the logits and
+    adds a bonus per rank and a multiple of the log counts. All samples count the same (the original's weight on rare
+    classes, alpha, is 0 on ImageNet-LT). The fit starts from the network's logits, not from adjusted ones, which the
+    third weight can reach. Penalties are the defaults of the released code, whose authors tuned them for each data set.
 
     Attributes
     ----------
     n_ranked : int, default 10
         k; all classes, if there are fewer.
     offset_penalty, pair_penalty : float, default 0.01 and 0.001
+        As above.
 
     References
     ----------
@@ -99,7 +100,7 @@ class Repair(Corrector):
         )  # fmt: skip
 
     def fit(self, logits: torch.Tensor, labels: torch.Tensor, log_counts: torch.Tensor) -> Fitted:
-        """Find the minimum by L-BFGS from zero, in double precision."""
+        """Minimise by L-BFGS, starting at zero, in double precision."""
         import torch
         from torch.nn import functional as F
 

@@ -26,7 +26,7 @@ class ScaIL(Corrector):
 
     The published code indexes the factor by a sorting permutation instead of its inverse; here it is that of the rank,
     as in the paper. It also scales the bias of old classes by a mean over all classes; here the factor is
-    ``mean |b_new| / mean |b_s|``, as for weights. Weights whose profile is zero are zero and stay so.
+    ``mean |b_new| / mean |b_s|``, as for weights. Weights with a profile of zero are zero and stay zero.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class ScaIL(Corrector):
 
 
 def scale_rows(first: Floats, now: Floats) -> Floats:
-    """Scale the initial weights of the classes of a step, each by the ratio of the profiles at its rank."""
+    """Scale the initial weights of one step's classes, each by the ratio of the two profiles at its rank."""
     before, after = _profile(first), _profile(now)
     factors = np.where(before > 0, after / np.where(before > 0, before, 1.0), 1.0)
     ranks = (-np.abs(first)).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")

@@ -121,6 +121,6 @@ def _fit_quietly(evidence: Evidence, estimator: str, sharing: str | int | Cluste
 
 
 def _doubt_training(concern: str) -> str:
-    """Replace a doubt about the order of the columns, which is right here: the network is as bad as that."""
+    """Replace a warning about the column order, which is right here, by the actual cause."""
     problem, is_about_columns, _ = concern.partition(MAY_BE_PERMUTED)
     return f"{problem}: it has hardly learned. Train longer, or raise --lr." if is_about_columns else concern

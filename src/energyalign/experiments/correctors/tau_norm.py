@@ -32,11 +32,12 @@ class TauNorm(Corrector):
     balanced evidence from the training images; test images are never used. The network has seen these images and may
     have memorised those of rare classes, so such evidence favours small tau. Ties go to the largest tau.
 
-    No tau changes a head that normalises its weights, such as a cosine head.
+    Tau has no effect on a head that normalises its weights, such as a cosine head.
 
     Attributes
     ----------
     grid : tuple of float, default 0, 0.1, ..., 2
+        Values of tau to choose from.
 
     References
     ----------

@@ -36,7 +36,7 @@ class Tde(Corrector):
 
     For heads whose x_k have length one, cosine and causal-norm, ``x_k . d^_k`` is ``cos(x_k, d_k)``, as published. The
     capsule head shortens x; there the same share of the shortened x is removed, so that alpha = 1 leaves nothing along
-    d under any head. (The published formula does not specify that row.)
+    d under any head. (The published formula does not specify that case.)
 
     The original's d is a running mean over augmented batches with factor 0.9, under weights that still change. Here it
     is what that approximates: the mean over all training images under the trained weights.

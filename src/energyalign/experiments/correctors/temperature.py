@@ -25,8 +25,8 @@ class TemperatureScaled(Corrector):
     """Scores ``s / T`` of a corrected network, with the T > 0 that maximises the likelihood of the evidence.
 
     The original fits T on held-out images. Here it is fitted on evidence drawn from the training images, which helps if
-    these, augmented, are as hard as new images. T < 1 suggests that the network has memorised them; logits do not
-    change then.
+    these, augmented, are as hard as new images. T < 1 suggests that the network has memorised these images; then the
+    logits are unchanged.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""Labelled images: sources, long-tail cuts, and batches."""
+"""Labelled images: sources, long-tailed subsets, and batches."""

@@ -109,7 +109,7 @@ def long_tail_indices(labels: Ints, counts: Ints, seed: int = 0) -> Ints:
     The result has class 0 first, and each class in shuffled order.
     """
     if not 0 <= seed < 2**32:
-        raise EnergyAlignError(f"the seed of the cut must be in 0..{2**32 - 1}, got {seed}.")
+        raise EnergyAlignError(f"the seed of the subset must be in 0..{2**32 - 1}, got {seed}.")
     stream = np.random.RandomState(seed)  # the generator behind numpy.random.seed, without the global state
     chosen = []
     for k, count in enumerate(counts):
@@ -143,6 +143,7 @@ def cut_long_tail(
     n_max : int, default None
         Images of the largest class; None for those of the smallest class in `train` (500 for CIFAR-100).
     seed : int, default 0
+        Seed of the selection.
     test : ImageSet, default None
         The test images, whose hash is recorded too.
     """

@@ -78,7 +78,7 @@ def _noise(train: FeatureSet) -> Change:
 
 
 def _mixup(_train: FeatureSet) -> Change:
-    """Mix each sample with another one of the batch, whose share is up to one half."""
+    """Mix each sample with another sample of the batch, which gets a share of at most one half."""
 
     def change(vectors: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         share = 0.5 * torch.rand(len(vectors), 1, generator=generator)

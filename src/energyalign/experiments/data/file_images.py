@@ -118,7 +118,7 @@ class FileImages(ImageSet):
         try:
             with self.encoded.open(int(self.positions[index])) as stream, open_picture(stream) as image:
                 return image.size
-        except Exception:  # of many types, see `picture`, which reports the error
+        except Exception:  # Pillow raises many types; `picture` reports the error
             return 0, 0
 
     def picture(self, index: int) -> Image.Image:
@@ -178,7 +178,7 @@ def decode_all(
 
 
 def into_memory(images: FileImages, size: tuple[int, int], preparation: SmallPreparation) -> MemoryImages:
-    """Decode all images into memory; they must all have this width and height."""
+    """Decode all images into memory; all must have this width and height."""
     width, height = size
     pixels = np.empty((len(images), height, width, 3), dtype=np.uint8)
 

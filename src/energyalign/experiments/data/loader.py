@@ -53,6 +53,7 @@ class Loader:
     seed : int
         Seed of order and augmentation.
     augment : bool, default True
+        Whether to augment the images.
     order : Order, default None
         A sampler of `order.py`; None shuffles anew in every epoch.
     workers : int, default 0
@@ -151,8 +152,7 @@ def evaluation_batches(
 ) -> Iterator[Batch]:
     """Yield all images once, in their order and without augmentation.
 
-    With `shared`, the ranks of a process group share them by whole batches, so that batches are those of a single
-    process; a rank may get none.
+    With `shared`, each rank of a process group gets some of the batches that a single process would have, or none.
     """
     if shared and in_a_group():
         n_batches = BatchPlan(as_stored(len(images)), batch_size).n_batches
@@ -218,7 +218,7 @@ def _obey(parent: int) -> None:
 
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
-    """Reduce the error of a worker, whose message is a whole traceback, to its last line."""
+    """Shorten errors of workers, whose message is a whole traceback, to the last line."""
     try:
         yield
     except CannotGoOn:  # raised in this process, not in a worker

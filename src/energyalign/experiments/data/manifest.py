@@ -30,13 +30,13 @@ class Manifest:
     """The training images of a run, as a part of a data set."""
 
     dataset: str
-    sizes: dict[str, int]  # images of every split before the cut
+    sizes: dict[str, int]  # images of every split of the whole data set
     profile: str
     imbalance: float
     seed: int
     class_names: tuple[str, ...]
     counts: tuple[int, ...]  # images kept of every class
-    labels_sha256: str  # of all labels before the cut: in another copy the same indices may be other images
+    labels_sha256: str  # of all labels of the whole data set: in another copy the same indices may be other images
     images_sha256: str  # of the pixels of the kept images, or of the names and sizes of their files
     test_sha256: str  # the same for the test images, and for their labels; empty if there are none
     indices: Ints  # of the kept images
@@ -102,7 +102,7 @@ class Manifest:
         except ValueError as error:
             raise EnergyAlignError(f"the manifest {path} is not valid JSON ({error}): make it again.") from error
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-            raise EnergyAlignError(f'{path} is not a manifest: it should say "schema": "{SCHEMA}".')
+            raise EnergyAlignError(f'{path} is not a manifest: expected "schema": "{SCHEMA}".')
         if content.get("version") != VERSION:
             raise EnergyAlignError(
                 f"the manifest {path} has version {content.get('version')!r}, but this energyalign reads {VERSION}: "
@@ -117,8 +117,8 @@ class Manifest:
             raise EnergyAlignError(f"the manifest {path} has a missing or wrong entry ({error!r}).") from error
         if manifest.sha256 != content.get("sha256"):
             raise EnergyAlignError(
-                f"the manifest {path} was changed after it was written: its content does not have the hash it states. "
-                "Get the original back, or make a new one."
+                f"the manifest {path} was changed after it was written: its hash does not match. Restore the original, "
+                "or make a new one."
             )
         return manifest
 

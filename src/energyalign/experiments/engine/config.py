@@ -1,4 +1,4 @@
-"""Evidence plans, methods, presets and learners, and the config that fixes a run."""
+"""Evidence plans, methods, presets and learners, and the config that defines a run."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Method(NamedTuple):
         A name of the application's learners, and one of `energyalign.experiments.correctors.CORRECTORS`.
     description, reference : str
     head : str or None, default None
-        The head of the method; None for that of the cell, which is cosine as in the paper.
+        The head of the method; None for the head of the cell, which is cosine as in the paper.
     memory : str, default ""
         How exemplars are chosen, for class-incremental methods.
     in_paper : bool, default True
@@ -171,7 +171,7 @@ def presets_of(
 
 @dataclass(frozen=True)
 class Learner:
-    """A way to train. The fields of the dataclass are its hyper-parameters, by default those of the publication.
+    """A way to train. The fields of the dataclass are its hyper-parameters; defaults are the published values.
 
     They are part of the run's config. All randomness comes from torch's global generator, which the training loop seeds
     for every batch, or from a seed derived for the purpose. A learner imports torch inside its methods, so that tables
@@ -188,7 +188,7 @@ class Learner:
     """Whether it builds its own backbone, which cannot start from other weights and cannot be frozen."""
 
     def backbone(self, name: str) -> str:
-        """Return the backbone to train in a cell that has this one."""
+        """Return the backbone to train, given the backbone of the cell."""
         return name
 
     def recipe(self, preset: Preset) -> Recipe:
@@ -207,7 +207,7 @@ class RunConfig:
     seed : int
         Seed of initialisation, order, augmentation and evidence.
     weights : str or None, default None
-        File of the backbone's initial weights, or ``default`` for those of its library.
+        File of the backbone's initial weights, or ``default`` for the weights of its library.
     freeze : bool, default False
         Whether to train the head alone.
     """

@@ -139,7 +139,7 @@ def check_image_model(model: str, weights: str | None) -> None:
     if not is_of_library(model):
         raise EnergyAlignError(f"unknown model {model!r}: give torchvision:NAME or timm:NAME, or transformers:FOLDER.")
     if weights is None:
-        raise EnergyAlignError(f"{model} needs --weights: features of an untrained network say nothing.")
+        raise EnergyAlignError(f"{model} needs --weights: an untrained network computes meaningless features.")
 
 
 def encode_images(

@@ -65,7 +65,8 @@ class Work:
         """Train what is missing, measure, and return the rows. All runs are checked before the first one starts."""
         experiments = {}
         for folder, run in self.runs.items():
-            # Behind a finished long-tailed run, a corrector may train a second stage; in steps none does.
+            # Behind a finished long-tailed run, a corrector may train a second stage; for class-incremental runs none
+            # does.
             has_curves = not self.request.source or not run.config.in_steps
             experiments[folder] = self.request.experiment(
                 run.config, self.data, fabric=fabric, workers=self.request.workers, command=command,
@@ -191,7 +192,7 @@ class Experiment(ABC, Generic[Config]):
         if changes:
             self.reporter.note(
                 f"{run.path} is resumed in another environment: {'; '.join(changes)}. What is computed from here on "
-                "can differ in its last digits from a run in one environment; rows name both."
+                "can differ in its last digits from a run in one environment; rows record both."
             )
 
     def _check_weights(self, run: RunDirectory) -> None:

@@ -1,4 +1,4 @@
-"""Measuring: a corrected network on the test images, and the row that comes out."""
+"""Measure a corrected network on the test images, and make its row."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class RunRequest(ABC):
         """Return the correctors to measure behind a finished run; raise for a method that needs another training."""
 
     def names_data_of(self, config: RunConfig) -> bool:
-        """Return whether the data set of the request is that of a finished run."""
+        """Return whether a finished run has the data set of this request."""
         return self.dataset in (config.dataset, config.name)
 
     def finished(self) -> list[Planned]:
@@ -205,7 +205,7 @@ class RunRequest(ABC):
         return Planned(config, tuple(dict.fromkeys(self.behind(run, config))), str(run.path))
 
     def words(self, names: Sequence[str]) -> list[str]:
-        """Return those of these options that were given, as words of a command line."""
+        """Return the given ones of these options, as words of a command line."""
         words: list[str] = []
         for name in names:
             value, option = getattr(self, name), _OPTIONS.get(name, "--" + name.replace("_", "-"))
@@ -225,7 +225,7 @@ class RunRequest(ABC):
         for name in (*self.training_options, *others):
             value = getattr(self, name)
             if value is not None and value is not False:
-                shown = Path(value).name if name == "weights" else value  # the config tells files of one name apart
+                shown = Path(value).name if name == "weights" else value  # the config distinguishes files of one name
                 words.append(name if value is True else f"{name}-{shown}")
         return re.sub(r"[^\w.-]+|_", "-", "-".join(words))
 
@@ -252,7 +252,7 @@ class RunRequest(ABC):
         return replace(preset, recipe=self._recipe(preset), backbone=self.backbone or preset.backbone)
 
     def for_images(self, preset: _Preset, train: ImageSet | None) -> _Preset:
-        """With --quick, give small images of the user's own, which only the data show, a small network."""
+        """With --quick, choose a small network if the user's own images are small, which only the data show."""
         is_own = ":" in preset.dataset and not has_features(preset.dataset)
         if train is None or not (self.quick and is_own) or self.backbone:
             return preset
@@ -263,7 +263,7 @@ class RunRequest(ABC):
     def _recipe(self, preset: Preset) -> Recipe:
         recipe = preset.recipe if self.epochs is None else preset.recipe.lasting(self.epochs)
         optimizer: Any = recipe.optimizer
-        if self.optimizer in ("sgd", "sgd-plain") and not isinstance(optimizer, SGD):  # features have Adam
+        if self.optimizer in ("sgd", "sgd-plain") and not isinstance(optimizer, SGD):  # the default on features is Adam
             optimizer = SGD(0.1, weight_decay=optimizer.weight_decay)
             recipe = replace(recipe, optimizer=optimizer)
         if self.optimizer == "adam":
@@ -279,6 +279,6 @@ class RunRequest(ABC):
         return replace(recipe, optimizer=optimizer, batch_size=self.batch_size or recipe.batch_size)
 
     def get_options(self, *names: str) -> dict[str, Any]:
-        """Return those of these options that were given."""
+        """Return the given ones of these options."""
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Rows: the result of one corrector behind one trained network, with all that is needed to show and repeat it."""
+"""Rows: the result of one corrector behind one trained network, with everything needed to show and repeat it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def step_folder(run: Path, step: int, *, in_steps: bool = True) -> Path:
-    """Return the folder of a step; for a long tail that of the run."""
+    """Return the folder of a step; for a long tail, the folder of the run."""
     return run / f"step-{step:02d}" if in_steps else run
 
 
@@ -105,7 +105,7 @@ class StoredRun:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Class names in the order of the logits' columns, which is that of arrival if classes come in steps."""
+        """Class names in the order of the logits' columns: the order of arrival if classes come in steps."""
         return self.manifest.class_names
 
     def counts(self, step: int | None = None) -> Ints:

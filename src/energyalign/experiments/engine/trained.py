@@ -1,4 +1,4 @@
-"""What a network is trained on, the network for it, and the trained network with what correctors read of it."""
+"""Training data as learners see them, the network to train, and the trained network as correctors see it."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class SeenClasses:
 
     @property
     def n_seen(self) -> int:
-        """Number of classes so far, which is that of the logits' columns."""
+        """Number of classes so far, and of the logits' columns."""
         return sum(self.sizes)
 
     @property
@@ -138,7 +138,7 @@ class SeenClasses:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Trained(SeenClasses):
-    """A trained network after the last or only step, with what correctors read of it. Each is computed once.
+    """A trained network after the last or only step, with the outputs that correctors read, each computed once.
 
     Attributes
     ----------
@@ -147,6 +147,7 @@ class Trained(SeenClasses):
     ground : Ground
         What it was trained on.
     evidence_seed : int
+        Seed of the draws of evidence.
     run : RunDirectory
         The run directory. A corrector that trains does so in a folder below it.
     number : int

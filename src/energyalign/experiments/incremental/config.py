@@ -207,13 +207,13 @@ class IncrementalRequest(RunRequest):
         return ["raw", *(self.corrector or usual)]
 
     def _methods(self) -> list[Method]:
-        """Return the requested methods, or one for each corrector of the composition."""
+        """Return the requested methods, or one for each corrector of the user's own method."""
         if self.method:
             if self.learner:
                 raise EnergyAlignError("a method has its own learner: give --method or --learner, not both.")
             return [find_method(name) for name in (METHODS if "all" in self.method else self.method)]
         learner, ours = find_learner(self.learner or "distill").name, METHODS["ea"]
-        rows = [ours, *METHODS.values()]  # the first with this learner, else ours with this learner
+        rows = [ours, *METHODS.values()]  # take the first with this learner, else ours with its learner replaced
         row = next((row for row in rows if row.learner == learner), ours._replace(learner=learner))._replace(head=None)
         return [row._replace(corrector=corrector) for corrector in self.corrector or [row.corrector]]
 

@@ -22,7 +22,7 @@ SELECTIONS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """How many exemplars are kept of all old classes together, and how they are chosen.
+    """The total number of exemplars of all old classes, and how they are chosen.
 
     Attributes
     ----------
@@ -149,8 +149,8 @@ def n_held_out(plan: MemoryPlan, n_old: int, part: float) -> int:
         return 0
     if not plan.has_number:
         raise EnergyAlignError(
-            f"a corrector needs exemplars held out from training, and the memory {plan} has no number of them: give "
-            "one, for example --memory herding."
+            f"a corrector needs exemplars held out from training, and the memory {plan} cannot hold any out: choose "
+            "another, for example --memory herding."
         )
     each = plan.total // n_old
     if each < 2:
@@ -213,7 +213,9 @@ def herding_order(features: Floats, n_chosen: int) -> Ints:
         )
     if not np.isfinite(phi).all():
         row = int(np.nonzero(~np.isfinite(phi).all(axis=1))[0][0])
-        raise EnergyAlignError(f"features of image {row} are not finite: the network diverged. Lower the rate.")
+        raise EnergyAlignError(
+            f"features of image {row} are not finite: the network diverged. Lower the learning rate."
+        )
     lengths = np.linalg.norm(phi, axis=1, keepdims=True)
     phi = phi / np.where(lengths > 0.0, lengths, 1.0)
     mean = phi.mean(axis=0)

@@ -101,7 +101,7 @@ def preset_for(dataset: str, n_steps: int | None) -> IncrementalPreset:
     """Look up a cell by its name, or by data set and number of steps; for another number, adapt the nearest cell."""
     if dataset in PRESETS:
         if n_steps not in (None, PRESETS[dataset].n_steps):
-            raise EnergyAlignError(f"{dataset} has a number of steps of its own: leave --steps out.")
+            raise EnergyAlignError(f"{dataset} has a fixed number of steps: leave --steps out.")
         return PRESETS[dataset]
     if ":" in dataset:  # a user's own data
         own = _OWN_FEATURES if has_features(dataset) else _OWN_IMAGES

@@ -118,7 +118,7 @@ class Step(SeenClasses, Ground):
 
 @dataclass(frozen=True, eq=False)
 class StepRecord:
-    """What later correctors need of the classes that were new in a step, under the network at its end.
+    """What later correctors need to know about the new classes of a step, measured at its end.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class StepRecord:
 
 @dataclass(frozen=True, eq=False)
 class FinishedStep:
-    """What a later step needs of a finished one, besides the network."""
+    """What a later step needs from a finished step, in addition to the network."""
 
     memory: Memory
     record: StepRecord
@@ -218,7 +218,7 @@ def refuse_gap(run: RunDirectory, number: int, n_steps: int) -> None:
 def save_step(
     run: RunDirectory, number: int, network: Network, memory: Memory, record: StepRecord, *, processes: int = 1
 ) -> FinishedStep:
-    """Write the files of a step and delete those of its trainings, which `processes` shared."""
+    """Write the files of a step, trained by `processes` processes, and delete those of its trainings."""
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     content = save(weights)
     finished = FinishedStep(memory, record, hashlib.sha256(content).hexdigest(), processes)

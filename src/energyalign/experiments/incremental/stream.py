@@ -69,7 +69,7 @@ class ClassStream:
 
     @cached_property
     def all_readable(self) -> bool:
-        """True, or an error that names unreadable images; checked once for all runs."""
+        """True if every image can be read, otherwise an error that names the others; checked once for all runs."""
         refuse_unreadable(self.train, self.test)
         return True
 

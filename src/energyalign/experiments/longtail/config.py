@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LongTailConfig(RunConfig):
-    """The settings of one training and its long-tail cut.
+    """The settings of one training and its long-tailed subset.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class LongTailConfig(RunConfig):
     imbalance : float or None
         Largest class over smallest; None for the data as they are.
     split_seed : int
-        Seed of the long-tail cut. Seed 0 is the subset of LDAM, BBN and later work, so it stays 0 while `seed` varies.
+        Seed of the long-tailed subset. Seed 0 is that of LDAM, BBN and later work, so it stays 0 while `seed` varies.
     """
 
     learner: CrossEntropy
@@ -58,7 +58,7 @@ class LongTailConfig(RunConfig):
         learner = learner or CrossEntropy()
         if preset.imbalance is None:
             if profile != "exponential" and isinstance(profile, str):
-                raise EnergyAlignError(f"{preset.name} is not cut: a profile needs an imbalance too.")
+                raise EnergyAlignError(f"{preset.name} has no imbalance: give one with the profile.")
             profile = "natural" if isinstance(profile, str) else profile
         if learner.scale is not None:
             options |= {"scale": learner.scale, "learned_scale": False}
@@ -83,9 +83,9 @@ class LongTailRequest(RunRequest):
     profile : str or None
         How counts fall, or a JSON file of counts by class name.
     split_seed : int or None
-        Seed of the long-tail cut.
+        Seed of the long-tailed subset.
     clusters : tuple of int
-        Numbers of Jenks clusters, each of which adds energy aligning with so many.
+        Numbers of Jenks clusters; each adds energy aligning with that number.
     """
 
     command: ClassVar[str] = "longtail"

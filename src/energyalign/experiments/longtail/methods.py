@@ -62,7 +62,7 @@ _SAME = {"balanced-softmax": "la-loss"}
 def find_method(name: str) -> Method:
     """Look up a method by name."""
     if name in _SAME:
-        raise EnergyAlignError(f"unknown method {name!r}: it is the same as {_SAME[name]}. Give that name.")
+        raise EnergyAlignError(f"unknown method {name!r}: it is the same as {_SAME[name]}; give that name.")
     return look_up(METHODS, name, "method")
 
 

@@ -12,12 +12,12 @@ from energyalign.experiments.train.recipe import SGD, Cosine, Recipe, Steps, War
 
 @dataclass(frozen=True, kw_only=True)
 class LongTailPreset(Preset):
-    """A cell and its long-tail cut.
+    """A cell and its long-tailed subset.
 
     Attributes
     ----------
     imbalance : float or None
-        Largest class over smallest; None for data that are not cut.
+        Largest class over smallest; None to keep all images.
     """
 
     imbalance: float | None
@@ -79,7 +79,7 @@ def preset_for(dataset: str, imbalance: float | None) -> LongTailPreset:
     """Look up a cell by its name, or by data set and imbalance; for another imbalance, adapt the nearest cell."""
     if dataset in PRESETS:
         if imbalance not in (None, PRESETS[dataset].imbalance):
-            raise EnergyAlignError(f"{dataset} has an imbalance of its own: leave --imbalance out.")
+            raise EnergyAlignError(f"{dataset} has a fixed imbalance: leave --imbalance out.")
         return PRESETS[dataset]
     if ":" in dataset:  # a user's own data
         own = _OWN_FEATURES if has_features(dataset) else _OWN_IMAGES

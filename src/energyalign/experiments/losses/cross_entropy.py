@@ -19,8 +19,8 @@ def cross_entropy(model: torch.nn.Module, batch: Any, _epoch: int) -> torch.Tens
 def weighted_cross_entropy(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Return ``sum_s w_(y_s) CE_s / sum_s w_(y_s)`` over a batch that several processes may share.
 
-    The training loop counts all samples alike, whatever their rank. Multiplying by this rank's mean weight over that of
-    all ranks makes each sample count as in the weighted mean over the whole batch.
+    The training loop counts all samples alike, whatever their rank. Multiplying by this rank's mean weight, divided by
+    the mean weight of all ranks, makes each sample count as in the weighted mean over the whole batch.
     """
     loss = F.cross_entropy(logits, labels, weight=weights)
     if not in_a_group():

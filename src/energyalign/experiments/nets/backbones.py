@@ -155,7 +155,7 @@ def torchvision_resnet(name: str, in_channels: int = 3) -> nn.Module:
 
 
 def split_resnet(net: nn.Module) -> tuple[nn.Module, nn.Module]:
-    """Remove the last block of such a network; return everything before it, and the block. For `TwoBranches`."""
+    """Remove the last block of a torchvision ResNet; return everything before it, and the block. For `TwoBranches`."""
     last = net.layer4.pop(-1)
     before = OrderedDict((name, part) for name, part in net.named_children() if name not in ("avgpool", "fc"))
     return nn.Sequential(before), last

@@ -97,7 +97,7 @@ class RepairedHead(nn.Module):  # type: ignore[misc]
         self.register_buffer("log_counts", log_counts)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Return scores. Classes outside the re-ranked ones come after them, with the differences of their logits."""
+        """Return scores. Other classes rank below the re-ranked ones and keep the differences of their logits."""
         logits = self.head(features)
         ranked, largest, pairs = ranked_pairs(logits, self.log_counts, self.n_ranked)
         scores = largest + self.offsets[ranked] + pairs @ self.weights
@@ -110,7 +110,7 @@ def ranked_pairs(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the classes of the k largest logits, these logits, and their mean differences from the other k - 1.
 
-    The differences are those of logit, rank and log training count, in an array of shape (n, k, 3).
+    The differences of logit, rank and log training count are in an array of shape (n, k, 3).
     """
     k = min(n_ranked, logits.shape[1])
     largest, ranked = logits.topk(k, dim=1)

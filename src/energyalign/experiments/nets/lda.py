@@ -40,7 +40,7 @@ class LdaHead(nn.Linear):  # type: ignore[misc]
         return super().forward(features.to(self.weight))
 
     def with_classes(self, n_classes: int) -> Self:
-        """Return a copy with more classes, without samples of them."""
+        """Return a copy with more classes, which have no samples yet."""
         larger = copy.deepcopy(self)
         larger.out_features = n_classes
         for name in ("weight", "bias", "means", "counts"):

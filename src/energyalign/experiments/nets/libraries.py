@@ -20,9 +20,9 @@ Size: TypeAlias = tuple[int, int]
 
 
 class LibraryBackbone(nn.Module):  # type: ignore[misc]
-    """A network without its classifier, which converts images of a data set to those it expects.
+    """A network without its classifier, which converts the images of a data set to the format it expects.
 
-    `scale` and `offset` convert the normalisation of the data set to that of the library, and broadcast grey images to
+    `scale` and `offset` convert from the normalisation of the data set to the library's, and broadcast grey images to
     three channels. Images are resized to `size` unless it is None.
     """
 
@@ -81,7 +81,7 @@ def make_library_backbone(
 
 
 def load_weights(net: nn.Module, path: str, classifier: Iterable[str] = ()) -> None:
-    """Load a safetensors file that holds all tensors of the network and no others but those of the `classifier`."""
+    """Load a safetensors file that holds all tensors of the network and, apart from the `classifier`, no others."""
     stored = _read_weights(path)
     wanted = net.state_dict()
     # Old files do not have this counter of batch normalisation, and nothing depends on it.
@@ -89,7 +89,7 @@ def load_weights(net: nn.Module, path: str, classifier: Iterable[str] = ()) -> N
     dropped = tuple(f"{part}." for part in classifier)
     extra = [name for name in stored if name not in wanted and not name.startswith(dropped)]
     other = [name for name in wanted if name in stored and stored[name].shape != wanted[name].shape]
-    problems = {"lacks": missing, "also has": extra, "has in another shape": other}
+    problems = {"lacks": missing, "also has": extra, "has another shape for": other}
     if any(problems.values()):
         listed = "; ".join(f"it {verb} {some_of(names)}" for verb, names in problems.items() if names)
         raise EnergyAlignError(
@@ -151,7 +151,9 @@ def _get(name: str, make: Callable[[], nn.Module], pretrained: bool) -> nn.Modul
         return make()
     except Exception as error:  # libraries and downloads raise errors of many kinds
         if not pretrained:
-            raise EnergyAlignError(f"{name} cannot be made ({reason_of(error)}): choose another backbone.") from error
+            raise EnergyAlignError(
+                f"{name} cannot be created ({reason_of(error)}): choose another backbone."
+            ) from error
         raise EnergyAlignError(
             f"cannot get the default weights of {name} ({reason_of(error)}). They are downloaded: check the network, "
             "or give a file that you have, --weights PATH."

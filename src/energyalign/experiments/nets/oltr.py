@@ -120,7 +120,7 @@ def add_modulated_attention(backbone: nn.Module, image: torch.Tensor) -> None:
 
 
 def _last_maps(backbone: nn.Module, image: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return the maps that no other part but pooling reads, by the name of the part that made them."""
+    """Return the maps that only pooling reads, by the name of the part that computed them."""
     loose: dict[str, torch.Tensor] = {}
 
     def follow(name: str, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:

@@ -90,7 +90,7 @@ class RandomPaths(nn.Module):  # type: ignore[misc]
         self.freeze_all_but_trainable()
 
     def freeze_all_but_trainable(self) -> None:
-        """Freeze all modules but those of the mask `trainable`, which is all that needs to be stored."""
+        """Freeze all modules except those of the mask `trainable`, so that only the mask has to be stored."""
         for module, learns in self._modules_and_whether_they_learn():
             module.requires_grad_(learns)
         self.train(self.training)

@@ -40,7 +40,7 @@ class RandomProjectionHead(nn.Linear):  # type: ignore[misc]
         return super().forward(self._project(features))
 
     def with_classes(self, n_classes: int) -> Self:
-        """Return a copy with more classes, without samples of them."""
+        """Return a copy with more classes, which have no samples yet."""
         larger, n_new = copy.deepcopy(self), n_classes - self.out_features
         larger.out_features = n_classes
         larger.weight = nn.Parameter(F.pad(self.weight.detach(), (0, 0, 0, n_new)), requires_grad=False)
@@ -50,8 +50,8 @@ class RandomProjectionHead(nn.Linear):  # type: ignore[misc]
     def add(self, features: torch.Tensor, labels: torch.Tensor, seed: int) -> float:
         """Add samples to the sums, recompute the weights and return the ridge.
 
-        The ridge is the one of `RIDGES` whose weights from four fifths of these samples have the smallest squared error
-        on the last fifth. The split is drawn by `seed`.
+        The ridge is chosen from `RIDGES`: weights fitted to four fifths of these samples have the smallest squared
+        error on the last fifth. The split is drawn by `seed`.
         """
         order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
         n_fit = int(_PART_TO_FIT * len(labels))

@@ -100,7 +100,9 @@ def register_backbone(name: str, make: Callable[..., Any], *, takes_features: bo
     if not callable(make):
         raise EnergyAlignError(f"make must be a class or function that returns a network, got {make!r:.80}.")
     if name in BACKBONES or ":" in name:
-        raise EnergyAlignError(f"cannot register a backbone {name!r}: the name is taken, or has a colon.")
+        raise EnergyAlignError(
+            f"cannot register a backbone {name!r}: the name is taken, or has a colon. Choose another."
+        )
     BACKBONES[name] = Backbone(make, takes_features=takes_features)
 
 

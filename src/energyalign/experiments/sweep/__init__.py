@@ -1,1 +1,1 @@
-"""Many runs as one: planned, shared out to processes or to a Ray cluster, and completed whatever fails."""
+"""Sweeps: plan many runs, distribute them to processes or a Ray cluster, and complete them despite failures."""

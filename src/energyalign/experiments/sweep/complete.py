@@ -172,7 +172,7 @@ class SweepState:
     def seconds_left(self) -> float | None:
         """Estimated seconds to the end, with runs weighted by their estimated cost; None before the first has ended.
 
-        Running ones count as if they had just started, so it errs on the long side.
+        Running runs count as if they had just started, so the estimate is too long rather than too short.
         """
         if not self._finished_here:
             return None

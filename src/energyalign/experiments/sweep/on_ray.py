@@ -27,13 +27,13 @@ class RayEngine:
     address : str or None
         Address of the cluster; None starts one on this machine, which ends with this process.
     jobs : int or None
-        Maximum number of runs at once; None for as many as there is room for.
+        Maximum number of runs at once; None for as many as fit.
     processes : int
         Processes of a run, all on one machine.
     cpus : int
         CPUs of each process.
     gpus : int or None
-        GPUs of a run; None for one for each process, if the cluster has any.
+        GPUs of a run; None for one per process, if the cluster has any.
     log : Path
         File for Ray's messages, which it would print between our results.
     """
@@ -69,7 +69,7 @@ class RayEngine:
         return _RayTask(self._task.remote(tuple(program), str(log), str(Path.cwd()), self._threads))
 
     def close(self) -> None:
-        """Leave the cluster, or stop the one that was started."""
+        """Leave the cluster; stop it if it was started here."""
         leave_cluster()
         self._open.close()
 

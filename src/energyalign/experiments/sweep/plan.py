@@ -92,8 +92,9 @@ def plan_sweep(
 ) -> list[PlannedRun]:  # fmt: skip
     """Return all runs of a table, seed by seed, so that half a sweep is a table with fewer seeds.
 
-    Without `methods` each cell has those of the paper. `correctors` are put behind every training, and the raw network
-    is measured too. Run directories go below `out`; all runs have the options `shared`, which may include `PROTOCOL`.
+    Without `methods`, each cell has the methods of the paper. `correctors` are put behind every training, and the raw
+    network is measured too. Run directories go below `out`; all runs have the options `shared`, which may include
+    `PROTOCOL`.
     """
     kinds = {cell: _kind(table, cell) for cell in cells}
     for name, kind in PROTOCOL.items():
@@ -161,7 +162,7 @@ def _runs_of_cell(
 
 
 def _methods(asked: Sequence[str], kind: type[RunRequest], cell: str) -> list[str]:
-    """Return the methods asked for, or by default those of the paper in this cell, or all if it has none.
+    """Return the requested methods, by default the paper's methods in this cell, or all if it has none.
 
     On a user's own data the default is plain training with few correctors.
     """
@@ -176,7 +177,7 @@ def _methods(asked: Sequence[str], kind: type[RunRequest], cell: str) -> list[st
 
 
 def _hours(config: RunConfig, correctors: Sequence[str], cell: str) -> float | None:
-    """Estimate the hours on one V100, proportional to epochs; None if data or network are not those of a preset."""
+    """Estimate the hours on one V100, proportional to epochs; None for data or networks that no preset has."""
     if ":" in cell:
         return None
     preset = LONG_TAIL[cell] if cell in LONG_TAIL else INCREMENTAL[cell]

@@ -38,7 +38,7 @@ class SweepEngine(Protocol):
 
     @property
     def jobs(self) -> int:
-        """How many processes have room at once, at this moment: machines of a cluster come and go."""
+        """How many processes fit at this moment: machines may join or leave a cluster."""
 
     def start(self, program: Sequence[str], log: Path) -> Started:
         """Start a program whose output is appended to the log."""
@@ -68,7 +68,7 @@ class LocalEngine:
 
 
 class TiedProcess:
-    """``python -m MODULE ARGUMENT...`` in a session of its own, which Ctrl-C in a terminal reaches only through us.
+    """``python -m MODULE ARGUMENT...`` in a session of its own: Ctrl-C reaches it only through this process.
 
     It ends with the process that started it: a run that outlives its sweep would keep its run directory locked when the
     sweep is resumed. So it runs through `main` below, and its standard input is a pipe that stays open as long as the
@@ -152,7 +152,7 @@ def _die_with_parent() -> None:
 
 
 def main() -> None:
-    """Run a module like ``python -m``, but no longer than the process that started this one lives."""
+    """Run a module like ``python -m``, at most until the process that started this one ends."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

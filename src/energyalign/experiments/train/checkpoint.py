@@ -61,7 +61,7 @@ def save_checkpoint(
     folder: Path, position: Position, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, config: str,
     processes: int = 1,
 ) -> Path:  # fmt: skip
-    """Write a checkpoint and remove all but it and the one before it.
+    """Write a checkpoint, and keep only it and the previous one.
 
     `config` is the hash of the settings of the run, so that no other run loads the checkpoint; `processes` is the
     number of processes that share the training.
@@ -85,9 +85,9 @@ def save_checkpoint(
 
 
 def drop_older(path: Path) -> None:
-    """Remove all checkpoints that are older than the one before this.
+    """Remove all checkpoints older than the previous one.
 
-    Newer ones are unusable, or this would not be the newest that was read or written. They stay, to be looked at.
+    Newer ones must be unusable, and are kept for inspection.
     """
     paths = _newest_first(path.parent)
     for old in paths[paths.index(path) + KEPT :]:
@@ -138,7 +138,7 @@ class Checkpoint:
 
 
 def newest_checkpoint(folder: Path, config: str) -> tuple[Checkpoint | None, list[str]]:
-    """Return the newest usable checkpoint of these settings, and what is wrong with newer ones.
+    """Return the newest usable checkpoint with these settings, and why newer ones are unusable.
 
     Raises
     ------

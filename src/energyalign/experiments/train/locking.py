@@ -58,7 +58,7 @@ class HeldFolder:
             os.close(self._descriptor)
 
     def find(self) -> Path | None:
-        """Return the present path; None if the folder was removed, or moved where this system cannot find it."""
+        """Return the current path; None if the folder was removed, or moved where this system cannot find it."""
         return next((place for place in self._places() if _identity(place) == self._identity), None)
 
     def is_locked(self) -> bool:

@@ -48,14 +48,14 @@ class NotFinite(CannotGoOn):
 class TrainingLoop:
     """One training of one network, started or resumed from the checkpoints of its run directory.
 
-    After any interruption the result is byte for byte that of an uninterrupted run on the same machine: batches and
-    random numbers are functions of seed, epoch and batch, and everything else is in the checkpoint.
+    After any interruption the result has the same bytes as an uninterrupted run on the same machine: batches and random
+    numbers are functions of seed, epoch and batch, and everything else is in the checkpoint.
 
-    Several processes share every batch, with equal weight for every sample. What depends on more than one sample,
-    above all the statistics of batch normalisation, and mixtures, is computed within a process. So the number of
-    processes is part of the result, and a training must resume with as many. (SyncBatchNorm would come closer to a
-    single process, but costs a collective operation in every layer, does not exist on CPUs, and is not what published
-    multi-GPU results use.) At the end all processes have the running statistics of the first.
+    Several processes share every batch, with equal weight for every sample. What depends on several samples, such as
+    the statistics of batch normalisation and mixtures, is computed within each process. So the number of processes is
+    part of the result, and a training must resume with as many. (SyncBatchNorm would come closer to a single process,
+    but costs a collective operation in every layer, does not exist on CPUs, and is not what published multi-GPU results
+    use.) At the end all processes have the running statistics of the first.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class TrainingLoop:
             while self._position.epoch <= self._recipe.epochs:
                 self._epoch(interruption)
         take_from_first(self._network)
-        # Not inside the block: here the former signal handlers are back, so no signal is missed.
+        # After the block, which restores the former signal handlers, so that no signal is missed.
         if number := self._asked_to_stop(interruption):
             raise Interrupted(number)
 

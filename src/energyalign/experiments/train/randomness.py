@@ -9,7 +9,7 @@ import hashlib
 
 
 def derived_seed(seed: int, *where: str | int) -> int:
-    """Derive a 63-bit seed for this place, independent of those of other places and other seeds."""
+    """Derive a 63-bit seed for one use, independent of other uses and other seeds."""
     text = "/".join(str(part) for part in (seed, *where))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 

@@ -113,7 +113,7 @@ class Narrator(Reporter):
             self._curves.add(position.epoch, values)
         except OSError as error:
             # A training does not need its curves, so it goes on.
-            self.note(f"Going on without curves: cannot write into {scalars}: {error.strerror or error}.")
+            self.note(f"Continuing without curves: cannot write into {scalars}: {error.strerror or error}.")
             self._close_curves()
             self._scalars = None
 
@@ -179,7 +179,7 @@ class Curves(Protocol):
 class TensorBoard:
     """A TensorBoard event file, numbered after those of earlier processes in the same folder.
 
-    `torch.utils.tensorboard` writes from a thread of its own, whose error on a full disk nobody could catch.
+    `torch.utils.tensorboard` would write in its own thread, where an error on a full disk could not be caught.
     """
 
     def __init__(self, folder: Path, title: str) -> None:  # noqa: ARG002

@@ -46,7 +46,7 @@ def open_run(
     fabric : Fabric, default None
         Launched, if several processes share the run. The first rank locks, checks and writes; the others wait for it.
     within : RunDirectory, default None
-        The run of which this is a stage.
+        The run that this stage belongs to.
 
     Raises
     ------
@@ -127,13 +127,13 @@ class RunDirectory:
         if place is None:
             removed = f"{self.path} was removed during its run"
             if not make_again:
-                raise CannotGoOn(f"{removed}: nothing of it is left. The same command starts it again.")
+                raise CannotGoOn(f"{removed}: nothing is left of it. The same command starts it again.")
             self._make_again(config)
-            return self.path, f"{removed}. It was made again with what was in memory: the same command resumes it."
+            return self.path, f"{removed}. It was created again from memory: the same command resumes it."
         if place != self.path:
             return place, (
-                f"{self.path} was moved to {place} during its run. All is saved there: move it back, and the same "
-                "command resumes it."
+                f"{self.path} was moved to {place} during its run. Everything is saved there: move it back, and the "
+                "same command resumes it."
             )
         problem, known = None, self.read_json(_CONFIG)
         if known is None:
@@ -148,8 +148,8 @@ class RunDirectory:
             )
         elif not self._held.is_locked():
             problem = (
-                f"{self.path / LOCK} was removed during its run, so that another process could come in. All is saved: "
-                "when no other process uses the folder, the same command resumes it."
+                f"{self.path / LOCK} was removed during its run, so another process could have used the folder. "
+                "Everything is saved: when no other process uses the folder, the same command resumes it."
             )
         return self.path, problem
 
@@ -167,7 +167,7 @@ class RunDirectory:
                 _write_json(folder / name, value)
 
     def read_json(self, name: str) -> Json | None:
-        """Read such a file; return None if there is none."""
+        """Read a JSON file of the run; return None if there is none."""
         path = self.path / name
         if not path.exists():
             return None
@@ -221,7 +221,7 @@ class RunDirectory:
                 stream.writelines(_text(value | {"sha256": _sha256(value)}) + "\n" for value in values)
 
     def _read_lines(self, name: str, *, remedy: str) -> list[Json]:
-        """Read such a file; return an empty list if there is none."""
+        """Read a file of lines with hashes; return an empty list if there is none."""
         path = self.path / name
         if not path.exists():
             return []
@@ -300,7 +300,7 @@ def _parse_line(line: str) -> Json:
     if stated is None:
         raise ValueError("has no hash, so energyalign did not write it")
     if stated != _sha256(value):
-        raise ValueError("was changed after it was written: it does not have the hash it states")
+        raise ValueError("was changed after it was written: its hash does not match")
     return value
 
 

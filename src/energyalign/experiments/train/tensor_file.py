@@ -36,7 +36,7 @@ def load_arrays(path: Path) -> Arrays:
         with safe_open(path, "np") as stream:
             expected = (stream.metadata() or {}).get(_CHECKSUM)
             arrays: Arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - no mapping
-    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:  # damaged headers raise any
+    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:  # also for damaged headers
         raise EnergyAlignError(f"cannot read {path}: {error}. {_REMEDY}") from error
     if expected is None:
         raise EnergyAlignError(f"{path} has no checksum, so energyalign did not write it. {_REMEDY}")

@@ -1,8 +1,8 @@
 """Engines that work on the parts of the evidence: threads, local processes, or a Ray cluster.
 
-All give the same result to the bit: results are merged in the order of the parts, and the split into parts depends
-only on the files. Linear algebra uses one thread in all of them, because its rounding depends on the number of
-threads; several parts at a time use the other cores.
+All give bit-identical results: results are merged in the order of the parts, and the split into parts depends only on
+the files. Linear algebra uses one thread in all of them, because its rounding depends on the number of threads; several
+parts at a time use the other cores.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def open_engine(name: str, *, jobs: int | None, address: str | None = None) -> A
     name : {"local", "ray"}
     jobs : int or None
         On this machine, the number of processes; 1 and None use threads of this process. On a cluster, the maximum
-        number of parts at a time; None for as many as there are CPUs for.
+        number of parts at a time; None is the number of CPUs.
     address : str, default=None
         Address of a Ray cluster; None starts one on this machine, and stops it again.
     """

@@ -56,8 +56,8 @@ class Processes:
                 try:
                     return pool.submit(work, stretch)
                 except (OSError, ValueError):
-                    # If a process was killed while another one was started, the pipes are closed, and the pool raises
-                    # BrokenProcessPool the second time. Any other error is raised again.
+                    # If a process was killed while another one was started, a pipe is closed, and a second attempt
+                    # raises BrokenProcessPool. Any other error is simply raised again.
                     return pool.submit(work, stretch)
 
         def collect(future: Future[Result]) -> Result:

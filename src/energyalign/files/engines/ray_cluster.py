@@ -71,7 +71,7 @@ def _resolve(address: str | None) -> str | None:
 def _prepare_own(cpus: int | None) -> dict[str, Any]:
     """Return options for a cluster that only this process can use: it listens on loopback and needs a token.
 
-    Its folder is in a private one, because everybody can write to Ray's default.
+    Its folder is private, because every user can write to Ray's default.
     """
     wanted = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     if "ray" in sys.modules and any(os.environ.get(name) != value for name, value in wanted.items()):

@@ -49,7 +49,8 @@ def check_one_cell(figure: str, trainings: Sequence[Training]) -> None:
     """Raise if trainings of several cells would share an axis."""
     cells = sorted({printable(training.cell) for training in trainings})
     if len(cells) > 1:
-        raise EnergyAlignError(f"the figure {figure} must be of one cell, got {', '.join(cells)}: give runs of one.")
+        names = ", ".join(cells)
+        raise EnergyAlignError(f"the figure {figure} must be of one cell, got {names}: give runs of one cell.")
 
 
 def about(trainings: Sequence[Training]) -> str:

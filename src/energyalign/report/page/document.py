@@ -15,7 +15,7 @@ from typing import Any
 
 _SCRIPTS = ("numbers.js", "decode.js", "model.js", "shifts_file.js", "charts.js", "class_table.js", "controls.js")
 _MAX_COLUMN_WIDTH = 450.0
-"""In points. A wider picture gets a row of its own: in half of one its text would be too small."""
+"""In points. A wider picture gets a row of its own, because its text would be too small in half a row."""
 _MAX_ROWS = 25
 """Longer tables scroll."""
 

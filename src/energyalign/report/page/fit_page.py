@@ -59,6 +59,7 @@ def write_fit_page(
             Correction(f"fitted: {shifts.estimator}, {shifts.clusters.name}", shifts), *_fit_alternatives(evidence),
         ],
         target=None if np.ptp(shifts.log_target) < _UNIFORM else shifts.target_prior,
+        scoring=shifts.scoring, aim=shifts.aim,
     )  # fmt: skip
     live = [{"name": name, "views": [view.to_json(BUDGET)]}]
     sections = [_fitted_section(shifts), _origin_section(name, command, evidence)]

@@ -24,4 +24,4 @@ def describe_changes(before: Floats, after: Floats, class_names: Sequence[str]) 
 def describe_bias(evidence_kind: str) -> str:
     """Say why scores on the evidence are optimistic."""
     seen = "model may have been trained" if evidence_kind == "training" else "shifts were fitted"
-    return f"The {seen} on these samples, so the numbers are optimistic: measure on others before you quote them."
+    return f"The {seen} on these samples, so the numbers are optimistic: measure on other samples before quoting them."

@@ -32,8 +32,8 @@ _MAX_TRAININGS = 4
 _COMPARED = ["", AS_TRAINED, ALIGNED, "gain", "s.e.", "95 % interval", "only raw right", "only ea right", "p"]
 _ABOUT_COMPARED = (
     "Balanced accuracy in %. Gain of one seed: standard error and interval from a paired bootstrap over test images "
-    "within classes. Only raw right, only ea right: test images that one network alone has right; p: exact two-sided "
-    "McNemar test."
+    "within classes. Only raw right, only ea right: test images that one network alone classifies "
+    "correctly; p: exact two-sided McNemar test."
 )
 _ABOUT_SEEDS = (
     " All seeds: for these networks on other test images. Over seeds: paired t interval, for other trainings on these "

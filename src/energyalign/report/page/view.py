@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from energyalign.core.arrays import Bools, Floats, Ints
+from energyalign.core.objectives import METRICS
 from energyalign.core.shifts import Shifts
 
 Block = NDArray[np.float32]
@@ -19,7 +20,7 @@ BUDGET = 7_000_000
 FAR = 200.0
 """A class whose logit is this far below the largest cannot win, for example a class masked by -1e9 or -inf."""
 MIN_CANDIDATES = 20
-"""Minimum number of classes kept of each image; images are left out before fewer are kept."""
+"""Minimum number of classes kept per image; if these are still too large, images are left out."""
 _LEVELS = 2**16 - 1
 _MIN_RANGE = 1e-30
 """Avoids a step of 0 where all logits of every image are equal."""
@@ -27,15 +28,15 @@ _MIN_RANGE = 1e-30
 
 @dataclass(frozen=True)
 class Correction:
-    """Shifts for this network, at full strength."""
+    """Shifts for this network, as they were fitted."""
 
     name: str
-    full: Shifts
+    fitted: Shifts
 
     @property
     def shifts(self) -> Floats:
-        """Shifts for a uniform target prior; the page adds the one that is chosen there."""
-        return self.full.values - self.full.log_target
+        """Shifts for a uniform target prior; the page adds the target prior that is chosen there."""
+        return self.fitted.values - self.fitted.log_target
 
     @property
     def is_sane(self) -> bool:
@@ -47,9 +48,10 @@ class Correction:
         return {
             "name": self.name,
             "shifts": [float(str(shift)) for shift in np.asarray(self.shifts, dtype=np.float32)],
-            "errors": _numbers(self.full.standard_errors, digits=4),
-            "effective": _numbers(self.full.effective_samples, digits=4),
-            "file": self.full.to_json(),
+            "strength": self.fitted.strength,
+            "errors": _numbers(self.fitted.standard_errors, digits=4),
+            "effective": _numbers(self.fitted.effective_samples, digits=4),
+            "file": self.fitted.to_json(),
         }
 
 
@@ -74,6 +76,8 @@ class View:
     corrections : sequence of Correction
     target : array or None, default None
         The target prior that the shifts were fitted for; None for a uniform one.
+    scoring, aim : str, default "balanced_accuracy"
+        The objective that the shifts were fitted for, and its name on the page.
     """
 
     name: str
@@ -85,6 +89,8 @@ class View:
     in_steps: bool
     corrections: Sequence[Correction]
     target: Floats | None = None
+    scoring: str = "balanced_accuracy"
+    aim: str = "balanced_accuracy"
 
     def to_json(self, budget: int) -> dict[str, Any]:
         """Return the data for the page's script, with at most `budget` bytes of logits."""
@@ -103,8 +109,21 @@ class View:
             "labels": _base64(self.labels[encoded.kept].astype("<u4").tobytes()),
             "corrections": [correction.to_json() for correction in corrections],
             "target": _numbers(self.target),
+            "score": {"metric": self.scoring, "name": self.aim} if self._has_own_score else None,
             **encoded.to_json(),
+            "note": " ".join(filter(None, [self._note_on_score, encoded.note])),
         }
+
+    @property
+    def _has_own_score(self) -> bool:
+        """Whether the page shows another score besides balanced accuracy."""
+        return self.scoring in METRICS and self.scoring != "balanced_accuracy"
+
+    @property
+    def _note_on_score(self) -> str:
+        if self.scoring in METRICS:
+            return ""
+        return f"The shifts were fitted for {self.aim}, which this page cannot compute: it shows balanced accuracy."
 
 
 def _numbers(values: Floats | None, digits: int = 17) -> list[float | None] | None:
@@ -155,7 +174,8 @@ class EncodedLogits:
         if self.classes is not None and self.n_candidates < self.n_classes:
             notes.append(
                 f"Of each image it holds the {self.n_candidates} of {self.n_classes:,} classes that come closest to "
-                "winning at strength 0 or 1; at other strengths and for other target priors, numbers are approximate."
+                "winning, raw or with fitted shifts; at other strengths and for other target priors, numbers are "
+                "approximate."
             )
         if self.step:
             notes.append(f"Logits are rounded to {self.step:.1g}.")
@@ -168,7 +188,6 @@ class EncodedLogits:
             "classes": None if self.classes is None else _base64(self.classes),
             "candidates": self.n_candidates,
             "step": self.step,
-            "note": self.note,
         }
 
 
@@ -178,7 +197,7 @@ def encode_logits(
     """Encode logits that come in blocks of images.
 
     If float32 logits of all images and classes exceed the budget, each image keeps the classes that come closest to
-    winning, raw or with one of the shifts: predictions at strength 0 and 1 are then exact up to rounding. If
+    winning, raw or with one of the shifts: these predictions are then exact up to rounding. If
     `MIN_CANDIDATES` classes still exceed it, images are left out, evenly over the classes.
     """
     n_images = len(labels)

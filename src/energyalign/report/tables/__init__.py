@@ -67,7 +67,7 @@ class TableEntry:
 
 
 def find_table(name: str) -> TableEntry:
-    """Return the entry of this name."""
+    """Return the entry with this name."""
     return look_up(TABLES, name, "table")
 
 

@@ -15,8 +15,8 @@ from energyalign.report.tables.order import corrector_key
 from energyalign.report.tables.settings import Difference, check_one_setting, differences_from_paper
 
 _QUOTED = (
-    "The paper's numbers are as printed there. It quotes its rows other than ea from other papers, with networks and "
-    "cuts of their own. A difference is ours minus the paper's."
+    "The paper's numbers are as printed there. It quotes its methods other than ea from papers with other networks and "
+    "subsets. A difference is ours minus the paper's."
 )
 
 
@@ -35,13 +35,13 @@ class Application(NamedTuple):
     Attributes
     ----------
     any_runs : str
-        Name of the table of any runs of this kind.
+        Name of the table for any runs of this kind.
     method_of : callable
         Returns the method of a row.
     setting_in_paper : callable
         Returns the config of a row's training in the paper's cell; None for a learner that the paper does not have.
     ours : callable
-        Returns the number of each seed, between 0 and 1, of rows of one method, cell and setting.
+        Returns the number of each seed, between 0 and 1, from rows of one method, cell and setting.
     paper : callable
         Returns the printed number of a method.
     """

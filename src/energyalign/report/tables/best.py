@@ -30,7 +30,7 @@ def with_best(table: PaperTable) -> PaperTable:
 
 
 def are_best(cells: Sequence[Cell], column: Column) -> list[bool]:
-    """Return which numbers are the best among those that have others over the same seeds, or not clearly worse.
+    """Return which numbers are the best, or not clearly worse, if others have the same seeds.
 
     Only numbers over the same seeds as the best are marked. A number is not clearly worse if it prints the same, or if
     the 95 % interval of the paired t-test over seeds contains 0, which needs at least two seeds. If several numbers are
@@ -61,7 +61,7 @@ def about_best(table: PaperTable) -> str:
     if most < 2:
         return f"{rule}."
     rule = f"{rule}, or not clearly worse than the best (paired t-test over the same seeds, {100 * LEVEL:.0f} %)."
-    return f"{rule} Two seeds tell little." if most == 2 else rule
+    return f"{rule} Two seeds are weak evidence." if most == 2 else rule
 
 
 def _is_like(cell: Cell, best: Cell, column: Column) -> bool:

@@ -43,7 +43,7 @@ def _with_seed(table: PaperTable, seed: int) -> PaperTable:
 
 
 def _join(tables: Sequence[PaperTable]) -> PaperTable:
-    """Return a table with all lines and columns; cells that a table does not have are missing."""
+    """Return a table with the lines and columns of all tables; numbers that no table has are missing."""
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
     notes = dict.fromkeys(note for table in tables for note in table.notes)
     lines = dict.fromkeys((line.method, line.source, line.seed) for table in tables for line in table.lines)

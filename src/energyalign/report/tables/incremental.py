@@ -122,7 +122,7 @@ def difference_of(curves: Sequence[Curve]) -> float | None:
 
 
 def label_of(row: Row) -> str:
-    """Return the name of the method, or its parts if they are no method of the paper."""
+    """Return the name of the method, or its parts if it has no name."""
     selection = selection_of(row)
     of_row = (row.learner, row.config.head, selection, row.corrector)
     for name, method in METHODS.items():

@@ -64,7 +64,7 @@ def setting_in_paper(row: Row) -> dict[str, Any] | None:
 
 
 def as_in_the_paper(row: Row) -> bool:
-    """Return whether network, schedule and cut are those of the paper's cell."""
+    """Return whether network, schedule and subset are those of the paper's cell."""
     if row.cell not in PRESETS or method_of(row) not in METHODS:
         return False
     return not differences_from_paper(row.config.values, setting_in_paper(row))
@@ -78,7 +78,7 @@ def paper_of(rows: Sequence[Row]) -> PaperNumbers | None:
 def difference_of(rows: Sequence[Row]) -> float | None:
     """Return our number minus the paper's for ea in the paper's setting; None for other lines."""
     paper = paper_of(rows)
-    # The paper quotes its other methods from papers with other networks and cuts.
+    # The paper quotes its other methods from papers with other networks and subsets.
     if paper is None or method_of(rows[0]) != "ea" or not all(map(as_in_the_paper, rows)):
         return None
     return 100.0 * statistics.mean(row.balanced for row in rows) - paper.overall

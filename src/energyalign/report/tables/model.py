@@ -31,7 +31,7 @@ class Cell:
     n : int or None, default None
         Number of seeds; None if unknown, as in the paper.
     off_paper : bool, default False
-        Whether it was measured in another setting than the paper's, or is a difference of such a number.
+        Whether it was measured in another setting than the paper's, or is a difference from such a measurement.
     best : bool, default False
         Whether it is printed in bold.
     digits : int, default 1
@@ -199,7 +199,7 @@ class PaperTable:
 
     @property
     def named_lines(self) -> list[tuple[str, Line]]:
-        """The lines with their methods; empty where the method is that of the line before."""
+        """The lines with their methods; empty where the previous line has the same method."""
         before = ["", *(line.method for line in self.lines)]
         return [
             (line.method if line.method != last else "", line) for line, last in zip(self.lines, before, strict=False)

@@ -32,8 +32,8 @@ from energyalign.report.tables.settings import check_one_setting
 Lines = Mapping[str, Sequence[Row]]
 """Rows of one cell by the name of their line."""
 _ABOUT_PAPER = (
-    "The paper quotes its methods other than ea from papers with other networks and cuts; a difference is shown for ea "
-    "in the paper's setting."
+    "The paper quotes its methods other than ea from papers with other networks and subsets; a difference is shown for "
+    "ea in the paper's setting."
 )
 _WITHOUT_FIRST = "Averages are over the steps from the second on, as in the paper."
 _UNBALANCED = {"macro-F1": "macro_f1", "overall": "overall"}

@@ -32,7 +32,7 @@ def differences(one: Any, other: Any, name: str = "") -> Iterator[Difference]:
 
 
 def differences_from_paper(ours: Any, paper: Any, name: str = "") -> list[Difference]:
-    """Return the differences from the paper's config; policies that the paper allows are none."""
+    """Return the differences from the paper's config; policies that the paper allows do not count."""
     return [
         difference
         for difference in differences(ours, paper, name)

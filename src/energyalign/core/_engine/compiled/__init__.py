@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 from energyalign.core.errors import EnergyAlignError
 
-# From these sizes on, loading Numba takes less time than it saves: for one pass, and for many passes.
+# Minimum number of logits for which loading Numba pays off: in one pass, and in many passes.
 ONE_PASS = 1 << 27
 MANY_PASSES = 1 << 23
 

@@ -1,4 +1,4 @@
-"""The inner loops. All in one file: Numba's cache checks only the file of the loop for changes."""
+"""Compiled inner loops, all in one file: Numba's cache checks only the file of a loop for changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from energyalign.core._engine.forks import hold_while_forking
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-# Allow fused multiply-add. More would break the rounding tricks of `exponential`.
+# Allow fused multiply-add only: other fast-math flags would break the rounding trick of `exponential`.
 _FASTMATH = {"contract", "nsz"}
 
 hold_while_forking(global_compiler_lock)
@@ -122,7 +122,7 @@ def _double(x: Any) -> Any:
 
 # Classes processed at a time: they and their sums stay in the L1 cache.
 _TILE = 1024
-# Rows summed in float32, which loses no relevant precision; these sums are added in float64.
+# Rows per float32 sum, few enough to keep all relevant precision; these sums are added in float64.
 _SHORT_SUM = 32
 
 
@@ -205,7 +205,7 @@ def fill_posteriors(logits: Any, biases: Any, temperature: float, posteriors: An
     inverse = 1.0 / temperature
     for i in range(n_rows):
         row, out = logits[i], posteriors[i]
-        # Most logits are so near 0 that no peak need be subtracted.
+        # Most logits are small enough to skip subtracting the peak.
         peak = 0.0
         for j in range(n_classes):
             out[j] = exponential((np.float64(row[j]) + biases[j]) * inverse)

@@ -1,4 +1,4 @@
-"""Convex problem of `marginal`: biases that give every cluster its share of the mean posterior."""
+"""The convex problem that `marginal` solves: find biases that give every cluster its share of the mean posterior."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def balance(model: MeanPosterior, goal: Floats, tolerance: float) -> Balance:
 
     Take damped Newton steps; with many clusters, L-BFGS steps first, as long as they succeed. If F does not fall,
     repeat the step with more damping. The last resort is the step :math:`b_c \leftarrow b_c + \log(g_c / \bar p_c)`:
-    it minimises a majorant of F, so F cannot rise and the iteration cannot diverge. Clusters of goal 0 (masked ones)
+    it minimises a majorant of F, so F cannot rise and the iteration cannot diverge. Masked clusters, whose goal is 0,
     keep bias 0.
 
     If the logits are so far apart that every posterior is nearly 0 or 1, F is almost piecewise linear and Newton's
@@ -74,7 +74,7 @@ def balance(model: MeanPosterior, goal: Floats, tolerance: float) -> Balance:
     except EnergyAlignError:
         if rough is evidence:
             raise
-        # The part has no solution if it lacks the samples in which some class is in play.
+        # The part has no solution if it lacks the only samples in which some class is not masked.
         biases = _find_start(evidence, clusters, goal, spread, lbfgs, solve=False)
     return _Problem(model, goal, lbfgs).minimise(biases, tolerance, _ROUNDING * spread)
 
@@ -172,7 +172,7 @@ class _Problem:
         return Balance(biases, moments, moments.mass - self.goal, objective)
 
     def _descends(self, old: Balance, new: Balance) -> bool:
-        """Return whether F fell enough for a Newton step, or, if rounding hides that, the gap halved."""
+        """Return whether F decreased enough for a Newton step; if rounding hides that, whether the gap halved."""
         slope = float(old.gap @ (new.biases - old.biases)) / self.model.temperature
         if new.objective <= old.objective + 1e-4 * slope:
             return True
@@ -180,7 +180,7 @@ class _Problem:
         return new.largest_gap <= 0.5 * old.largest_gap and new.objective <= old.objective + rounding
 
     def _majorised_step(self, point: Balance) -> Floats:
-        """Return the step log(goal / mass), after which F cannot be higher."""
+        """Return the step log(goal / mass), which never increases F."""
         step = np.zeros(len(self.goal))
         mass = point.moments.mass[self.active]
         log_mass = np.log(mass) if np.all(mass > _UNDERFLOW) else self.model.log_mass(point.biases)[self.active]

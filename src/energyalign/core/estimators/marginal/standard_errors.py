@@ -51,14 +51,14 @@ def _joint_errors(model: MeanPosterior, solution: Balance) -> tuple[Floats, Floa
         biased = model.at(biases)
         expectation = _joint_expectation(biased, part, moments.mass)
         variance, against_anchor = part.accumulate(partial(_variances, biased, expectation, inverse, anchor)).values
-    # The evidence says nothing about a flat direction: the shift between classes apart in it is unknown.
+    # The evidence says nothing about a flat direction: shifts between classes that differ along it are unknown.
     variance[np.any(np.abs(flat) > _APART, axis=1)] = np.inf
     against_anchor[np.any(np.abs(flat - flat[anchor]) > _APART, axis=1)] = np.inf
     return np.sqrt(variance), np.sqrt(against_anchor)
 
 
 def _moment_variances(moments: Moments, inverse: Floats, anchor: int, total_weight: float) -> tuple[Floats, Floats]:
-    """Compute what `_variances` does for evidence without labels, with no further pass."""
+    """Compute the result of `_variances` for evidence without labels, without another pass."""
     assert moments.curvature is not None
     # H⁻¹ (D - H - m mᵀ) H⁻¹ with the masses m and D = diag(m): only its diagonal and one row are needed.
     moved, drift = inverse * moments.mass, inverse @ moments.mass
@@ -73,7 +73,7 @@ class _Expectation(NamedTuple):
     """Expected posterior per class, and the factors that make squared deviations from it unbiased.
 
     Labels fix the number of samples of each class, so only the variance within classes counts (case-control). A single
-    sample does not show it: there the one-hot label is expected. Without labels the mass is, for all samples.
+    sample has no variance: then the expectation is its one-hot label. Without labels, it is the mass for all samples.
     """
 
     posteriors: Floats
@@ -95,7 +95,7 @@ def _joint_expectation(model: BiasedModel, evidence: Evidence, mass: Floats) -> 
 
 
 def _unbiased(samples: Floats) -> Floats:
-    """Return n / (n - 1) for classes of several samples, else 1."""
+    """Return n / (n - 1) for classes with several samples, else 1."""
     return np.where(samples > 1, samples / np.maximum(samples - 1, 1e-300), 1.0)
 
 
@@ -105,7 +105,7 @@ def _sums_by_class(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
     sums = Sums((n_classes,), (n_classes, len(model.biases)))
     for posterior, samples in model.posteriors(blocks):
         assert samples.labels is not None
-        weights = np.zeros((n_classes, len(samples.labels)))  # an identity matrix of 8,142 classes would be larger
+        weights = np.zeros((n_classes, len(samples.labels)))  # smaller than rows of an identity matrix
         weights[samples.labels, np.arange(len(samples.labels))] = model.squared_shares(samples)
         sums.add(weights.sum(axis=1), to_numpy(like(weights, posterior) @ posterior))
     return sums
@@ -116,7 +116,7 @@ def _variances(
 ) -> Sums:
     """Sum the variance of each bias, and of its difference from the anchor's."""
     sums = Sums(model.biases.shape, model.biases.shape)
-    # Sample by sample, not from a covariance matrix: terms cancel before they are squared.
+    # Sum over samples, without a covariance matrix, so that terms cancel before they are squared.
     for posterior, samples in model.posteriors(blocks):
         expected = expectation.posteriors if samples.labels is None else expectation.posteriors[samples.labels]
         weights = like(expectation.squared_shares(model, samples), posterior)
@@ -169,7 +169,7 @@ def _well_conditioned_inverse(matrix: Floats) -> Floats | None:
 
 
 def _diagonal_errors(model: MeanPosterior, solution: Balance) -> tuple[Floats, Floats]:
-    """Compute standard errors from diagonals only: so many clusters hardly interact."""
+    """Compute standard errors from diagonals only, for so many clusters that they hardly interact."""
     biased, mass = model.at(solution.biases), solution.moments.mass
     evidence, anchor = model.evidence, model.clusters.anchor
     expectation = _diagonal_expectation(biased, evidence, mass)

@@ -1,4 +1,4 @@
-"""Shifts of `shrunk` without the samples of a fold, from the temperature and the variance of u of all samples."""
+"""Cross-fitted shifts of `shrunk`, with the temperature and the variance of u from the fit to all samples."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def shifts_without_folds(posterior: Posterior, evidence: Evidence, clusters: Clu
     """Return shifts per cluster for each fold, fitted to the labelled samples of the other folds.
 
     `posterior` is the fit to all samples. Its temperature and variance of u are kept: two numbers that a fold hardly
-    changes. Only the biases are fitted again, with its curvature and with exponentials that all folds share, so that a
-    step costs two products of a matrix with a vector.
+    changes. Only the biases are refitted, with the same curvature and with exponentials that all folds share, so that a
+    step costs two matrix-vector products.
     """
     assert evidence.labels is not None
     problem, start = Problem(evidence, clusters, posterior.log_floor_scale), posterior.shifts * posterior.temperature
@@ -85,7 +85,7 @@ class _Rest:
                     break
                 step = step / 2
             else:
-                break  # no step is short enough: only rounding is left
+                break  # rounding prevents further progress
             biases, value, gradient = biases + step, new_value, new_gradient
         return biases
 

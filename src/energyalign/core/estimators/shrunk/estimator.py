@@ -31,7 +31,7 @@ class Shrunk(Estimator):
 
     On training evidence the temperature measures how well the samples were memorised, so it is fixed at 1;
     :math:`\tau` cannot be negative; and a class counts no more samples than it has training images. If the samples are
-    harder than the confidence of the model suggests (:math:`s < 1`), it was not trained on them as they are: then
+    harder than the confidence of the model suggests (:math:`s < 1`), it was trained on them in an easier form, and
     :math:`u = 0`.
 
     See docs/theory.md for the derivation.
@@ -70,7 +70,7 @@ class Shrunk(Estimator):
     def leave_out(
         self, evidence: Evidence, sharing: Sharing, part: Evidence, folds: Ints
     ) -> list[tuple[Floats, float]]:
-        """Refit only the biases if there are many samples: temperature and variance of u are those of all samples."""
+        """Refit only the biases if there are many samples; keep temperature and variance of u of the full fit."""
         if isinstance(sharing, str) or np.count_nonzero(part.occurrences) < _MANY_SAMPLES:
             return super().leave_out(evidence, sharing, part, folds)
         posterior = fit_posterior(evidence, sharing)
@@ -118,7 +118,7 @@ def fit_posterior(evidence: Evidence, clusters: Clusters) -> Posterior:
 
 
 def _fit(problem: Problem) -> Posterior:
-    """Fit with the parameters free that suit the evidence, as the docstring of `Shrunk` explains."""
+    """Fit the parameters that this kind of evidence can identify; see `Shrunk`."""
     if problem.evidence.labels is None:
         return problem.solve(Free(temperature=False))
     posterior = problem.solve(Free())
@@ -135,10 +135,9 @@ def _fit(problem: Problem) -> Posterior:
 
 
 def _lower_floor(problem: Problem, posterior: Posterior) -> Posterior:
-    """Lower the floor from that of f to that of s f, as long as this makes the labels more likely.
+    """Lower the floor from the floor of f to the floor of s f, while this makes the labels more likely.
 
-    The logits of a model that is far too confident are informative below the first floor. Those of a model that has
-    diverged are not.
+    Logits of an overconfident model are informative below the first floor; logits of a diverged model are not.
     """
     while posterior.log_temperature < posterior.log_floor_scale - _FLOOR_TOLERANCE:
         problem = Problem(problem.evidence, problem.clusters, posterior.log_temperature)

@@ -26,7 +26,7 @@ class LikelihoodPass:
     products: bool  # whether to sum the matrix p pᵀ, or only its diagonal
 
     def exponentials(self, blocks: Iterable[Block]) -> ExponentialBlocks:
-        """Return the exponentials of s f + b + log m, which can be kept while only the biases change."""
+        """Return the exponentials of s f + b + log m, which can be reused while only the biases change."""
         result, members = ExponentialBlocks(), self._members
         for block in blocks:
             values, peak = self._exponentiate(self._clip(block))
@@ -37,7 +37,7 @@ class LikelihoodPass:
     def sums(self, blocks: Iterable[Block]) -> Sums:
         """Sum the log-likelihood without Σ m b, its derivative by log s, and its curvature.
 
-        The curvature comes as its row of log s, the masses Σ p, and the products Σ p pᵀ or their diagonal.
+        The curvature is returned as its row of log s, the masses Σ p, and the products Σ p pᵀ or their diagonal.
         """
         size, members = len(self.biases), self._members
         sums = Sums((), (), (size + 1,), (size,), (size, size) if self.products else (size,))

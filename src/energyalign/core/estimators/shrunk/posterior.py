@@ -18,12 +18,12 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.mean_posterior import numbers_for_products
 
 _LOG_TEMPERATURE_VARIANCE = 1.0  # prior of log s: N(0, 1)
-DEVIATION = 0.5  # prior of sigma: inverse chi-squared around this value,
+DEVIATION = 0.5  # prior of sigma: inverse chi-squared around this value
 _DEVIATION_WEIGHT = 2.0  # with the weight of this many classes
 _NO_DEVIATION = 1e-6  # variance of u that stands for u = 0
 _MAX_STEPS = 200
 _MAX_HALVINGS = 30
-_MAX_TEMPERATURE_STEP = 0.7  # change of log s in one step
+_MAX_TEMPERATURE_STEP = 0.7  # change of log s
 _TOLERANCE = 1e-8  # Newton decrement, in units of the log posterior
 _VARIANCE_TOLERANCE = 1e-2  # relative change of the variance of u in one step
 _RELAXATION = 1.5  # of expectation maximisation, which converges for any value below 2
@@ -63,7 +63,7 @@ class Posterior(NamedTuple):
 
 @dataclass(frozen=True)
 class Free:
-    """Which parameters are estimated. The others keep their start: the given temperature, tau = 0, u = 0."""
+    """Which parameters are estimated. The others keep their initial values: the given temperature, tau = 0, u = 0."""
 
     temperature: bool = True
     slope: bool = True
@@ -71,7 +71,7 @@ class Free:
 
 
 class Point(NamedTuple):
-    """Parameters, and the log-likelihood there with its derivatives."""
+    """Parameters with their log-likelihood and its derivatives."""
 
     log_temperature: float
     biases: Floats
@@ -99,14 +99,14 @@ class Problem:
 
     @classmethod
     def thinned(cls, evidence: Evidence, clusters: Clusters) -> Self:
-        """Create the problem for an even part of large evidence: more samples would change no digit that matters."""
+        """Create the problem for an evenly thinned part of large evidence, which is precise enough."""
         joint = clusters.n_clusters if clusters.n_clusters <= _MAX_DENSE else 1
         max_samples = min(_MAX_PRODUCTS // joint**2, _MAX_NUMBERS // evidence.n_classes)
         return cls(thin_and_repeat(evidence, max(1, max_samples), min_per_class=_MIN_PER_CLASS), clusters)
 
     @cached_property
     def _class_weights(self) -> Floats:
-        """Weight of a sample of each class: on training evidence a class counts no more samples than it has images."""
+        """Weight of a sample of each class: training evidence counts no more samples than the class has images."""
         evidence = self.evidence
         if evidence.kind != "training" or evidence.counts is None or evidence.label_counts is None:
             return np.ones(evidence.n_classes)
@@ -146,7 +146,7 @@ class Problem:
             point = self._search(point, step, prior, scale, point.curvature if reuse else None)
             variance = self._next_variance(point, prior, scale, free) if free.deviations else prior.variance
             settled = abs(variance - prior.variance) <= _VARIANCE_TOLERANCE * prior.variance
-            if not settled:  # later updates are ignored: the biases would follow their last digits for ever
+            if not settled:  # ignore small updates: the biases would never settle
                 prior = replace(prior, variance=variance)
             if converged and settled:
                 return point, prior
@@ -221,7 +221,7 @@ class Problem:
         return np.asarray(covariance)
 
     def _diagonal_variances(self, point: Point, prior: BiasPrior, scale: float) -> Floats:
-        """Return the variances of the biases, from the diagonal of their curvature: so many hardly interact."""
+        """Return the variances of the biases, from the diagonal of their curvature: they hardly interact."""
         return 1.0 / (scale * point.curvature[1:] + 1.0 / prior.variance)
 
     def _diagonal_step(self, point: Point, prior: BiasPrior, scale: float, free: Free, gradient: Floats) -> Floats:

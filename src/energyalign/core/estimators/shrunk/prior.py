@@ -70,7 +70,7 @@ class BiasPrior:
         return np.asarray(vector / own + rest * scaled)
 
     def trace_of_deviations(self, covariance: Floats) -> float:
-        """Return the trace of the posterior covariance of u, from that of the biases or its diagonal."""
+        """Return the trace of the posterior covariance of u, given the covariance of the biases or its diagonal."""
         diagonal = np.diag(covariance) if covariance.ndim == 2 else covariance
         if self.direction is None:
             return float(diagonal.sum())

@@ -21,7 +21,7 @@ def arrays(
     x_train: npt.ArrayLike, y_train: npt.ArrayLike, x_test: npt.ArrayLike | None = None,
     y_test: npt.ArrayLike | None = None, *, names: Sequence[str] | None = None, name: str = "own", flip: bool = True,
 ) -> Source:  # fmt: skip
-    """Make a data set for `longtail` and `incremental` of arrays.
+    """Make a data set for `longtail` and `incremental` from arrays.
 
     Parameters
     ----------

@@ -74,9 +74,9 @@ class Cifar(Source):
     The Python version, which torchvision loads, is a set of pickles, and loading a pickle may run any code. This source
     reads two others:
 
-    - the official **binary version**, with the same order of images, so that the long-tail cut with seed 0 is that of
-      LDAM and BBN;
-    - **PNG folders** ``train/CLASS/*.png`` and ``test/CLASS/*.png``, in the order of the file names. The cut has the
+    - the official **binary version**, with the same order of images, so that the long-tailed subset with seed 0 is
+      that of LDAM and BBN;
+    - **PNG folders** ``train/CLASS/*.png`` and ``test/CLASS/*.png``, in the order of the file names. The subset has the
       same counts, but other images than the published one.
     """
 

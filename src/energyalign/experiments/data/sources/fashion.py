@@ -39,8 +39,8 @@ PUBLISHED = (
 class FashionMnist(Source):
     """60,000 training and 10,000 test images of clothes, grey, 28 x 28, in 10 classes.
 
-    The four ``*-ubyte`` files, gzipped or not, are looked for in the data root, in its sub-folders ``fashion-mnist``
-    and ``FashionMNIST/raw`` (where torchvision puts them), and where Debian's package puts them.
+    The four ``*-ubyte`` files, gzipped or not, may be in the data root, in its sub-folders ``fashion-mnist`` and
+    ``FashionMNIST/raw`` (as stored by torchvision), or where Debian's package installs them.
     """
 
     name = "fashion-mnist"

@@ -109,7 +109,7 @@ def class_folders_in(folder: Path) -> tuple[str, ...]:
 
 
 def _identity(folder: str | Path) -> tuple[int, int]:
-    """Return what a folder has in common with all links to it."""
+    """Return a key that is the same for a folder and all links to it."""
     status = os.stat(folder)
     return status.st_dev, status.st_ino
 

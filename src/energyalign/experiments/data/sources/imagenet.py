@@ -33,7 +33,7 @@ class ImageNet(Source):
 
     Classes are numbered in the alphabetical order of the WordNet ids in ``train``, which for all 1,000 are the numbers
     that torchvision and Caffe's list use. A part of the classes is enough, such as the 100 of ImageNet100; the labels
-    of a list then number that part. Images are never kept in memory, even small ones: the recipe is that of
+    of a list then number that part. Images are never kept in memory, even if they are small, because the recipe is for
     photographs.
 
     References

@@ -65,7 +65,7 @@ class ListFiles(Source):
 
 
 class OwnLists(ListFiles):
-    """The user's own lists; like those of a folder, images that have one size up to 64 x 64 are kept in memory."""
+    """The user's own lists; as in a folder, images that all have one size up to 64 x 64 are kept in memory."""
 
     def _load(self, split: str) -> ImageSet:
         train = self._read("train")

@@ -45,7 +45,7 @@ def lower_rate(recipe: Recipe, divisor: int) -> Recipe:
 def choose_balanced(step: Step, network: Network) -> Ints:
     """Choose the training images of the second stage, as positions: all exemplars, and as many of each new class.
 
-    The number is that of the old class with the most exemplars; new images are chosen by herding.
+    As many as the old class with the most exemplars has; new images are chosen by herding.
     """
     from energyalign.experiments.engine.outputs import outputs
 

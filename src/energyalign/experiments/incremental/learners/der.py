@@ -49,23 +49,24 @@ class DER(ExpandingLearner):
     1. The head sees the features of all backbones; CE is over all classes seen. An auxiliary head sees only the newest
        features and separates the new classes from one another and from all old ones, which are one class to it. That
        makes the new features complement the old ones. The new backbone starts as a copy of the last.
-    2. The head is drawn anew and trained alone by ``CE(logits / temperature)``, on as many images of each new class as
-       of an old one, chosen by herding.
+    2. The head is re-initialised and trained alone by ``CE(logits / temperature)``, on as many images of each new
+       class as of an old one, chosen by herding.
 
-    The first step is cross-entropy. The stages share the epochs of the cell as 170 and 30 of the original's 200. The
-    rate of the second falls to a tenth half-way, and it has at least the 480 batches of the original on CIFAR. As in
-    the released code, heads have no bias. Weight decay is the same in every step, since each trains another backbone.
+    The first step is cross-entropy. The stages share the epochs of the cell in the original's proportion, 170 to 30.
+    The rate of the second falls to a tenth half-way, and it has at least the 480 batches of the original on CIFAR. As
+    in the released code, heads have no bias. Weight decay is the same in every step, since each trains another
+    backbone.
 
     Like the released code, this is DER without masks and pruning: the network grows by one backbone a step. As in the
-    paper, the head keeps its weights for old features; the released settings draw them anew. Their warm-up of ten
-    epochs, after which both heads are drawn once more, is left out.
+    paper, the head keeps its weights for old features; the released settings re-initialise them. Their warm-up of ten
+    epochs, after which both heads are re-initialised again, is left out.
 
     Attributes
     ----------
     weight : float, default 1
-        Of the auxiliary loss.
+        Weight of the auxiliary loss.
     temperature : float, default 5
-        Of the second stage.
+        Temperature of the second stage.
 
     References
     ----------

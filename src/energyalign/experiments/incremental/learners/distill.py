@@ -26,7 +26,7 @@ class Distill(FineTuning):
     Attributes
     ----------
     temperature : float, default 2
-        Of both softmaxes of KD.
+        Temperature of both softmaxes of KD.
 
     References
     ----------
@@ -91,7 +91,7 @@ class WA(BiC):
     none.
 
     Public implementations leave the clipping out. Here it happens before every forward pass and once at the end, which
-    also covers newly drawn weights.
+    also covers newly initialised weights.
 
     References
     ----------

@@ -41,23 +41,25 @@ class EEIL(FineTuning):
        of an old one, chosen by herding on the network of stage 1. That network is now the teacher, of all groups
        including the newest.
 
-    The stages share the epochs of the cell as 40 and 30 of the original's 70. Batch size, rate, schedule and weight
-    decay are those of the cell, and all epochs of a step have the same number of batches: the second stage sees its few
-    images several times in each. The original makes 12 images of each before training, by brightness, contrast, crops
-    and mirroring; here that is left to the augmentation of all rows. With every image once, the second stage would end
-    too early: on digits with three seeds, accuracy after the last step was 57 % (46 % on old classes) instead of 92 %.
+    The stages share the epochs of the cell in the original's proportion, 40 to 30. Batch size, rate, schedule and
+    weight decay are those of the cell, and all epochs of a step have the same number of batches: the second stage sees
+    its few images several times in each. The original makes 12 images of each before training, by brightness, contrast,
+    crops and mirroring; here that is left to the augmentation of all rows. With every image once, the second stage
+    would end too early: on digits with three seeds, accuracy after the last step was 57 % (46 % on old classes) instead
+    of 92 %.
 
-    Every gradient gets noise. To the gradient of the sum over the batch, not of the mean, normal noise of standard
-    deviation ``s = noise / (1 + epoch)^noise_decay`` is added, with the epochs of both stages counted from 1. The sum
-    follows the original's code, the paper does not say; the same noise on the mean lowered digits from 92 % to 51 %.
-    (In Neelakantan's paper the formula is that of the variance, and counts batches instead of epochs.) The code also
-    multiplies weight decay by the squared norm of the parameter, which is left out.
+    Every gradient gets noise. Normal noise of standard deviation ``s = noise / (1 + epoch)^noise_decay`` is added to
+    the gradient of the sum over the batch, not of the mean, with the epochs of both stages counted from 1. The sum
+    follows the original's code, since the paper does not specify it; the same noise on the mean lowered digits from 92
+    % to 51 %. (In Neelakantan's paper the formula gives the variance, and counts batches instead of epochs.) The code
+    also multiplies weight decay by the squared norm of the parameter, which is left out.
 
     Attributes
     ----------
     temperature : float, default 2
-        Of both softmaxes of KD.
+        Temperature of both softmaxes of KD.
     noise, noise_decay : float, default 0.3 and 0.55
+        As above.
 
     References
     ----------
@@ -137,7 +139,7 @@ class EEIL(FineTuning):
 
 
 def make_stages(recipe: Recipe) -> tuple[Recipe, Recipe]:
-    """Divide the epochs of the cell as 40 to 30; the second stage has a tenth of the rate."""
+    """Divide the epochs of the cell in the proportion 40 to 30; the second stage has a tenth of the rate."""
     first, second = divide_epochs(recipe, STAGE_1, STAGE_2)
     return first, lower_rate(second, 10)
 

@@ -30,18 +30,18 @@ class Foster(ExpandingLearner):
        softmax, and q is proportional to ``w_i`` (with `compression_beta`) times that of the boosted network, at the
        temperature of KD and without weight decay.
 
-    The first step is cross-entropy. The stages share the epochs of the cell as 170 and 130 of the original's 300. Rows
-    are of the compressed network, with which the next step begins; the paper also lists the one before compression, as
-    B4. Its AutoAugment is left out, because all rows have the augmentation of the cell.
+    The first step is cross-entropy. The stages share the epochs of the cell in the original's proportion, 170 to 130.
+    Rows are of the compressed network, with which the next step begins; the paper also lists the one before
+    compression, as B4. Its AutoAugment is left out, because all rows have the augmentation of the cell.
 
     Attributes
     ----------
     beta, compression_beta : float, default 0.96 and 0.97
         Between 0 and 1: the nearer to 1, the more the number of images counts.
     weight : float, default 1
-        Of KD.
+        Weight of KD.
     temperature : float, default 2
-        Of the softmaxes of both stages.
+        Temperature of the softmaxes of both stages.
 
     References
     ----------

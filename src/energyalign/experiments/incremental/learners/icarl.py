@@ -27,7 +27,7 @@ class ICaRL(FineTuning):
     classes seen would learn at another speed in every step, so we take the sum and convert the original's numbers: a
     rate of 2 / 100 for CIFAR and ImageNet-100, and 2 / 1000 for ImageNet-1000. Its L2 term of 1e-5 is the square of the
     weights on CIFAR and half of it on ImageNet; at these rates that is a weight decay of 2e-3, 1e-3 and 1e-2. It is the
-    same in every step, unlike that of the paper's own training.
+    same in every step, unlike in the paper's own training.
 
     The rate falls to a fifth after 49 and 63 of 70 epochs on CIFAR, and after 21, 31, 41 and 51 of 60 on ImageNet; here
     after the same shares of the cell's epochs. Other data sets have the numbers of CIFAR: on digits, in batches of 32,

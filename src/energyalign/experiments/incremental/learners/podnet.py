@@ -45,16 +45,15 @@ class PODNet(FineTuning):
     2. From the second step on, all proxies are trained by NCA on a frozen backbone, at half the rate, on as many images
        of each new class as of an old one, chosen by herding.
 
-    The stages share the epochs of the cell as 160 and 20 of the original's 180, and the second has at least the 320
+    The stages share the epochs of the cell in the original's proportion, 160 to 20, and the second has at least the 320
     batches of the original on CIFAR. The head predicts (PODNet-CNN); with the corrector ``nme`` the nearest mean of
     exemplars does (PODNet-NME).
 
-    NCA is that of the paper: the released code subtracts the margin from all classes, so that it has no effect, and has
-    no hinge. The scale gets no gradient through the margin, which it multiplies: uninformative features would shrink
-    the scale until it is negative, and then wrong answers satisfy the loss (on digits 0.7 % were right after three
-    steps). Similarities are cosines, where the code has squared distances of directions, ``2 cos - 2``. Maps and
-    features are taken after a ReLU, in the original before it. The original clips gradients at 5; here they are not
-    clipped.
+    NCA follows the paper: the released code subtracts the margin from all classes, so that it has no effect, and has no
+    hinge. The scale gets no gradient through the margin, which it multiplies: uninformative features would shrink the
+    scale until it is negative, and then wrong answers satisfy the loss (on digits 0.7 % were right after three steps).
+    Similarities are cosines, where the code has squared distances of directions, ``2 cos - 2``. Maps and features are
+    taken after a ReLU, in the original before it. The original clips gradients at 5; here they are not clipped.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ class RandomPathSelection(FineTuning):
     rigidness, photograph_rigidness : float, default 2.5 and 10
         How fast phi grows; the original has another value for ImageNet.
     temperature : float, default 2
-        Of both softmaxes of KL.
+        Temperature of both softmaxes of KL.
 
     References
     ----------

@@ -106,9 +106,9 @@ class RanPac(HeadOfStatistics):
 
     As in the original, the ridge of all classes' weights is chosen in every step on a fifth of its new samples.
 
-    The original adapts a pre-trained transformer to the first step by a few added parameters; here the backbone is that
-    of the cell, trained as a whole in the first step, or frozen features. The original has 10,000 random features,
-    whose Gram matrix would take 800 MB in every step.
+    The original adapts a pre-trained transformer to the first step by a few added parameters; here the whole backbone
+    of the cell is trained in the first step, or features are frozen. The original has 10,000 random features, whose
+    Gram matrix would take 800 MB in every step.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ class LogitAdjustedLoss(CrossEntropy):
     """``L = CE(z + tau log pi)`` in training, with ``pi_j = n_j / N``; plain z at test time.
 
     The prior explains the imbalance, so the network's own logits become those of balanced classes: logit adjustment,
-    moved from the test into the training. tau = 1 is Fisher consistent for balanced error. It is also Balanced Softmax,
+    moved from test time to training. tau = 1 is Fisher consistent for balanced error. It is also Balanced Softmax,
     ``n_j e^(z_j) / sum_k n_k e^(z_k)``, without its meta sampler.
 
     References
@@ -44,7 +44,7 @@ class LogitAdjustedLoss(CrossEntropy):
 
 @dataclass(frozen=True)
 class LogitAdjustedLdam(CrossEntropy):
-    """The pairwise margin loss ``log(1 + sum_(j != y) e^(D_yj + z_j - z_y))`` with two margins added up.
+    """The pairwise margin loss ``log(1 + sum_(j != y) e^(D_yj + z_j - z_y))`` with the sum of two margins.
 
     ``D_yj = tau log(pi_j / pi_y) + 30 D_y`` with LDAM's ``D_y = 0.5 n_y^(-1/4) / max_k n_k^(-1/4)``. This equals
     cross-entropy on ``z_j + tau log pi_j``, less ``30 D_y`` for the true class. The paper specifies only the shape of

@@ -20,14 +20,14 @@ class Lade(CrossEntropy):
     """``L = CE(z + log pi) + weight * R`` with R of `lade_regulariser`; plain z at test time, for balanced classes.
 
     Weight and penalty are the released ones: 0.1 and 0.1, on iNaturalist 0.05 and 0.5. R follows the released code too:
-    the ratio of balanced to training frequency is that of the logit's class. The row has a linear head, as the
+    the ratio of balanced to training frequency is that of the logit's class. The row has a linear head, like the
     original. Batch size, learning rate and network are those of the cell; on CIFAR the original has batches of 256, a
     rate of 0.2 and BBN's network with 128 features. Each process computes R over its own part of a batch.
 
     Attributes
     ----------
     weight, penalty : float, default 0.1
-        Of R, and of the square in it.
+        Weights of R, and of the square in it.
     inaturalist_weight, inaturalist_penalty : float, default 0.05 and 0.5
         The same on iNaturalist.
 

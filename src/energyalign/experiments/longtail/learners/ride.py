@@ -25,8 +25,8 @@ class Ride(Deferred):
     The loss is `ride_loss`. For the first 80 % of the epochs all temperatures are 1 and all classes weigh the same;
     later rarer classes have lower temperatures (`class_temperatures`) and larger weights, as in `LdamDrw`.
 
-    This is the first stage of the original. Left out are the second stage, a router that decides how many experts an
-    image needs, which saves time but no errors, and distillation from six experts. As in the original, the experts have
+    This is the first stage of the original. The second stage (a router that decides how many experts an image needs,
+    which saves time but no errors) and distillation from six experts are left out. As in the original, the experts have
     three quarters of the channels on ResNet-32 and the small CNN; on torchvision's networks they have all.
 
     Diversity and spread are the released ones of CIFAR (0.45, 0.05), ImageNet-LT (0.2, 0.02) and iNaturalist (0.2,
@@ -40,7 +40,7 @@ class Ride(Deferred):
     photograph_diversity, photograph_spread, inaturalist_spread : float
         The same on photographs, and on iNaturalist.
     largest_margin, beta : float
-        Of LDAM, and of its late weights.
+        Largest margin of LDAM, and beta of its late weights.
 
     References
     ----------

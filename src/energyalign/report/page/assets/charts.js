@@ -53,18 +53,18 @@ class Charts {
     };
   }
 
-  // Accuracy by strength, with a line at the current strength.
-  drawCurve(names, strengths, accuracies, strength) {
+  // Scores by strength, with a line at the current strength.
+  drawCurve(title, names, strengths, accuracies, strength) {
     const { lines, ink } = this.colours();
     const ends = names.map((name, i) => `${name} from ${percent(accuracies[i][0])} to ${percent(accuracies[i].at(-1))}`);
     this.charts.curve.setOption(
       {
-        ...this.common(`Balanced accuracy by strength of the correction, in per cent: ${ends.join("; ")}.`),
+        ...this.common(`${title}, in per cent: ${ends.join("; ")}.`),
         tooltip: { renderMode: "richText", confine: true, trigger: "axis", valueFormatter: oneDecimal },
         legend: { data: names, textStyle: { color: ink }, itemStyle: { opacity: 0 }, top: 0 },
         grid: { left: 52, right: 16, top: 36, bottom: 42 },
-        xAxis: this.axis("strength of the correction", { type: "value", min: 0, max: 1, nameGap: 26 }),
-        yAxis: this.axis("balanced accuracy, %", { type: "value", min: 0, max: 100, nameGap: 36 }),
+        xAxis: this.axis("strength of the correction", { type: "value", min: 0, max: strengths.at(-1), nameGap: 26 }),
+        yAxis: this.axis("%", { type: "value", min: ({ min }) => Math.min(0, Math.floor(min)), max: 100, nameGap: 36 }),
         series: names.map((name, i) => ({
           name,
           type: "line",

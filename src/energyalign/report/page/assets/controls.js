@@ -1,7 +1,7 @@
 // The live part: its controls, and everything that depends on them.
 
-const STRENGTHS = Array.from({ length: 21 }, (_, i) => i / 20);
 const ALL = "all classes";
+const BALANCED = "balanced accuracy";
 const NONE = "none"; // the estimator of the raw model, so no correction has this name
 
 class Live {
@@ -17,6 +17,7 @@ class Live {
     this.table = new ClassTable(find("classes"), this.controls.search, find("found"));
     this.saveButton = find("save");
     this.ownPrior = null;
+    this.fitted = 1; // the fitted strength of the correction that the slider is for
     this.wanted = null; // the chosen correction, even if the current run does not have it
     this.isServed = document.querySelector('meta[name="energyalign-state"]') !== null;
     this.fill(this.controls.run, runs.map((run, i) => [i, run.name]));
@@ -77,6 +78,7 @@ class Live {
       this.offerTargets();
       this.showNotes();
     }
+    if (["run", "step", "correction"].includes(name)) this.offerStrengths();
     this.readOwn({ mayFill: name !== "own" });
     this.curve = null;
     this.update();
@@ -90,6 +92,16 @@ class Live {
       option.hidden = option.disabled && option.value === "fitted";
     }
     if (target.selectedOptions[0].disabled) target.value = "uniform";
+  }
+
+  // From the raw model to full shifts. Move to the fitted strength if that is another than before.
+  offerStrengths() {
+    const { correction } = this.settings(this.view), { strength } = this.controls;
+    const fitted = correction === null ? this.fitted : correction.strength;
+    strength.max = Math.max(1, fitted);
+    strength.disabled = correction === null || fitted === 0;
+    if (fitted !== this.fitted) strength.value = fitted;
+    this.fitted = fitted;
   }
 
   // Notes on what was left out to keep the page small, for every run.
@@ -133,10 +145,11 @@ class Live {
   settings(view) {
     const correction = view.corrections.find(({ name }) => name === this.wanted) ?? null;
     const target = targetPrior(view, this.controls.target.value, this.ownPrior);
+    const strength = Number(this.controls.strength.value), fitted = correction?.strength;
     return {
       correction,
       isMissing: (correction === null && this.wanted !== NONE) || target === null,
-      strength: Number(this.controls.strength.value),
+      strength: Math.abs(strength - fitted) <= 0.005 ? fitted : strength, // the slider moves in steps of 0.01
       target: target ?? targetPrior(view, "uniform", null),
     };
   }
@@ -149,13 +162,11 @@ class Live {
     const predicted = predictions(view, shiftsAt(view, settings));
     const now = scores(view, predicted, settings.target);
     this.curve ??= this.computeCurve(view, settings);
-    const names = [ALL, ...view.groups.map((group) => group.name)];
-    const shown = names.map((_, i) => i).filter((i) => !isNaN(this.curve[i][0]));
-    this.charts.drawCurve(shown.map((i) => names[i]), STRENGTHS, shown.map((i) => this.curve[i]), settings.strength);
+    this.drawCurve(view, settings);
     this.charts.drawBars(view, order, raw.perClass, now.perClass);
     this.charts.drawConfusion(view, order, predicted);
     this.compare(now);
-    this.showHeadline(settings, now);
+    this.showHeadline(view, settings, now);
     this.saveButton.disabled = settings.correction === null;
     document.getElementById("save-problem").textContent = "";
     this.remember();
@@ -168,11 +179,23 @@ class Live {
     }, 150);
   }
 
+  // Strengths, and by name the scores there: the score that the shifts were fitted for, or all groups of classes.
   computeCurve(view, settings) {
-    const at = STRENGTHS.map((strength) =>
+    const strengths = Array.from({ length: 21 }, (_, i) => (i / 20) * this.controls.strength.max);
+    const at = strengths.map((strength) =>
       scores(view, predictions(view, shiftsAt(view, { ...settings, strength })), settings.target)
     );
-    return [at.map((s) => s.balanced), ...view.groups.map((_, g) => at.map((s) => s.groups[g]))];
+    const balanced = at.map((s) => s.balanced);
+    if (view.score) return { strengths, lines: [[view.score.name, at.map((s) => s.own)], [BALANCED, balanced]] };
+    const groups = view.groups.map(({ name }, g) => [name, at.map((s) => s.groups[g])]);
+    return { strengths, lines: [[ALL, balanced], ...groups.filter(([, shares]) => !isNaN(shares[0]))] };
+  }
+
+  drawCurve(view, { strength }) {
+    const { strengths, lines } = this.curve;
+    const title = `${view.score ? `${view.score.name} and balanced` : "Balanced"} accuracy by strength of the correction`;
+    document.getElementById("curve-title").textContent = `${title}, %`;
+    this.charts.drawCurve(title, lines.map(([name]) => name), strengths, lines.map(([, shares]) => shares), strength);
   }
 
   showClasses(view, { correction }, raw, now) {
@@ -187,7 +210,7 @@ class Live {
       { name: "raw, %", form: oneDecimal },
       { name: "corrected, %", form: oneDecimal },
       { name: "change", form: (x) => withSign(x, 1) },
-      { name: "full shift", form: (x) => withSign(x, 2) },
+      { name: "fitted shift", form: (x) => withSign(x, 2) },
       { name: "± std. error", form: (x) => x.toFixed(2) },
       { name: "eff. samples", form: (x) => x.toFixed(1) },
     ];
@@ -210,7 +233,8 @@ class Live {
     const groups = [...new Set(this.runs.flatMap((run) => this.viewOf(run).groups.map((group) => group.name)))];
     const table = document.getElementById("compared");
     const head = element("tr");
-    const columns = ["run", "raw", "corrected", ...groups, "on the target prior"];
+    const { score } = this.view, own = score ? [`${score.name}, raw`, `${score.name}, corrected`] : [];
+    const columns = ["run", ...own, "raw", "corrected", ...groups, "on the target prior"];
     head.append(...columns.map((name, i) => element("th", { scope: "col", textContent: name, className: i ? "" : "text" })));
     table.tHead.replaceChildren(head);
     const rows = this.runs.map((run) => {
@@ -224,24 +248,28 @@ class Live {
       const row = element("tr", { className: run === this.run ? "chosen" : "" });
       const title = view.name ? `${run.name}, ${view.name}` : run.name;
       row.append(element("th", { scope: "row", className: "text", textContent: title }));
-      const cells = [percent(raw.balanced), now ? percent(now.balanced) : "–", ...groups.map(of), now ? percent(now.onTarget) : "–"];
+      const ownCells = score ? [scoreText(score.metric, raw.own), now ? scoreText(score.metric, now.own) : "–"] : [];
+      const cells = [...ownCells, percent(raw.balanced), now ? percent(now.balanced) : "–", ...groups.map(of), now ? percent(now.onTarget) : "–"];
       row.append(...cells.map((text) => element("td", { textContent: text })));
       return row;
     });
     table.tBodies[0].replaceChildren(...rows);
   }
 
-  showHeadline({ strength }, now) {
+  showHeadline({ score }, { strength }, now) {
     this.controls.strength.setAttribute("aria-valuetext", strength.toFixed(2));
     document.getElementById("strength-shown").textContent = strength.toFixed(2);
+    document.getElementById("score-shown").textContent = score ? scoreText(score.metric, now.own) : "";
+    document.getElementById("score-name").textContent = score ? ` ${score.name}, ` : "";
     document.getElementById("balanced-shown").textContent = `${percent(now.balanced)} %`;
   }
 
   // In words, for screen readers and print.
   say(view, { correction, strength }, now) {
     const named = correction ? correction.name : "no shifts";
-    const parts = [["balanced accuracy", now.balanced], ...view.groups.map((group, i) => [group.name, now.groups[i]])];
-    const numbers = parts.map(([name, share]) => `${name} ${percent(share)} %`).join(", ");
+    const parts = [[BALANCED, now.balanced], ...view.groups.map((group, i) => [group.name, now.groups[i]])];
+    const own = view.score ? [`${view.score.name} ${scoreText(view.score.metric, now.own)}`] : [];
+    const numbers = [...own, ...parts.map(([name, share]) => `${name} ${percent(share)} %`)].join(", ");
     const target = this.controls.target.selectedOptions[0].textContent;
     const text = `${named}, strength ${strength.toFixed(2)}, target prior ${target}: ${numbers}.`;
     document.getElementById("spoken").textContent = text;
@@ -254,7 +282,7 @@ class Live {
       problem.textContent = "Browsers compute the checksum only in secure pages: open this page from a file or from localhost.";
       return;
     }
-    const text = scaledText(correction.file, strength, target);
+    const text = scaledText(correction.file, factorAt(correction, strength), target);
     if (text === null) {
       problem.textContent = "These shifts were not fitted for balanced accuracy: choose the uniform target prior, or fit again with another one.";
       return;
@@ -269,7 +297,7 @@ class Live {
     if (!this.isServed) return;
     const chosen = Object.fromEntries(Object.entries(this.controls).map(([name, control]) => [name, control.value]));
     try {
-      sessionStorage.setItem("energyalign", JSON.stringify({ ...chosen, chosenStep: this.chosenStep, wanted: this.wanted }));
+      sessionStorage.setItem("energyalign", JSON.stringify({ ...chosen, chosenStep: this.chosenStep, wanted: this.wanted, fitted: this.fitted }));
     } catch {} // storage is disabled
   }
 
@@ -283,6 +311,7 @@ class Live {
     this.controls.run.value = chosen.run;
     this.chosenStep = chosen.chosenStep;
     this.wanted = chosen.wanted;
+    this.fitted = chosen.fitted;
     for (const name of ["strength", "target", "own", "search"]) this.controls[name].value = chosen[name];
   }
 }

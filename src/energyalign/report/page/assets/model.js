@@ -26,21 +26,52 @@ function rawPredictions(view) {
   return view.raw;
 }
 
-function mean(numbers) {
-  return numbers.length ? numbers.reduce((sum, x) => sum + x, 0) / numbers.length : NaN;
+function sum(numbers) {
+  return numbers.reduce((all, x) => all + x, 0);
 }
 
-// Accuracies of predictions; NaN for classes without images.
+function mean(numbers) {
+  return numbers.length ? sum(numbers) / numbers.length : NaN;
+}
+
+// The metrics of `energyalign.core.objectives` but balanced accuracy, from counts per class: right, true, predicted.
+const METRICS = {
+  accuracy: (right, total) => sum(right) / sum(total),
+  f1: (...counts) => f1Scores(...counts)[1],
+  f1_macro: (right, total, taken) => mean(f1Scores(right, total, taken).filter((_, k) => total[k] + taken[k] > 0)),
+  f1_weighted: (right, total, taken) => sum(f1Scores(right, total, taken).map((f1, k) => f1 * total[k])) / sum(total),
+  jaccard_macro: (right, total, taken) =>
+    mean(right.map((n, k) => n / (total[k] + taken[k] - n)).filter((share) => !isNaN(share))),
+  matthews_corrcoef: (right, total, taken) => {
+    const n = sum(total), dot = (a, b) => sum(a.map((x, k) => x * b[k]));
+    const spread = (n ** 2 - dot(total, total)) * (n ** 2 - dot(taken, taken));
+    return spread > 0 ? (sum(right) * n - dot(total, taken)) / Math.sqrt(spread) : 0;
+  },
+  geometric_mean: (right, total) => {
+    const recalls = right.map((n, k) => n / total[k]).filter((recall) => !isNaN(recall));
+    return Math.exp(mean(recalls.map(Math.log)));
+  },
+};
+
+function f1Scores(right, total, taken) {
+  return right.map((n, k) => (total[k] + taken[k] ? (2 * n) / (total[k] + taken[k]) : 0));
+}
+
+// Scores of predictions; accuracies are NaN for classes without images. `own` is the score of the view, if it has one.
 function scores(view, predicted, target) {
   const { labels, total, nClasses } = decoded(view);
-  const right = new Uint32Array(nClasses);
-  for (let i = 0; i < labels.length; i++) if (predicted[i] === labels[i]) right[labels[i]]++;
+  const right = new Uint32Array(nClasses), taken = new Uint32Array(nClasses);
+  for (let i = 0; i < labels.length; i++) {
+    taken[predicted[i]]++;
+    if (predicted[i] === labels[i]) right[labels[i]]++;
+  }
   const perClass = Array.from(right, (n, k) => (total[k] ? n / total[k] : NaN));
   const over = (classes) => mean(classes.map((k) => perClass[k]).filter((x) => !isNaN(x)));
   const groups = view.groups.map(({ classes }) => over(classes));
   const seen = [...perClass.keys()].filter((k) => total[k]);
   const weight = seen.reduce((all, k) => all + target[k], 0);
   return {
+    own: view.score ? METRICS[view.score.metric](...[right, total, taken].map((counts) => Array.from(counts))) : NaN,
     balanced: over(seen),
     groups,
     perClass,
@@ -83,12 +114,17 @@ function reversed(counts) {
   return turned;
 }
 
-// strength * (shift + log target prior), as in `Shifts.scaled`; a uniform target adds nothing. Without a correction the
+// The factor that brings the fitted shifts to this strength; shifts of strength 0 cannot be brought to another.
+function factorAt(correction, strength) {
+  return correction.strength ? strength / correction.strength : 1;
+}
+
+// factor * (shift + log target prior), as in `Shifts.scaled`; a uniform target adds nothing. Without a correction the
 // model stays raw for every target, because target priors apply to aligned models only.
 function shiftsAt(view, { correction, strength, target }) {
   if (correction === null) return view.classNames.map(() => 0);
-  const even = Math.log(1 / target.length);
-  return correction.shifts.map((shift, k) => strength * (shift + (Math.log(target[k]) - even)));
+  const even = Math.log(1 / target.length), factor = factorAt(correction, strength);
+  return correction.shifts.map((shift, k) => factor * (shift + (Math.log(target[k]) - even)));
 }
 
 // Most training samples first; without counts or in steps, in the given order.

@@ -11,6 +11,11 @@ function percent(share) {
   return isNaN(share) ? "–" : oneDecimal(100 * share);
 }
 
+// A score of this metric: a percentage, unless it may be negative.
+function scoreText(metric, score) {
+  return metric === "matthews_corrcoef" ? score.toFixed(3) : `${percent(score)} %`;
+}
+
 function withSign(x, digits) {
   const text = digits === 1 ? oneDecimal(x) : x.toFixed(digits);
   return x > 0 ? `+${text}` : text;
