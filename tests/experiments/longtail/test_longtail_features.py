@@ -80,6 +80,7 @@ def test_a_moved_and_renamed_file_resumes_its_runs(command, file, tmp_path, caps
     assert main([application, f"features:{moved}", "--from", str(run), "--corrector", "ncm"]) == 0
     cell = "features-x-npz-lt-20" if application == "longtail" else "features-x-npz-il-2"
     assert {(row.cell, row.corrector) for row in load_rows(run)} == {(cell, "raw"), (cell, "ncm")}
+    assert main(["table", application, str(run)]) == 0  # the rows are of one config
     assert (run / "config.json").read_bytes() == config
 
     arrays = dict(np.load(file))
