@@ -17,7 +17,7 @@ from energyalign.experiments.correctors import find_corrector
 from energyalign.experiments.correctors.base import Corrector, RunSetting
 from energyalign.experiments.data.images import ImageSet, MemoryImages
 from energyalign.experiments.data.verify import verify_images
-from energyalign.experiments.engine.config import EvidencePlan, RunConfig
+from energyalign.experiments.engine.config import EvidencePlan, RunConfig, stored_place
 from energyalign.experiments.engine.measurement import Measurement, RunFacts, environment
 from energyalign.experiments.engine.request import Planned, RunRequest
 from energyalign.experiments.engine.row import Row
@@ -175,6 +175,7 @@ class Experiment(ABC, Generic[Config]):
         """
         chosen = self.check(correctors)
         rows: list[Row] = []
+        self.config = replace(self.config, **stored_place(RunDirectory(folder), self.config.dataset))
         with open_run(folder, self.config.to_json(), self.fabric) as run:
             run.note_command(self.command)
             self._note_environment(run)

@@ -121,7 +121,7 @@ class LongTailExperiment(Experiment[LongTailConfig]):
     def train(self) -> ImageSet:
         return self.data.train
 
-    @cached_property
+    @property
     def setting(self) -> Setting:
         counts = torch.tensor(self.data.counts, dtype=torch.float32, device=self.fabric.device)
         return Setting(self.config, self.train, counts, self.workers, self.fabric.device)
