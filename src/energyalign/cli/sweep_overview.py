@@ -46,7 +46,7 @@ class Overview:
         self._shown.close()
 
     def show(self, state: SweepState) -> None:
-        """Show what is new; may be called often."""
+        """Show what has changed since the last call."""
         if self._live is None:
             self._print_news(state)
         elif time.monotonic() - self._shown_at >= _REFRESH:

@@ -188,7 +188,7 @@ def test_to_causal_norm_the_length_of_features_does_not_matter_and_that_of_weigh
 
 
 def test_an_odd_number_of_features_has_no_halves() -> None:
-    with pytest.raises(EnergyAlignError, match="5 features cannot be cut into 2 equal parts"):
+    with pytest.raises(EnergyAlignError, match="number of features must be divisible by 2, got 5"):
         make_head("causal-norm", 5, 3)
 
 

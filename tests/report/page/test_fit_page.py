@@ -39,4 +39,4 @@ def test_a_cross_fitted_score_comes_first_with_its_interval(tmp_path):
     scored = replace(SHIFTS, selection=Selection(tried, 1, "it pays.", gain=0.1, gain_error=0.02))
     found = results(tmp_path / "page.html", scored)
     assert "Balanced accuracy 50.0 % → 60.0 % on samples that the shifts were not fitted on" in found
-    assert "(95 % interval of the gain: +6.08 to +13.9)" in found
+    assert "(95 % interval of the gain: +6.1 to +13.9)" in found

@@ -1,4 +1,4 @@
-"""Samplers: the order of the images in an epoch, and the batches it is cut into.
+"""Samplers: the order of the images in an epoch, and the batches it is divided into.
 
 Every random number is a function of the seed and of its purpose, so a resumed run needs no stored generator.
 """

@@ -64,7 +64,7 @@ class CalibratedHead(_OnFrozenHead):
     """A frozen head whose logits z are calibrated in proportion to a learned confidence s(x) (DisAlign).
 
     ``(1 + s(x) alpha_j) z_j + s(x) beta_j`` with ``s(x) = sigmoid(v . x + c)``. Magnitudes alpha start at 1, margins
-    beta at 0, the entries of v at 0.1, and c is drawn. If the head normalises features, x is normalised.
+    beta at 0, the entries of v at 0.1, and c at a random number. If the head normalises features, x is normalised.
     """
 
     def __init__(self, head: nn.Module, n_features: int, n_classes: int) -> None:

@@ -17,7 +17,7 @@ LinearHead: TypeAlias = nn.Linear
 
 
 class NormalisedHead(nn.Module):  # type: ignore[misc]
-    """Logits ``scale / K * sum_k x_k . w_k`` of normalised features x and weights w, each cut into K parts.
+    """Logits ``scale / K * sum_k x_k . w_k`` of normalised features x and weights w, each divided into K parts.
 
     Subclasses differ in how they normalise: `normalised` and `normalised_weight`. Changes of normalised features, such
     as removing a direction (TDE), work on all of them: ``head.compare(change(head.normalised(features)))``.
@@ -37,7 +37,7 @@ class NormalisedHead(nn.Module):  # type: ignore[misc]
         if not (math.isfinite(scale) and scale > 0):
             raise EnergyAlignError(f"the scale of a cosine head must be a positive number, got {scale}.")
         if n_features % self.n_parts:
-            raise EnergyAlignError(f"{n_features} features cannot be cut into {self.n_parts} equal parts.")
+            raise EnergyAlignError(f"the number of features must be divisible by {self.n_parts}, got {n_features}.")
         self.in_features, self.out_features = n_features, n_classes  # named as in nn.Linear
         self.weight = nn.Parameter(fresh_rows(n_classes, n_features))
         self.register_parameter("bias", None)

@@ -12,8 +12,8 @@ class GradientNoise:
     """Normal noise that is added to the gradients of parameters within the block `on`.
 
     The noise comes from torch's global generator, which the training loop seeds for every batch, so a resumed run draws
-    the same. Each process adds its own noise before gradients are averaged over processes, larger by the factor by
-    which averaging reduces it.
+    the same noise. Each process adds its own noise before gradients are averaged over processes, scaled up to make up
+    for the averaging.
     """
 
     def __init__(self, world_size: int = 1) -> None:

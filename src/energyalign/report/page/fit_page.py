@@ -88,13 +88,13 @@ def _headline(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:
     selection = shifts.selection
     if selection is not None and selection.raw_and_chosen is not None:
         raw, chosen = (show_score(shifts.scoring, score) for score in selection.raw_and_chosen)
-        scale = 100 if raw.endswith("%") else 1
+        scale, form = (100, "+.1f") if raw.endswith("%") else (1, "+.3f")
         low, high = (
             scale * ((selection.gain or 0.0) + sign * _NORMAL * (selection.gain_error or 0.0)) for sign in (-1, 1)
         )
         return (
             f"{shifts.aim.replace('_', ' ').capitalize()} {raw} → {chosen} on samples that the shifts were not fitted "
-            f"on (95 % interval of the gain: {low:+.3g} to {high:+.3g})."
+            f"on (95 % interval of the gain: {low:{form}} to {high:{form}})."
         )
     error = 100 * balanced_standard_error(np.nan_to_num(after.per_class), after.total)
     return (

@@ -86,8 +86,8 @@ class DeferredResampling(Deferred):
     """CE-DRS: cross-entropy on the data as they are, later on class-balanced samples of them.
 
     Late epochs of N images are N draws with replacement: a class uniformly, then one of its images uniformly. LDAM's
-    released code builds its loader before its sampler and so never re-samples; this follows the paper's text, and
-    BagofTricks in drawing classes uniformly. The number of batches an epoch does not change.
+    released code builds its loader before its sampler and so never re-samples; this follows the paper's text and, like
+    BagofTricks, draws classes uniformly. The number of batches per epoch does not change.
 
     References
     ----------
@@ -113,7 +113,7 @@ class LdamDrw(Deferred):
 
     The rarest class must win by 0.5, and at imbalance 100 the largest by 0.158. Late epochs have the weights of
     `DeferredReweighting`. The original multiplies bare cosines by 30 in the loss; here the head does, because
-    correctors need the logits of a probability. No settings for photographs were published: they are the same here.
+    correctors need the logits of a probability. No settings for photographs were published; these are used there too.
 
     References
     ----------
