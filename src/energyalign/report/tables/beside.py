@@ -11,6 +11,7 @@ from energyalign.experiments.engine.stored import default_plan, of_one_plan
 from energyalign.experiments.train.recipe import describe
 from energyalign.report.tables.best import with_best
 from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable
+from energyalign.report.tables.order import line_key
 from energyalign.report.tables.settings import Difference, check_one_setting, differences_from_paper
 
 _QUOTED = (
@@ -63,7 +64,7 @@ class PaperLayout:
         Number in the paper.
     slots : tuple of Slot
     methods : tuple of str
-        In the paper's order.
+        In the paper's order; other methods come after them, in the order of other tables.
     application : Application
     stacked : bool, default False
         See `PaperTable`.
@@ -84,8 +85,10 @@ class PaperLayout:
 
     def make(self, rows: Sequence[Row]) -> PaperTable:
         """Return the table with the numbers of these rows; without rows, with the paper's numbers only."""
+        learners = list(dict.fromkeys(row.learner for row in rows))
+        ordered = sorted(rows, key=lambda row: (learners.index(row.learner), line_key(row)))
         by_method: dict[str, dict[str, _Measured]] = {method: {} for method in self.methods}
-        for (method, cell), same in self._grouped(rows).items():
+        for (method, cell), same in self._grouped(ordered).items():
             by_method.setdefault(method, {})[cell] = self._measured(method, same)
         columns = tuple(slot.column for slot in self.slots)
         lines = [line for method, by_cell in by_method.items() for line in self._lines(method, by_cell)]
