@@ -230,3 +230,11 @@ def test_runs_in_steps_are_sent_to_their_own_table() -> None:
     for cell, fitting in (("cifar100-il-5", "cifar100-il-5"), ("digits-il-5", "incremental")):
         with pytest.raises(EnergyAlignError, match=rf"use energyalign table {fitting}\."):
             TABLES["cifar100-il-2"].make(step_rows("ea", cell, [0.8, 0.6]))
+
+
+def test_methods_that_the_paper_does_not_have_come_last_in_the_order_of_other_tables() -> None:
+    ea, raw = long_tail_row("ea", "cifar100-lt-100", 0.4), long_tail_row("ce", "cifar10-lt-100", 0.4)
+    rows = [*(replace(ea, corrector=f"ea-M{m}") for m in (16, 2)), replace(raw, corrector="ea-M4"), raw]
+    methods = list(dict.fromkeys(line.method for line in TABLES["cifar-lt"].make(rows).lines))
+    assert methods[-4:] == ["ce", "ce + ea-M2", "ce + ea-M4", "ce + ea-M16"]
+    assert methods[0] == "focal"

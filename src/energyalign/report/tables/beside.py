@@ -11,7 +11,7 @@ from energyalign.experiments.engine.stored import default_plan, of_one_plan
 from energyalign.experiments.train.recipe import describe
 from energyalign.report.tables.best import with_best
 from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable
-from energyalign.report.tables.order import corrector_key
+from energyalign.report.tables.order import line_key
 from energyalign.report.tables.settings import Difference, check_one_setting, differences_from_paper
 
 _QUOTED = (
@@ -64,7 +64,7 @@ class PaperLayout:
         Number in the paper.
     slots : tuple of Slot
     methods : tuple of str
-        In the paper's order.
+        In the paper's order; other methods come after them, in the order of other tables.
     application : Application
     stacked : bool, default False
         See `PaperTable`.
@@ -96,7 +96,7 @@ class PaperLayout:
 
     def _grouped(self, rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
         groups: dict[tuple[str, str], list[Row]] = {}
-        for row in sorted(rows, key=lambda row: (natural(row.learner), corrector_key(row.corrector))):
+        for row in sorted(rows, key=lambda row: (natural(row.learner), line_key(row))):
             groups.setdefault((self.application.method_of(row), row.cell), []).append(row)
         return groups
 
