@@ -71,8 +71,8 @@ CASES = {
     "counts that are not JSON": (lambda: write("c.json", "[5, 4,"), "fit good.npy --counts c.json", "c.json"),
     "counts of a wrong kind": (lambda: write("c.json", '"many"'), "fit good.npy --counts c.json", "c.json"),
     "NaN count": (lambda: write("c.json", "[5, NaN, 2]"), "fit good.npy --counts c.json", "c.json"),
-    "prior without counts": (lambda: None, "fit good.npy --estimator prior", "pass counts"),
-    "monotone without counts": (lambda: None, "fit good.npy --clusters monotone", "pass counts"),
+    "prior without counts": (lambda: None, "fit good.npy --estimator prior", "give counts"),
+    "monotone without counts": (lambda: None, "fit good.npy --clusters monotone", "give counts"),
     "more clusters than counts": (
         lambda: write("c.json", "[5, 4, 3]"), "fit good.npy --counts c.json --clusters 4", "must be in 1..3"
     ),

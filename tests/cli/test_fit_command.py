@@ -116,7 +116,7 @@ def test_untrusted_estimates_are_warned_of_with_the_class_and_the_remedy(problem
     assert code == 0
     assert "warning" in err
     assert "effective samples (2;" in err
-    assert "estimator='marginal'" in err
+    assert "estimator 'marginal'" in err
     assert any("effective samples" in concern for concern in Shifts.load("s.json").concerns)
 
 

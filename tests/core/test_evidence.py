@@ -312,7 +312,7 @@ class TestFromFreeEnergy:
 
     def test_what_needs_the_logits_says_so(self) -> None:
         left = Evidence.from_free_energy(FreeEnergy().update(LOGITS))
-        with pytest.raises(EnergyAlignError, match=r"has only energies: use estimator='lse' or 'prior'"):
+        with pytest.raises(EnergyAlignError, match=r"has only energies: use estimator 'lse' or 'prior'"):
             fit_shifts(left, estimator="marginal", clusters="per-class")
 
     def test_nothing_accumulated(self) -> None:

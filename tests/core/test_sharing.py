@@ -47,7 +47,7 @@ def test_monotone() -> None:
 
 @pytest.mark.parametrize("choice", ["monotone", 2, "3"])
 def test_what_orders_the_classes_needs_counts(choice: Any) -> None:
-    with pytest.raises(EnergyAlignError, match="needs training counts: pass counts="):
+    with pytest.raises(EnergyAlignError, match="needs training counts: give counts"):
         make_sharing(choice, evidence())
 
 

@@ -51,7 +51,7 @@ class TestThinEnergies:
         evidence = Evidence.from_arrays(self.carried_by_one(), class_names=NAMES)
         message = (
             r"2 of 4 classes rests on fewer than 5 effective samples \(cat, ant; the smallest is 1\.0 of 100\)"
-            r".*estimator='marginal' or 'auto', or give more evidence"
+            r".*estimator 'marginal' or 'auto', or give more evidence"
         )
         shifts = doubted(evidence, message, estimator="lse", clusters="per-class")
         # Told, not harmed: what was asked for is what was computed.
@@ -90,7 +90,7 @@ class TestLooseShifts:
         assert "cat" in text
         assert "dog" in text
         assert "ant" not in text
-        assert "clusters='monotone', or use estimator='prior'" in text
+        assert "clusters 'monotone', or use estimator 'prior'" in text
         assert np.all((shifts.standard_errors[2:] > 1) & np.isfinite(shifts.standard_errors[2:]))
 
     def test_an_unknown_shift_is_not_passed_off_as_known(self) -> None:
@@ -129,7 +129,7 @@ class TestLogProbabilities:
     def test_lse_is_told_that_they_are_not_logits(self, simulate: Callable[..., Any]) -> None:
         logits, labels = simulate(COUNTS, 60, seed=2)
         evidence = Evidence.from_arrays(log_softmax(logits, axis=1), labels, counts=COUNTS)
-        message = "these scores are log-probabilities: .*before softmax, or use estimator='marginal'"
+        message = "these scores are log-probabilities: .*before softmax, or use estimator 'marginal'"
         doubted(evidence, message, estimator="lse", clusters="per-class")
 
     @pytest.mark.parametrize(("estimator", "kind"), [("marginal", "training"), ("shrunk", "held-out")])

@@ -25,6 +25,7 @@ WORDS = {
     r"asked much": "say how often it is called, or nothing",
 }
 NAMES = {"found", "told", "opened", "described", "made", "asked", "given", "taken"}  # functions are verbs: look_up()
+DOCUMENTED = (ast.FunctionDef, ast.ClassDef, ast.Module)
 EMPTY = re.compile(r"(No|Yes|Nothing|None|Never|Here|Always|It)[.!]?")
 
 
@@ -57,7 +58,7 @@ def test_docstrings_say_something():
     for path in SOURCES:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+            if isinstance(node, DOCUMENTED):
                 text = ast.get_docstring(node) or ""
                 assert not EMPTY.fullmatch(text), f"{path.relative_to(ROOT)}: {getattr(node, 'name', '')}: {text}"
 
@@ -67,3 +68,14 @@ def test_no_line_of_a_page_is_a_comment():
     for path in PAGES:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             assert not line.lstrip().startswith("%"), f"{path.relative_to(ROOT)}:{number}: move the % to the line above"
+
+
+def test_messages_of_the_core_suit_the_command_line_too():
+    """Commands print them as well, where Python arguments such as estimator='prior' are not valid."""
+    for path in (ROOT / "src" / "energyalign" / "core").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, DOCUMENTED)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in docstrings:
+                found = re.search(r"\b(estimator|clusters|counts)=['.]", node.value)
+                assert not found, f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"

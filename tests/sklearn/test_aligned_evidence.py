@@ -274,7 +274,7 @@ def test_auto_compares_raw_aligned_and_scaled(base: Any, long_tail: Problem) -> 
 
 def test_lse_on_probabilities_is_done_if_asked_for_and_warned_of(long_tail: Problem) -> None:
     aligner = EnergyAligner(estimator="lse")
-    with pytest.warns(UntrustedEstimateWarning, match=r"log-probabilities.*use estimator='marginal'"):
+    with pytest.warns(UntrustedEstimateWarning, match=r"log-probabilities.*use estimator 'marginal'"):
         model = EnergyAlignedClassifier(GaussianNB(), aligner=aligner).fit(*long_tail)
     assert model.shifts_.estimator == "lse"
     assert "log-probabilities" in model.shifts_.concerns[0]

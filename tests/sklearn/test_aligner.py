@@ -268,7 +268,7 @@ def test_weights_balance_a_stream_as_labels_do_a_fit() -> None:
 
 def test_marginal_cannot_be_streamed() -> None:
     aligner = EnergyAligner(estimator="marginal").partial_fit(LOGITS)
-    with pytest.raises(EnergyAlignError, match="has only energies: use estimator='lse' or 'prior'"):
+    with pytest.raises(EnergyAlignError, match="has only energies: use estimator 'lse' or 'prior'"):
         aligner.transform(LOGITS)
 
 

@@ -51,7 +51,7 @@ _NUMBERS_PER_BLOCK = 1 << 18
 _IMBALANCED = 2.0
 ONLY_ENERGIES = (
     "this estimator needs the logits, and this evidence has only energies: "
-    "use estimator='lse' or 'prior', or fit on logits that can be read again."
+    "use estimator 'lse' or 'prior', or fit on logits that can be read again."
 )
 
 

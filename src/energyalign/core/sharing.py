@@ -29,13 +29,13 @@ def make_sharing(choice: SharingChoice, evidence: Evidence) -> Sharing:
     if isinstance(choice, Clusters):
         clusters = choice
     elif isinstance(choice, (int, np.integer)):
-        return Clusters.jenks(_need_counts(evidence, f"clusters={choice}"), int(choice))
+        return Clusters.jenks(_need_counts(evidence, f"clusters {choice}"), int(choice))
     elif isinstance(choice, (Sequence, np.ndarray)) and not isinstance(choice, str):
         clusters = Clusters.from_assignment(choice, evidence.counts)
     elif choice == "per-class":
         return share_per_class(evidence)
     elif choice == "monotone":
-        _need_counts(evidence, "clusters='monotone'")
+        _need_counts(evidence, "clusters 'monotone'")
         return "monotone"
     else:
         raise EnergyAlignError(
@@ -63,7 +63,7 @@ def sharings_to_try(evidence: Evidence) -> list[Sharing]:
 
 def jenks_to_try(evidence: Evidence) -> list[Sharing]:
     """Return Jenks clusters of the training counts, for 2, 3, ... clusters."""
-    counts = _need_counts(evidence, "clusters='jenks'")
+    counts = _need_counts(evidence, "clusters 'jenks'")
     largest = min(MAX_JENKS_CLUSTERS, len(np.unique(counts)), max(2, evidence.n_classes - 1))
     return [Clusters.jenks(counts, m) for m in range(min(2, largest), largest + 1)]
 
@@ -76,7 +76,7 @@ def share_per_class(evidence: Evidence) -> Clusters:
 
 def _need_counts(evidence: Evidence, what: str) -> Floats:
     if evidence.counts is None:
-        raise EnergyAlignError(f"{what} needs training counts: pass counts=...")
+        raise EnergyAlignError(f"{what} needs training counts: give counts.")
     return evidence.counts
 
 

@@ -135,7 +135,7 @@ class TestMonotone:
         assert -(log_counts @ shifts) / (log_counts @ log_counts) == pytest.approx(1, abs=0.05)
 
     def test_needs_counts(self) -> None:
-        with pytest.raises(EnergyAlignError, match="pass counts="):
+        with pytest.raises(EnergyAlignError, match="give counts"):
             make_estimator("lse").estimate(Evidence.from_arrays(np.zeros((2, 3))), "monotone")
 
     def test_needs_a_class_in_play(self) -> None:

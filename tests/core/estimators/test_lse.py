@@ -90,7 +90,7 @@ def test_single_precision_logits_are_aligned_to_single_precision() -> None:
 class TestClassesWithoutEvidence:
     def test_alone_they_are_refused_by_name(self) -> None:
         evidence = Evidence.from_arrays(HAND, [0, 0, 1, 1], class_names=["cat", "dog", "emu"])
-        with pytest.raises(EnergyAlignError, match=r"no evidence for class emu: .*clusters='monotone'.*'prior'"):
+        with pytest.raises(EnergyAlignError, match=r"no evidence for class emu: .*clusters 'monotone'.*'prior'"):
             Lse().estimate(evidence, Clusters.per_class(3))
 
     def test_in_a_cluster_they_take_the_shift_of_those_that_have_some(self) -> None:

@@ -63,7 +63,7 @@ def test_equals_lse_when_energies_are_the_log_prior_plus_a_constant(
 
 
 def test_counts_are_needed() -> None:
-    with pytest.raises(EnergyAlignError, match="'prior' needs the training counts per class: pass counts="):
+    with pytest.raises(EnergyAlignError, match="'prior' needs the training counts per class: give counts"):
         Prior().estimate(Evidence.from_arrays(np.zeros((2, 3))), Clusters.per_class(3))
 
 

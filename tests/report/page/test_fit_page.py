@@ -40,3 +40,11 @@ def test_a_cross_fitted_score_comes_first_with_its_interval(tmp_path):
     found = results(tmp_path / "page.html", scored)
     assert "Balanced accuracy 50.0 % → 60.0 % on samples that the shifts were not fitted on" in found
     assert "(95 % interval of the gain: +6.1 to +13.9)" in found
+
+
+def test_the_class_of_f1_keeps_its_name(tmp_path):
+    scored = Selection(
+        (Candidate("none", "none", score=0.5), Candidate("prior", "per-class", score=0.6)), 1, "", 0.1, 0.1
+    )
+    shifts = replace(SHIFTS, scoring="f1", class_names=("No", "Big_Fraud"), selection=scored)
+    assert "F1 of class Big_Fraud 50.0 % → 60.0 %" in results(tmp_path / "page.html", shifts)

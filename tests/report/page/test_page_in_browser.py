@@ -348,9 +348,9 @@ def test_shifts_for_another_score_are_saved_for_no_other_target(browser, tmp_pat
         f"{percent(f1_score(labels, predicted, average='macro'))} %"
         for predicted in (np.load(tmp_path / "scores.npy") > 0, fitted.predict(np.load(tmp_path / "scores.npy")))
     )
-    assert page.text(".headline") == f"{aligned} f1_macro, {percent(balanced)} % balanced accuracy on these samples"
+    assert page.text(".headline") == f"{aligned} f1 macro, {percent(balanced)} % balanced accuracy on these samples"
     assert page.table("#compared")[0][1:3] == [raw, aligned]
-    assert page.text("#curve-title") == "f1_macro and balanced accuracy by strength of the correction, %"
+    assert page.text("#curve-title") == "f1 macro and balanced accuracy by strength of the correction, %"
     assert 0 < fitted.strength != 1
     assert page.text("#strength-shown") == f"{fitted.strength:.2f}"  # as fitted, whatever the steps of the slider
     assert saved_by(page, tmp_path).read_text() == fitted.to_json()

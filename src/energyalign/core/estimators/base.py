@@ -150,7 +150,7 @@ class Estimator(ABC):
 
     def _estimate_monotone(self, evidence: Evidence) -> Estimate:
         if evidence.counts is None:
-            raise EnergyAlignError("monotone sharing orders the classes by their training counts: pass counts=...")
+            raise EnergyAlignError("monotone sharing orders the classes by their training counts: give counts.")
         usable = np.flatnonzero(evidence.usable)
         if len(usable) == 0:
             raise EnergyAlignError("no class has evidence: give labelled samples of the classes to correct.")
@@ -194,8 +194,8 @@ def refuse_clusters_without_evidence(evidence: Evidence, clusters: Clusters) -> 
         classes = np.flatnonzero(lacking[clusters.indices] & evidence.unseen).tolist()
         raise EnergyAlignError(
             f"no evidence for {classes_of(evidence.names_of(classes))}: a class needs evidence for a shift of its "
-            "own. Add labelled samples, share shifts with clusters='monotone' or a number of clusters (both need "
-            "counts), or use estimator='prior'."
+            "own. Add labelled samples, share shifts with clusters 'monotone' or a number of clusters (both need "
+            "counts), or use estimator 'prior'."
         )
     if members[clusters.anchor] == 0:
         raise EnergyAlignError(

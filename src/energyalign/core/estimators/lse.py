@@ -41,7 +41,7 @@ class Lse(Estimator):
             return None
         return (
             "these scores are log-probabilities: softmax has removed a constant per sample that estimator 'lse' needs. "
-            "Give the logits before softmax, or use estimator='marginal', which does not need it."
+            "Give the logits before softmax, or use estimator 'marginal', which does not need it."
         )
 
     def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
@@ -67,5 +67,5 @@ class Lse(Estimator):
             f"the energy of {len(order)} of {evidence.n_classes} classes rests on fewer than "
             f"{MIN_EFFECTIVE_SAMPLES:g} effective samples ({some_of(evidence.names_of(order.tolist()))}; the smallest "
             f"is {effective[order[0]]:.1f} of {evidence.free_energy.n_samples:,.0f}): a few samples with large logits "
-            "decide the shift. Use estimator='marginal' or 'auto', or give more evidence."
+            "decide the shift. Use estimator 'marginal' or 'auto', or give more evidence."
         ]

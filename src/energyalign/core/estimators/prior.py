@@ -13,7 +13,7 @@ from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators.base import Energies, Estimator
 from energyalign.core.evidence import Evidence
 
-_NEEDS_COUNTS = "estimator 'prior' needs the training counts per class: pass counts=..."
+_NEEDS_COUNTS = "estimator 'prior' needs the training counts per class: give counts."
 
 
 @dataclass(frozen=True)

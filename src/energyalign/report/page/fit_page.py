@@ -59,7 +59,7 @@ def write_fit_page(
             Correction(f"fitted: {shifts.estimator}, {shifts.clusters.name}", shifts), *_fit_alternatives(evidence),
         ],
         target=None if np.ptp(shifts.log_target) < _UNIFORM else shifts.target_prior,
-        scoring=shifts.scoring, aim=shifts.aim,
+        scoring=shifts.scoring, aim=_in_words(shifts),
     )  # fmt: skip
     live = [{"name": name, "views": [view.to_json(BUDGET)]}]
     sections = [_fitted_section(shifts), _origin_section(name, command, evidence)]
@@ -92,15 +92,21 @@ def _headline(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:
         low, high = (
             scale * ((selection.gain or 0.0) + sign * _NORMAL * (selection.gain_error or 0.0)) for sign in (-1, 1)
         )
+        aim = _in_words(shifts)
         return (
-            f"{shifts.aim.replace('_', ' ').capitalize()} {raw} → {chosen} on samples that the shifts were not fitted "
-            f"on (95 % interval of the gain: {low:{form}} to {high:{form}})."
+            f"{aim[0].upper()}{aim[1:]} {raw} → {chosen} on samples that the shifts were not fitted on "
+            f"(95 % interval of the gain: {low:{form}} to {high:{form}})."
         )
     error = 100 * balanced_standard_error(np.nan_to_num(after.per_class), after.total)
     return (
         f"Balanced accuracy {100 * before.balanced_accuracy:.1f} % → {100 * after.balanced_accuracy:.1f} % "
         f"(± {_NORMAL * error:.1f}). {describe_bias(shifts.evidence_kind)}"
     )
+
+
+def _in_words(shifts: Shifts) -> str:
+    """Return the name of the objective without underscores, but leave the class name of F1 as it is."""
+    return shifts.aim if shifts.scoring == "f1" else shifts.aim.replace("_", " ")
 
 
 def _cost(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:

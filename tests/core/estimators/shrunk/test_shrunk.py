@@ -519,7 +519,7 @@ class TestRefused:
     def test_what_does_not_converge(self, simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "_MAX_STEPS", 1)
         logits, labels = simulate(COUNTS, 20, seed=19)
-        with pytest.raises(EnergyAlignError, match=r"'shrunk' did not converge in 1 steps: .*estimator='prior'"):
+        with pytest.raises(EnergyAlignError, match=r"'shrunk' did not converge in 1 steps: .*estimator 'prior'"):
             fit(logits, labels, counts=COUNTS)
 
 

@@ -162,7 +162,7 @@ class _Problem:
         raise EnergyAlignError(
             f"estimator 'marginal' did not converge in {_MAX_STEPS} steps: the mean posterior is still "
             f"{best.largest_gap:.1e} away from its goal. If many logits are -inf, some class cannot reach its share: "
-            "share shifts over clusters of classes, or use estimator='prior'."
+            "share shifts over clusters of classes, or use estimator 'prior'."
         )
 
     def _evaluate(self, biases: Floats) -> Balance:
@@ -187,7 +187,7 @@ class _Problem:
         if np.any(np.isneginf(log_mass)):
             raise EnergyAlignError(
                 "estimator 'marginal' cannot give every class its share: the logits of one class are -inf in all "
-                "samples used. Share shifts over clusters of classes, or use estimator='prior'."
+                "samples used. Share shifts over clusters of classes, or use estimator 'prior'."
             )
         step[self.active] = np.log(self.goal[self.active]) - log_mass
         return self.model.temperature * step

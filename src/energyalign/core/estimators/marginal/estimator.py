@@ -69,5 +69,5 @@ class Marginal(Estimator):
             f"the shift of {len(order)} of {evidence.n_classes} classes is uncertain by more than "
             f"{MAX_STANDARD_ERROR:g} ({some_of(evidence.names_of(order.tolist()))}): there are too few samples, or "
             "the model is too certain of them to show its bias. Give more evidence, or evidence it was not trained "
-            "on, share shifts with clusters='monotone', or use estimator='prior'."
+            "on, share shifts with clusters 'monotone', or use estimator 'prior'."
         ]

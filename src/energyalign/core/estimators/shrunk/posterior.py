@@ -152,7 +152,7 @@ class Problem:
                 return point, prior
             last = decrement
         raise EnergyAlignError(
-            f"estimator 'shrunk' did not converge in {_MAX_STEPS} steps: give more evidence, or use estimator='prior'."
+            f"estimator 'shrunk' did not converge in {_MAX_STEPS} steps: give more evidence, or use estimator 'prior'."
         )
 
     def _evaluate(self, log_temperature: float, biases: Floats, curvature: Floats | None = None) -> Point:
