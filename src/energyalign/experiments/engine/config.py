@@ -47,7 +47,7 @@ def same_kind(one: str, other: str) -> bool:
     return bool(colon) and other.startswith(kind + colon)
 
 
-def stored_place(run: RunDirectory, dataset: str) -> dict[str, str]:
+def stored_place(run: RunDirectory, dataset: str) -> dict[str, Any]:
     """Return where the data of a run were when it began, as fields of its config; nothing if they were not elsewhere.
 
     A path is no setting: the manifest of the run, which must be there, decides whether the data are the same.

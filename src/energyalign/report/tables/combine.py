@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from energyalign.report.tables.model import SEEDS, Cell, Line, PaperTable
+from energyalign.report.tables.model import SEEDS, Cell, Column, Line, PaperTable
 
 
 def join_columns(table: PaperTable, other: PaperTable) -> PaperTable:
@@ -52,7 +52,7 @@ def _join(tables: Sequence[PaperTable]) -> PaperTable:
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
     notes = dict.fromkeys(note for table in tables for note in table.notes)
     lines: dict[tuple[str, str, int | None], Line] = {}
-    cells = {}
+    cells: dict[tuple[tuple[str, str, int | None], Column], Cell] = {}
     for table in tables:
         for line in table.lines:
             key = (line.method, line.source, line.seed)
