@@ -47,7 +47,7 @@ def publish(
     source: Path, target: Path, *, data_root: Path | None = None, without: Collection[str] = (),
     plans: Sequence[EvidencePlan] = PLANS,
 ) -> None:  # fmt: skip
-    """Write the folder `target`; rows of the correctors in `without` are left out."""
+    """Write the folder `target`: rows of the correctors in `without` and evidence that no row used are left out."""
     if target.exists():
         raise EnergyAlignError(f"{target} exists: remove it first.")
     run = measured_runs([source])[0]
@@ -56,6 +56,7 @@ def publish(
     rows = [row for row in run.rows if row.corrector not in without]
     if not rows:
         raise EnergyAlignError(f"{source} has no rows besides {', '.join(without)}.")
+    used = {row.evidence for row in rows}
     experiment = load_experiment(run, data_root)
     steps = list(experiment.steps(RunDirectory(source, writes=False)))
     check_rows(rows, steps, experiment.facts.manifest)
@@ -74,7 +75,8 @@ def publish(
         write_network(trained, folder, published)
         write_test_logits(run, [row for row in rows if row.step == trained.number], folder)
         for plan in plans:
-            write_evidence(trained, plan, folder)
+            if plan in used:
+                write_evidence(trained, plan, folder)
 
 
 def load_experiment(run: StoredRun, data_root: Path | None) -> Experiment[Any]:

@@ -25,6 +25,10 @@ SRUN = {"SLURM_STEP_NUM_TASKS": "6", "SLURM_STEP_NUM_NODES": "2", "SLURM_NTASKS"
         (None, None, SRUN, ProcessCounts(3, 2, "srun")),
         # The script of a job with several tasks, and a job with one: nobody has started anything.
         (None, None, {"SLURM_NTASKS": "4"}, ProcessCounts(1, 1)),
+        # Processes that were started by us, by Lightning on one of several nodes, and by others for one device.
+        (2, None, {"LOCAL_RANK": "1", "TORCHELASTIC_USE_AGENT_STORE": "True"}, ProcessCounts(2, 1)),
+        (2, 2, {"LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1", "NODE_RANK": "0"}, ProcessCounts(2, 2)),
+        (None, None, {"LOCAL_RANK": "0"}, ProcessCounts(1, 1)),
         (8, None, {"SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_NUM_NODES": "1"}, ProcessCounts(8, 1)),
     ],
 )
@@ -39,6 +43,8 @@ def test_found(devices: int | None, nodes: int | None, environment: dict[str, st
         (None, -1, {}, "--nodes must be >= 1, got -1."),
         (2, 2, {"NODE_RANK": "1"}, "--nodes 2 needs MASTER_ADDR, MASTER_PORT in the environment"),
         (2, None, TORCHRUN, "torchrun has started 4 processes on each of 2 nodes. Leave --devices and --nodes out."),
+        # Lightning would wait for other processes, on a port that is open to other machines.
+        (2, None, {"LOCAL_RANK": "0"}, "LOCAL_RANK is set, as by a launcher other than torchrun and srun: unset it"),
         (None, 1, SRUN, "srun has started 3 processes on each of 2 nodes."),
         (None, None, SRUN | {"SLURM_STEP_NUM_TASKS": "7"}, "give it --ntasks-per-node."),
     ],

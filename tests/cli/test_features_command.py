@@ -7,6 +7,7 @@ import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,45 @@ def test_images_become_features(tmp_path: Path) -> None:
     with torch.inference_mode():
         torch.testing.assert_close(stored["x_train"], net.eval()(resized), rtol=1e-4, atol=1e-5)
     assert stored["y_test"].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "timm_wrapper", "architecture": "hf-hub:someone/net", "num_classes": 2, "pretrained_cfg": {}},
+        {"model_type": "rag", "question_encoder": {"model_type": "timm_wrapper"}, "generator": {"model_type": "t5"}},
+        {"model_type": "gemma3n", "vision_config": {"architecture": "hf-hub:someone/net"}},
+    ],
+)
+def test_no_part_of_a_model_comes_from_elsewhere(
+    config: dict[str, Any], encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Its config.json could name a pickle, or a repository."""
+
+    def create(*names: Any, **_options: Any) -> None:
+        pytest.fail(f"timm was asked for {names}")
+
+    monkeypatch.setattr("timm.create_model", create)
+    model = shutil.copytree(encoder, tmp_path / "model")
+    (model / "config.json").write_text(json.dumps(config))
+    out = tmp_path / "x.safetensors"
+    train = texts(tmp_path / "train.csv", 2, 0)
+    assert main(["features", str(train), "--model", f"transformers:{model}", "--out", str(out)]) == 2
+    assert "is not a type of models for texts alone" in capsys.readouterr().err
+
+
+def test_a_link_to_an_image_is_no_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "images" / "cat"
+    folder.mkdir(parents=True)
+    Image.new("RGB", (40, 40)).save(folder / "1.png")
+    before = (folder / "1.png").read_bytes()
+    (tmp_path / "x.safetensors").symlink_to(folder / "1.png")
+    images, model = f"folder:{tmp_path / 'images'}", "torchvision:shufflenet_v2_x0_5"
+    words = ["features", images, "--model", model, "--weights", "w", "--out", str(tmp_path / "x.safetensors")]
+    assert main(words) == 2
+    assert "--out must end with .safetensors" in capsys.readouterr().err
+    assert (folder / "1.png").read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,9 @@ def test_the_same_command_again_trains_and_measures_nothing_and_says_the_same(tm
 def test_trainings_with_heads_of_their_own_are_told_with_them_and_correctors_behind_all_are_a_matrix(
     tmp_path: Path,
 ) -> None:
-    words = ["digits", "--epochs", "1", "--method", "ce", "crt", "--corrector", "raw", "--out", "run"]
-    printed, _ = done(tmp_path, *words)
+    words = ["digits", "--epochs", "1", "--method", "ce", "crt", "--corrector", "raw", "ea-auto", "--out", "run"]
+    printed, errors = done(tmp_path, *words)
+    for training in ("ce", "ce (linear)"):  # warnings name the row
+        assert f"\nwarning: {training} + ea-auto, evidence two x 50, seed 0: the classes deviate" in errors
     assert printed.startswith("digits-lt-50, small-cnn, heads cosine, linear, 1 epoch; runs in run\n")
     assert "\n\nTop-1 accuracy (%) on digits-lt-50: trainings and the correctors behind them\n" in printed

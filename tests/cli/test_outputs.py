@@ -14,6 +14,7 @@ import pytest
 from command_inputs import save_model
 from made_up_run import made_up_run
 from photographs import make_photographs
+from small_disk import mounted
 
 pytestmark = pytest.mark.promise("No output overwrites an input", "pairs of files")
 
@@ -100,10 +101,25 @@ def test_another_output(inputs: Path, run: Any, files_in: Any) -> None:
     os.link("page.html", "hard.json")
     Path("soft.json").symlink_to("new.html")
     before = files_in(inputs)
-    for out, report in (("same.html", "./same.html"), ("hard.json", "page.html"), ("soft.json", "new.html")):
+    for out, report in (
+        ("same.html", "./same.html"),
+        ("same.html", "SAME.html"),
+        ("hard.json", "page.html"),
+        ("soft.json", "new.html"),
+    ):
         code, _, told = run(*FIT.split(), "--out", out, "--report", report)
         assert (code, files_in(inputs)) == (2, before)
         assert f"{report} is the same file as the output {out}: choose another name for the output." in told
+
+
+def test_another_output_in_a_folder_with_two_names(inputs: Path, run: Any, files_in: Any) -> None:
+    """A bind mount, which no link resolves."""
+    Path("one").mkdir()
+    with mounted(inputs / "two", of=inputs / "one"):
+        before = files_in(inputs)
+        code, _, told = run(*FIT.split(), "--out", "one/same", "--report", "two/same")
+        assert (code, files_in(inputs)) == (2, before)
+    assert "two/same is the same file as the output one/same" in told
 
 
 def test_a_word_that_is_no_file(inputs: Path, run: Any) -> None:

@@ -79,9 +79,15 @@ def test_cells_may_be_a_users_own_data(texts: str, options: list[str], name: str
 
 @pytest.mark.parametrize("options", [["longtail", "--imbalance", "4"], ["incremental", "--steps", "3"]])
 def test_a_run_on_own_data_is_done_as_it_was_planned(texts: str, options: list[str], tmp_path: Path) -> None:
-    (run,) = plan(*options, "--cell", texts, "--method", "ea", "--seed", "0", "--epochs", "1", out=str(tmp_path / "o"))
+    rest = ["--method", "ea", "--seed", "0", "--epochs", "1"]
+    (run,) = plan(*options, "--cell", texts, *rest, out=str(tmp_path / "o"))
     assert not run.is_done()
     assert main(run.command) == 0
+    assert run.is_done()
+    moved = tmp_path / "elsewhere" / "texts.npz"
+    moved.parent.mkdir()
+    (tmp_path / "texts.npz").rename(moved)
+    (run,) = plan(*options, "--cell", f"features:{moved}", *rest, out=str(tmp_path / "o"))
     assert run.is_done()
 
 

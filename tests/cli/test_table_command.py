@@ -94,8 +94,8 @@ def test_the_file_is_what_would_be_printed(run, runs, tmp_path, form, start):
         (["matrix", "longtail", "steps"], "must be of long-tailed or of incremental runs, got both"),
         (["longtail", "longtail", "--rows", "wa"], "no row of the table longtail matches 'wa': choose from raw, ea."),
         (
-            ["longtail", "longtail", "--columns", "ece"],
-            "matches 'ece': choose from balanced, many, medium, few, seeds.",
+            ["matrix", "longtail", "--columns", "ece"],
+            "matches 'ece': choose from raw, ea.",
         ),
         (["longtail", "longtail", "--where", "seed=3"], "no row has seed=3: choose seed from 0."),
         (["longtail", "longtail", "--where", "sed=0"], "unknown key 'sed': choose one of cell, dataset, method, "),

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from energyalign.core.errors import classes_of, count_of, some_of
+import pytest
+
+from energyalign.core.errors import (
+    EnergyAlignError,
+    UntrustedEstimateWarning,
+    classes_of,
+    count_of,
+    some_of,
+    warn_untrusted,
+)
+
+
+@pytest.mark.promise("No name can control the terminal or cause a traceback", "hostile names")
+def test_python_prints_no_escapes_of_a_name() -> None:
+    assert str(EnergyAlignError("no file cat\x1b]52;c;ZXZpbA==\x07")) == "no file cat\ufffd]52;c;ZXZpbA==\ufffd"
+    with pytest.warns(UntrustedEstimateWarning, match="^class \ufffd.2J$"):
+        warn_untrusted("class \x1b[2J")
 
 
 def test_up_to_eight_names_are_all_shown() -> None:

@@ -290,6 +290,8 @@ def test_the_summary_has_the_shifts_and_the_concerns(plain_shifts: Make) -> None
     assert [line.split()[-1] for line in many[1:8]] == ["49", "48", "47", "more", "2", "1", "0"]
     assert many[4] == "  ... 44 more"
     assert many[8:] == ["Concerns: one. two."]
+    hostile = dataclasses.replace(shifts, class_names=("a", "b\x1b[2J", "c"), concerns=("see b\x07",)).summary()
+    assert not set(hostile) & {"\x1b", "\x07"}
     assert repr(shifts).startswith("Shifts(3 classes, estimator=")
     two = plain_shifts([0.0, 1.0], scoring="f1", class_names=("ham", "spam"))
     assert two.summary().startswith("Shifts of 2 classes by lse (per-class) for f1 of class spam, from ")

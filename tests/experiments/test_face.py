@@ -33,6 +33,20 @@ def test_rows_are_those_of_the_command_line(results, tmp_path):
             assert row.network_sha256 == of_command[row.corrector].network_sha256
 
 
+@pytest.mark.promise("No name can control the terminal or cause a traceback", "hostile names")
+def test_names_do_not_control_the_terminal(tmp_path, capfd):
+    copy = "\x1b]52;c;ZXZpbA==\x07"  # puts "evil" into the clipboard
+    labels = np.repeat(np.array([f"cat{copy}", f"dog{copy}", f"cow{copy}"]), [40, 8, 2])
+    features = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    np.savez(tmp_path / f"{copy}.npz", x_train=features, y_train=labels, x_test=features, y_test=labels)
+    source, out = f"features:{tmp_path / copy}.npz", tmp_path / f"runs{copy}"
+    results = ea.longtail(source, correctors=["raw", "ea"], epochs=1, out=out)
+    print(results)
+    told = "".join(capfd.readouterr())
+    assert "effective samples (cat" in told
+    assert not set(told) & {"\x1b", "\x07"}
+
+
 def test_results_as_a_frame_a_table_and_a_figure(results):
     assert results.frame[["corrector", "seed"]].values.tolist() == [["raw", 0], ["ea", 0], ["raw", 1], ["ea", 1]]
     assert "logit" not in repr(results)

@@ -72,6 +72,17 @@ def test_without_lock(whole: Whole, tmp_path: Path) -> None:
     assert_ends_as(whole, tmp_path / "cut")
 
 
+@pytest.mark.parametrize("name", ["checkpoints", "manifest.json"])
+def test_without_what_was_made_before_the_evidence(whole: Whole, tmp_path: Path, name: str) -> None:
+    """The network is lost, and the same command would refuse the folder."""
+    (config,) = (name for name in whole.files if name.endswith("config.json"))
+    lost = str(Path(config).with_name(name))
+    told = stopped(whole, tmp_path / "cut", EVIDENCE | {"move": [lost, "away"]})
+    assert "removed during the run. Put back what you can, or remove " in told
+    os.rename(tmp_path / "cut" / "away", tmp_path / "cut" / lost)
+    assert_ends_as(whole, tmp_path / "cut")
+
+
 MEASURED = {"in": "energyalign.experiments.engine.experiment:store_row", "at": 2}  # after the first row
 
 

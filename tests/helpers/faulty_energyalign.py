@@ -4,7 +4,7 @@ Its first argument says what shall happen, as JSON; the others are those of the 
 
 - ``{"count": file}`` writes down how often each of them was called.
 - ``{"kill": name, "at": n}`` kills this process, as ``kill -9`` does, in the n-th call: a write when half is written,
-  all others before they are done.
+  all others before they are done. ``{"kill": "replace", "of": name}`` is the first that makes a file of this name.
 - ``{"clock": seconds, "at": n}`` sets the clock, and the times of files, back from the n-th rename on.
 - ``{"lr": factor}`` multiplies the learning rate, for which the command has no option.
 - ``{"hooks": [{"in": "module:function", "at": n, ...}, ...]}`` does something before the n-th call of a function: with
@@ -59,15 +59,16 @@ def die() -> None:
 def watch(plan: dict[str, Any], counts: Counter[str]) -> None:
     """Count the calls of what touches files, and die in the one that the plan names."""
 
-    def reached(name: str) -> bool:
+    def reached(name: str, target: object = "") -> bool:
         counts[name] += 1
-        return plan.get("kill") == name and plan["at"] == counts[name]
+        here = str(target).endswith(plan["of"]) if "of" in plan else counts[name] == plan.get("at")
+        return plan.get("kill") == name and here
 
     def watched(name: str) -> Any:
         real = getattr(os, name)
 
         def call(*arguments: Any, **options: Any) -> Any:
-            if reached(name):
+            if reached(name, arguments[-1]):
                 die()
             return real(*arguments, **options)
 

@@ -33,11 +33,11 @@ class SmallDisk:
 
 
 @contextlib.contextmanager
-def mounted(path: Path, *, megabytes: int) -> Iterator[SmallDisk]:
-    """The test is skipped where this process may not mount."""
+def mounted(path: Path, *, megabytes: int = 1, of: Path | None = None) -> Iterator[SmallDisk]:
+    """A disk, or another name of the folder `of`. The test is skipped where this process may not mount."""
     path.mkdir()
-    options = ["-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(path)]
-    answer = subprocess.run(["mount", *options], capture_output=True, text=True, check=False)
+    options = ["-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs"] if of is None else ["--bind", str(of)]
+    answer = subprocess.run(["mount", *options, str(path)], capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         pytest.skip(f"a disk cannot be mounted here: {answer.stderr.strip()}")
     try:

@@ -18,7 +18,7 @@ import pytest
 from onnx.external_data_helper import ExternalDataInfo
 from onnx.helper import make_node
 
-from energyalign.onnx.model_file import write_model
+from energyalign.onnx.model_file import external_files, write_model
 
 CHANGES = 3  # the data gets its name, then the model, then the old data is removed
 KILLED = """
@@ -269,6 +269,24 @@ def test_data_that_changes_after_it_was_verified(
     with pytest.raises(ValueError, match=r"weights\.bin changed while it was read"):
         external.align()
     assert contents(tmp_path) == before | {"weights.bin": bytes(len(before["weights.bin"]))}
+
+
+@pytest.mark.promise("An input that changes while it is read is detected", "changes")
+def test_a_model_that_is_exported_again_between_its_two_files(
+    external: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old graph with the new weights would be a model that nobody has trained."""
+
+    def export_late(*arguments: Any) -> Any:
+        files = external_files(*arguments)
+        external.source.write_bytes(external.source.read_bytes())
+        (tmp_path / "weights.bin").write_bytes(bytes((tmp_path / "weights.bin").stat().st_size))
+        return files
+
+    monkeypatch.setattr("energyalign.onnx.model_file.external_files", export_late)
+    with pytest.raises(ValueError, match=r"\.onnx changed while it was read"):
+        external.align()
+    assert not external.out.exists()
 
 
 def test_a_full_disk_leaves_both_old_files(external: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

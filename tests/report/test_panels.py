@@ -58,6 +58,35 @@ def test_title_and_legend_take_no_room_of_the_panels() -> None:
     assert three_panels(Style(), many).get_figheight() > titled.get_figheight() + 0.5
 
 
+@pytest.mark.parametrize("width", ["column", "page"])
+def test_long_names_of_lines_stay_within_the_figure(width: str) -> None:
+    names = ("distill (cosine, random, fed back: ea) + ea-marginal, 2 seeds " * 2, "ea")
+    figure = three_panels(Style.make(width), names)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().x0 >= 0
+    assert legend.get_window_extent().x1 <= figure.bbox.width
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert " ".join(texts[0].split()) == names[0].strip()
+    heights = [axes.get_window_extent().height for axes in figure.axes]
+    short = three_panels(Style.make(width))
+    short.draw_without_rendering()
+    assert min(heights) > 0.85 * min(axes.get_window_extent().height for axes in short.axes)
+
+
+def test_a_legend_has_no_more_columns_than_its_rows_need() -> None:
+    four = ("perfectly calibrated", "accuracy, raw", "share of images", "accuracy, aligned")
+    (legend,) = three_panels(Style(width=6.5), four).legends
+    assert legend._ncols == 2  # not three with one name in the second row
+
+
+def test_the_second_line_of_a_title_breaks_after_commas() -> None:
+    about = "digits-il-5, distill, cosine head, small-cnn, after step 5 of 5, 1 seed"
+    with panels(1, what="What", about=about) as (figure, _):
+        pass
+    assert figure.get_suptitle() == "What\ndigits-il-5, distill, cosine head, small-cnn, after step 5 of 5,\n1 seed"
+
+
 def test_the_style_ends_with_its_context(run: StoredRun) -> None:
     narrow = FIGURES["groups"].draw([run], Style.make("column", title=""))
     assert (narrow.get_figwidth(), narrow.get_suptitle()) == (3.25, "")

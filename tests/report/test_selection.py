@@ -14,6 +14,7 @@ from energyalign.experiments.engine.row import Row, natural
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.selection import (
     conditions,
+    make_part,
     parse_where,
     select_named,
     select_part,
@@ -210,3 +211,24 @@ def test_lines_in_steps_by_both_names() -> None:
     ]
     other = TABLES["steps"].make([*rows, *step_rows("distill", "digits-il-5", [0.9, 0.8])])
     assert len(select_part(other, ["raw"]).lines) == 2
+
+
+@pytest.mark.parametrize("per_seed", [False, True])
+def test_columns_of_metrics_in_other_tables(per_seed: bool) -> None:
+    measured = {"ece": 0.2, "nll": 1.5, "brier": 0.5, "macro_f1": 0.7}
+    rows = [replace(long_tail_row("ea", CELL, 0.8), **measured), long_tail_row("ce", CELL, 0.6)]
+    steps = [replace(row, ece=0.1 * row.step) for row in step_rows("ea", "digits-il-5", [0.9, 0.8, 0.7, 0.6, 0.5])]
+    asked = ["few", "ECE", "NLL", "macro-F1", "Brier"]
+    part = make_part(TABLES["longtail"], [*rows, *steps], ["ea"], asked, per_seed=per_seed)
+    assert [column.title for column in part.columns] == asked
+    assert [[cell.mean for cell in line.cells[1:]] for line in part.lines] == [[20.0, 1.5, 70.0, 0.5]]
+    (line,) = make_part(TABLES["incremental"], [*rows, *steps], [], ["average", "ECE"], per_seed=per_seed).lines
+    assert [cell.mean for cell in line.cells] == [pytest.approx(65.0), pytest.approx(50.0)]
+
+
+def test_columns_of_metrics_are_left_out_unless_named() -> None:
+    rows = [long_tail_row("ea", CELL, 0.8), long_tail_row("ce", CELL, 0.6)]
+    for patterns in ([], ["*"], ["m*", "seeds"]):
+        assert make_part(TABLES["longtail"], rows, [], patterns).notes == ()
+    with pytest.raises(EnergyAlignError, match=r"no column .* matches 'x': choose from balanced, .*, ECE, NLL, Brier"):
+        make_part(TABLES["longtail"], rows, [], ["few", "x"])

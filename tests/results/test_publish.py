@@ -45,7 +45,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def target(script: ModuleType, source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results") / "digits" / "seed-0"
-    script.publish(source, folder, without=["tau-norm"], plans=[PLAN])
+    script.publish(source, folder, without=["tau-norm"], plans=[PLAN, EvidencePlan(3, "half")])
     return folder
 
 
@@ -63,6 +63,7 @@ def test_rows_and_predictions_are_those_of_the_run(source: Path, target: Path) -
 
 
 def test_evidence_is_what_the_shifts_were_fitted_on(target: Path) -> None:
+    assert [path.name for path in target.glob("evidence-*")] == ["evidence-none-3.safetensors"]
     arrays = load_arrays(target / "evidence-none-3.safetensors")
     assert np.bincount(arrays["labels"]).tolist() == [3] * 10
     energies = np.log(np.exp(arrays["logits"].astype(float)).mean(axis=0))

@@ -27,6 +27,7 @@ from energyalign.experiments.train.reporter import Narrator, Reporter
 from energyalign.pytorch.ranks import AnotherRankFailed, AnotherRankLost, in_a_group
 
 _LOOPBACK = "127.0.0.1"
+_LOCAL_RANK, _STORE = "LOCAL_RANK", "TORCHELASTIC_USE_AGENT_STORE"  # Lightning and we set them for processes we start
 PATIENCE = 60.0  # seconds; a process that has not noticed by then that the run has ended is killed
 _started: list[subprocess.Popen[bytes]] = []
 
@@ -62,6 +63,11 @@ def process_counts(
     started = _started_processes(environment)
     if started is None:
         counts = ProcessCounts(devices or 1, nodes or 1)
+        if counts.devices > 1 and counts.nodes == 1 and _LOCAL_RANK in environment and _STORE not in environment:
+            raise EnergyAlignError(
+                f"{_LOCAL_RANK} is set, as by a launcher other than torchrun and srun: unset it, so that --devices "
+                f"{counts.devices} can start the processes, or start them with torchrun."
+            )
         missing = [name for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK") if name not in environment]
         if counts.nodes > 1 and missing:
             raise EnergyAlignError(
@@ -133,7 +139,7 @@ def launch(fabric: Fabric, counts: ProcessCounts, given: Sequence[str]) -> None:
             f"--devices {counts.devices} must run the same command line in other processes, but another program called "
             "this command: run `energyalign` itself."
         )
-    stores = [] if counts.started_by or counts.nodes > 1 or "LOCAL_RANK" in os.environ else [_meet_on_loopback()]
+    stores = [] if counts.started_by or counts.nodes > 1 or _LOCAL_RANK in os.environ else [_meet_on_loopback()]
     for part in ("fabric", "pytorch"):  # hide the banner
         logging.getLogger(f"lightning.{part}").setLevel(logging.WARNING)
     try:
@@ -157,7 +163,7 @@ def _meet_on_loopback() -> dist.Store:
     interface = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
     os.environ |= {
         "MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port),
-        "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0",
+        _STORE: "True", "TORCHELASTIC_RESTART_COUNT": "0",
         "GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface,
     }  # fmt: skip
     return store

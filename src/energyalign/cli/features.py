@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.experiments.engine.encoders import check_image_model, encode_images, encode_texts, save_features
 
     out, (kind, _, name) = Path(arguments.out), arguments.model.partition(":")
-    if out.suffix != ".safetensors":
+    if {out.suffix, out.resolve().suffix} != {".safetensors"}:  # a link could lead to an image
         raise EnergyAlignError(f"--out must end with .safetensors, got {out}.")
     if kind != "transformers":
         check_image_model(arguments.model, arguments.weights)

@@ -23,6 +23,7 @@ examples:
   energyalign table cifar-lt runs/cifar100-lt-100 runs/cifar10-lt-50
   energyalign table longtail runs/digits-lt-50 --format markdown
   energyalign table longtail runs/digits-lt-20 runs/digits-lt-200 --columns balanced few    data sets side by side
+  energyalign table longtail runs --columns balanced macro-F1 ECE NLL Brier                 columns of metrics
   energyalign table longtail runs --rows ce 'la-*' ea --where seed=0 seed=1 backbone=resnet32
   energyalign table incremental runs --per-seed --format csv --out seeds.csv
   energyalign table cifar100-il-10 runs/cifar100-il-10 --format latex --out table.tex

@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Sequence
 from typing import ClassVar
 
+from energyalign.core._io.terminal import clean
+
 MAX_NAMES_SHOWN = 8
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
@@ -17,6 +19,9 @@ class EnergyAlignError(ValueError):
 
     exit_code: ClassVar[int] = 2
     """Exit code of a command that ends with this error."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(clean(message))  # Python prints it as it is
 
 
 class BadValueError(EnergyAlignError):
@@ -46,7 +51,7 @@ def warn_untrusted(concern: str) -> None:
     frame, level = sys._getframe().f_back, 1
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(concern, UntrustedEstimateWarning, stacklevel=level + 1)
+    warnings.warn(clean(concern), UntrustedEstimateWarning, stacklevel=level + 1)
 
 
 def some_of(names: Sequence[object]) -> str:

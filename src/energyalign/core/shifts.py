@@ -13,6 +13,7 @@ import numpy.typing as npt
 from energyalign.core._engine.largest import largest_corrected
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core._io.strict_json import read_text
+from energyalign.core._io.terminal import clean
 from energyalign.core.arrays import Array, Floats, namespace, to_numpy, working_precision
 from energyalign.core.checks import check_target_prior
 from energyalign.core.clusters import Clusters
@@ -130,7 +131,8 @@ class Shifts:
         )
         chosen = [] if self.selection is None else [f"Chosen: {self.selection.reason}"]
         names = self.names_of(range(self.n_classes))
-        return "\n".join([head, *chosen, *list_shifts(self.values, self.standard_errors, names, self.concerns)])
+        rows = list_shifts(self.values, self.standard_errors, names, self.concerns)
+        return clean("\n".join([head, *chosen, *rows]))
 
     @property
     def aim(self) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from energyalign.core._io.terminal import clean
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.request import RunRequest
 from energyalign.experiments.engine.stored import ResultRows, StoredRun, measured_runs
@@ -133,7 +134,7 @@ def run(
     rows = work.do(fabric=fabric, reporter_of=narrate if progress else lambda _title, _curves: Reporter())
     for row in rows:
         for concern in row.concerns if progress else ():
-            print(f"warning: {describe_row(row)}: {concern}", file=sys.stderr)
+            print(clean(f"warning: {describe_row(row)}: {concern}"), file=sys.stderr)
     return Results(ResultRows(rows), tuple(work.runs))
 
 

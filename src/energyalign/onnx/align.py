@@ -18,7 +18,7 @@ from energyalign.onnx.classifier_node import ClassifierNode, find_classifier_nod
 from energyalign.onnx.edits import Edit, possible_edits
 from energyalign.onnx.graph import Graph
 from energyalign.onnx.logits import FoundLogits, find_logits, possible_heads, walks_from_outputs
-from energyalign.onnx.model_file import open_data, read_model, refuse_aligned, stamp, write_model
+from energyalign.onnx.model_file import read_model, refuse_aligned, stamp, write_model
 from energyalign.onnx.probes import Probes, given_probe, random_probes
 from energyalign.onnx.runtime import CannotRun, Session
 from energyalign.onnx.verify import NotAligned, verify
@@ -99,10 +99,9 @@ def align_onnx(
         If the model cannot be aligned. No file is changed then.
     """
     source, target, name = Path(model_path), Path(out_path), str(model_path)
-    model = read_model(source)
-    data = open_data(model, source)
-    check_outputs([target], [source, *(file.path for file in data)])
-    if data and target.is_symlink():
+    model, files = read_model(source)
+    check_outputs([target], [file.path for file in files])
+    if len(files) > 1 and target.is_symlink():
         raise EnergyAlignError(
             f"{target} must not be a symbolic link, because external data is looked up in the folder of the link: give "
             "the file that it points to."
@@ -130,7 +129,7 @@ def align_onnx(
         outputs=outputs,
         largest_deviation=deviation,
         n_probes=len(probes.inputs),
-        files=write_model(edit.model, source, target, data),
+        files=write_model(edit.model, source, target, files),
     )
 
 

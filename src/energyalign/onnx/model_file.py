@@ -32,22 +32,21 @@ _HASH_LENGTH = 16
 KEY = "energyalign"
 
 
-def read_model(path: Path) -> Model:
-    """Read a model without its external data."""
-    with InputFile(path, str(path), "an ONNX model").open() as stream:
+def read_model(path: Path) -> tuple[Model, list[InputFile]]:
+    """Read a model without its external data; return it and all its files, which must not change until it is written.
+
+    The data are read several times, and belong to this version of the model only.
+    """
+    file = InputFile(path, str(path), "an ONNX model")
+    with file.open() as stream:
         model = onnx.load_model_from_string(stream.read())
         if not model.graph.node or not model.opset_import:
             raise ValueError("it has no graph")
-    return model
+    data = sorted(external_files(model, path.parent, str(path)))
+    return model, [file, *(InputFile(one, str(one), "data of an ONNX model") for one in data)]
 
 
-def open_data(model: Model, source: Path) -> list[InputFile]:
-    """Open the external data files of a model, which are read several times and must not change."""
-    files = external_files(model, source.parent, str(source))
-    return [InputFile(path, str(path), "data of an ONNX model") for path in sorted(files)]
-
-
-def write_model(model: Model, source: Path, path: Path, data_read: Sequence[InputFile]) -> tuple[Path, ...]:
+def write_model(model: Model, source: Path, path: Path, files_read: Sequence[InputFile]) -> tuple[Path, ...]:
     """Write the model, and its external data if it has any; return the files.
 
     Both are complete and on disk before either is renamed to its final name, the data first. The data file is called
@@ -58,7 +57,7 @@ def write_model(model: Model, source: Path, path: Path, data_read: Sequence[Inpu
     if not own:
         with atomic_write(path, "wb") as stream:
             stream.write(model.SerializeToString())
-            _refuse_changed(data_read)
+            _refuse_changed(files_read)
         return (path,)
     replaced = _written_data(path) - own
     data = _data_path(path, model, source.parent)
@@ -67,7 +66,7 @@ def write_model(model: Model, source: Path, path: Path, data_read: Sequence[Inpu
         stream.write(model.SerializeToString())
         stream.flush()
         os.fsync(stream.fileno())
-        _refuse_changed(data_read)
+        _refuse_changed(files_read)
     for old in replaced - {data.resolve()}:
         old.unlink(missing_ok=True)
     return (path, data)
@@ -91,10 +90,10 @@ def _written_data(path: Path) -> set[Path]:
     """Return the data files of the model at `path` that `write_model` wrote."""
     name = re.compile(rf"{re.escape(path.name)}\.[0-9a-f]{{{_HASH_LENGTH}}}\.data")
     try:
-        files = external_files(read_model(path), path.parent, str(path))
+        _, (_, *data) = read_model(path)
     except EnergyAlignError:  # no file, or not a readable model
         return set()
-    return {file for file in files if name.fullmatch(file.name)}
+    return {file.path for file in data if name.fullmatch(file.path.name)}
 
 
 def external_tensors(model: Model) -> Iterator[Any]:

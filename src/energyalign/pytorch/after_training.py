@@ -12,6 +12,7 @@ from typing import Any, Unpack, get_args
 import numpy as np
 import torch
 
+from energyalign.core._io.terminal import clean
 from energyalign.core.before_after import BeforeAfter, before_and_after
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators import make_estimator
@@ -155,7 +156,7 @@ default=None
             ]
             too_high = ", too high: the model was trained on them" if shifts.evidence_kind == "training" else ""
             lines.append(f"{', '.join(pairs)} (cross-fitted on these samples{too_high}).")
-        return "\n".join(f"energyalign: {line}" for line in lines + self._notes)
+        return clean("\n".join(f"energyalign: {line}" for line in lines + self._notes))
 
     def numbers_to_log(self, prefix: str) -> dict[str, float]:
         """Return the metrics, and whether the trainer's own model is aligned (``folded``)."""

@@ -24,6 +24,7 @@ _LINE = 1.5
 """Height of a line of text, in font sizes."""
 _HANDLE = 0.55
 """Width of a legend handle, in inches."""
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _MARGIN = 0.02
 """Share of a percentage axis above 100, so that a point there is not cut."""
 
@@ -57,7 +58,9 @@ def panels(
     columns = max(1, min(columns, int(across / (_MIN_SHARE * scale * width))))
     rows = math.ceil(n_panels / columns)
     down = rows * height * scale * min(1.0, max(0.85, across / columns / (scale * width)))
-    title = _wrapped(f"{what}\n{about}" if style.title is None else style.title, across)
+    after_commas = about.replace(" ", _NO_BREAK).replace(f",{_NO_BREAK}", ", ")  # where the second line may be wrapped
+    title = _wrapped(f"{what}\n{after_commas}" if style.title is None else style.title, across)
+    title = title.replace(_NO_BREAK, " ")
     with new_figure(width=across, height=down, title=title) as figure:
         grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey)
         for unused in grid.flat[n_panels:]:
@@ -130,23 +133,24 @@ def _explain(figure: Figure, axes: Sequence[Axes], note: str) -> float:
             by_name.setdefault(name, handle)
     note_lines = 0.9 * len(note.splitlines())
     if by_name:
-        columns = _legend_columns(list(by_name), figure.get_figwidth() / text_scale())
+        names = [_wrapped(name, figure.get_figwidth() - 2 * _HANDLE * text_scale()) for name in by_name]
+        columns = _legend_columns(names, figure.get_figwidth() / text_scale())
         figure.legend(
-            by_name.values(), by_name.keys(), loc="outside lower center", ncols=columns, title=note,
-            title_fontsize="small",
-        )  # fmt: skip
-        return math.ceil(len(by_name) / columns) + note_lines
+            by_name.values(), names, loc="outside lower center", ncols=columns, title=note, title_fontsize="small"
+        )
+        lines = [1 + name.count("\n") for name in names]
+        return max(map(sum, np.array_split(lines, columns))) + note_lines
     if note:
         figure.supxlabel(note, fontsize="small")
     return note_lines
 
 
 def _legend_columns(names: Sequence[str], room: float) -> int:
-    """Return as many columns as fit into `room` inches; matplotlib fills column by column."""
+    """Return as many columns as fit into `room` inches, or fewer that need no more rows; they are filled one by one."""
     for columns in range(len(names), 1, -1):
         longest = [max(map(len, part)) for part in np.array_split(names, columns)]
         if sum(longest) / _LETTERS_PER_INCH + columns * _HANDLE <= room:
-            return columns
+            return math.ceil(len(names) / math.ceil(len(names) / columns))
     return 1
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from energyalign.core.errors import EnergyAlignError, count_of
 from energyalign.experiments.engine.row import Row, natural
 from energyalign.experiments.engine.stored import ResultRows, StoredRun
-from energyalign.report.tables import TableEntry
+from energyalign.report.tables import TABLES, TableEntry
 from energyalign.report.tables.best import with_best
+from energyalign.report.tables.combine import join_columns
 from energyalign.report.tables.model import SEEDS, PaperTable
 from energyalign.report.tables.own import names_of
 from energyalign.report.trainings import leaves_of
@@ -23,6 +24,9 @@ KEYS = (
     "fed_back", "estimator", "head", "backbone", "epochs", "optimizer", "lr",
 )  # fmt: skip
 """Keys of every row. A key can also be a setting of config.json, such as ``imbalance`` or ``recipe.batch_size``."""
+
+WITH_METRICS = ("longtail", "incremental")
+"""Tables with the lines of the table ``metrics``, whose columns they can have too."""
 
 
 def parse_where(words: Iterable[str]) -> Where:
@@ -95,8 +99,16 @@ def make_part(
     entry: TableEntry, rows: Sequence[Row], lines: Sequence[str] = (), columns: Sequence[str] = (), *,
     per_seed: bool = False,
 ) -> PaperTable:  # fmt: skip
-    """Return a part of the table of these rows, without notes on lines that it does not show; see `select_part`."""
-    part = select_part(entry.make(rows, per_seed=per_seed), lines, columns)
+    """Return a part of the table of these rows, without notes on lines that it does not show; see `select_part`.
+
+    The tables `WITH_METRICS` also have the columns of the table ``metrics``, if `columns` names one.
+    """
+    table = entry.make(rows, per_seed=per_seed)
+    known = [name for names in _column_names(table) for name in names]
+    if entry.name in WITH_METRICS and any(not any(match_any(name, [one]) for name in known) for one in columns):
+        of_kind = [row for row in rows if row.in_steps == (entry.name == "incremental")]
+        table = join_columns(table, TABLES["metrics"].make(of_kind, per_seed=per_seed))
+    part = select_part(table, lines, columns)
     if not (entry.cells and lines):  # in other tables, the names of lines depend on all rows
         return part
     shown = {line.method for line in part.lines}
@@ -114,9 +126,9 @@ def select_part(table: PaperTable, rows: Sequence[str] = (), columns: Sequence[s
         ``CIFAR-10-LT``, ``CIFAR-10-LT, 50``. Groups stay together.
     """
     names = [[line.method, *line.other_names] for line in table.lines]
-    titles = [[column.title, column.group, column.full_title] for column in table.columns]
     lines = _match(names, rows, f"row of the table {table.name}", [line.method for line in table.lines])
-    order = _match(titles, columns, f"column of the table {table.name}", [column.title for column in table.columns])
+    titles = [column.title for column in table.columns]
+    order = _match(_column_names(table), columns, f"column of the table {table.name}", titles)
     groups = [column.group for column in table.columns]
     order.sort(key=lambda index: groups.index(groups[index]))
     cut = [replace(table.lines[k], cells=tuple(table.lines[k].cells[index] for index in order)) for k in lines]
@@ -124,6 +136,10 @@ def select_part(table: PaperTable, rows: Sequence[str] = (), columns: Sequence[s
     if SEEDS in {replace(column, group="") for column in {*table.columns} - {*shown.columns}}:
         shown = replace(shown, notes=(*shown.notes, *_about_seeds(shown)))
     return with_best(shown)
+
+
+def _column_names(table: PaperTable) -> list[list[str]]:
+    return [[column.title, column.group, column.full_title] for column in table.columns]
 
 
 def _about_seeds(table: PaperTable) -> list[str]:

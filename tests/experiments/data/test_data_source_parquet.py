@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
-from energyalign.core.errors import EnergyAlignError
+from energyalign.core.errors import CannotGoOn, EnergyAlignError
 from energyalign.experiments.data.file_images import FileImages
 from energyalign.experiments.data.images import MemoryImages
 from energyalign.experiments.data.loader import evaluation_batches
-from energyalign.experiments.data.sources import open_source
+from energyalign.experiments.data.sources import hf_parquet, open_source
 from energyalign.experiments.data.verify import verify_images
 
 
@@ -53,6 +53,20 @@ def test_small_images_with_names_in_several_shards(write):
     assert train.class_names == test.class_names == ("x", "y", "z")
     pixels = np.random.default_rng(1).integers(0, 256, (12, 16, 3), dtype=np.uint8)
     assert (train.read(4).permute(1, 2, 0).numpy() == pixels).all()
+
+
+@pytest.mark.promise("An input that changes while it is read is detected", "changes")
+def test_a_shard_that_changes_while_it_is_read(write, tmp_path, monkeypatch):
+    source = write("train-0.parquet", [0, 1], column="labels")
+
+    def read_late(arrow, path, columns):
+        write("train-0.parquet", [1, 0], column="labels")
+        return read_columns(arrow, path, columns)
+
+    read_columns = hf_parquet._read_columns
+    monkeypatch.setattr(hf_parquet, "_read_columns", read_late)
+    with pytest.raises(CannotGoOn, match=r"train-0\.parquet changed while it was read"):
+        source.load("train")
 
 
 def test_large_images_without_names(write):

@@ -65,6 +65,31 @@ def test_weight_aligning_needs_features_that_are_not_negative(file, tmp_path, ca
     assert main([*command, "--out", str(tmp_path), "--backbone", "mlp"]) == 0
 
 
+@pytest.mark.parametrize("command", [("longtail", "--imbalance", "20"), ("incremental", "--steps", "2")])
+def test_a_moved_and_renamed_file_resumes_its_runs(command, file, tmp_path, capsys):
+    application, *options = command
+    before = [application, f"features:{file}", *options, "--epochs", "1", "--corrector", "raw", "--out"]
+    assert main([*before, str(tmp_path / "runs")]) == 0
+    run = next((tmp_path / "runs").glob("*/seed-0"))
+    config = (run / "config.json").read_bytes()
+    moved = tmp_path / "renamed.npz"
+    moved.write_bytes(file.read_bytes())
+    after = [f"features:{moved}" if word.startswith("features:") else word for word in before]
+
+    assert main([*after, str(tmp_path / "runs")]) == 0
+    assert main([application, f"features:{moved}", "--from", str(run), "--corrector", "ncm"]) == 0
+    cell = "features-x-npz-lt-20" if application == "longtail" else "features-x-npz-il-2"
+    assert {(row.cell, row.corrector) for row in load_rows(run)} == {(cell, "raw"), (cell, "ncm")}
+    assert main(["table", application, str(run)]) == 0  # the rows are of one config
+    assert (run / "config.json").read_bytes() == config
+
+    arrays = dict(np.load(file))
+    np.savez(moved, **arrays | {"x_train": arrays["x_train"] + 1})
+    capsys.readouterr()
+    assert main([*after, str(tmp_path / "runs")]) == 2
+    assert "what differs: images_sha256" in capsys.readouterr().err
+
+
 def test_every_policy_of_features_can_be_asked_for_and_those_of_images_cannot(file):
     request = LongTailRequest(dataset=f"features:{file}", evidence_policy=("none", "noise", "mixup"))
     assert [plan.policy for plan in request.evidence_plans] == ["none", "noise", "mixup"]

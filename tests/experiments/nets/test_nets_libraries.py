@@ -9,12 +9,13 @@ from urllib.error import URLError
 import pytest
 import timm
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load, save_file
 from torch import nn
 from torch.nn import functional as F
 from torchvision import models
 
 from energyalign import EnergyAlignError
+from energyalign.core.errors import CannotGoOn
 from energyalign.experiments.nets.network import FrozenBackbone, make_network
 
 torch.set_num_threads(1)
@@ -92,6 +93,19 @@ class Surprise:
         return (Path.touch, (Path("surprise"),))
 
 
+@pytest.mark.promise("An input that changes while it is read is detected", "changes")
+def test_weights_that_change_while_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, _ = timm_file(tmp_path)
+
+    def load_late(content: bytes) -> dict[str, torch.Tensor]:
+        timm_file(tmp_path, seed=8)
+        return load(content)
+
+    monkeypatch.setattr("safetensors.torch.load", load_late)
+    with pytest.raises(CannotGoOn, match=r"--weights .* changed while it was read"):
+        make_network("timm:test_resnet", 3, weights=str(path))
+
+
 def test_files_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path, _ = timm_file(tmp_path)
@@ -110,7 +124,7 @@ def test_files_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     save_file({key: value.contiguous() for key, value in wider.items()}, tmp_path / "grey.safetensors")
     refused("grey.safetensors", "resnet8", r"it has another shape for trunk\.conv\.weight")
     path.write_bytes(path.read_bytes()[:1000])
-    refused(path, "timm:test_resnet", "cannot read --weights")
+    refused(path, "timm:test_resnet", r"--weights .* is damaged or not a \.safetensors file")
     torch.save({"model": Surprise()}, "code.pth")
     refused("code.pth", "resnet8", r"--weights code.pth must be a \.safetensors file")
     assert not Path("surprise").exists()

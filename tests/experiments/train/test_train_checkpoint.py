@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -47,6 +48,16 @@ def test_everything_comes_back(saved: Path) -> None:
     )
     for a, b in zip(optimizer.state.values(), other.state.values(), strict=True):
         assert torch.equal(a["momentum_buffer"], b["momentum_buffer"])
+
+
+@pytest.mark.promise("An input that changes while it is read is detected", "changes")
+def test_nothing_depends_on_a_file_that_was_read(saved: Path) -> None:
+    """Accessing the map of a truncated file would kill the process."""
+    checkpoint = Checkpoint(saved, OWN)
+    os.truncate(saved, 0)
+    network, fresh = trained()[0], nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    checkpoint.restore(fresh)
+    assert torch.equal(fresh[0].weight, network[0].weight)
 
 
 def test_momentum_has_the_layout_of_its_weights_again(tmp_path: Path) -> None:

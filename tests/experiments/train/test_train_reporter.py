@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from toy_training import RECIPE, bytes_of, train_toy
 
-from energyalign.experiments.train.reporter import CURVES, Narrator, TensorBoard
+from energyalign.experiments.train.reporter import CURVES, Curves, Narrator, TensorBoard
 
 
 def test_files_of_several_processes_are_one_curve_whatever_the_clock_says(
@@ -49,9 +52,42 @@ def test_curves_for_weights_and_biases_are_written_offline(tmp_path: Path, monke
     curves.add(1, {"loss": 0.0625})
     curves.close()
     (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
-    content = file.read_bytes()  # wandb has no public reader of its files
-    assert b"loss" in content
+    give_up = time.monotonic() + 60  # its service may write after it has been told to finish
+    while b"loss" not in (content := file.read_bytes()):  # wandb has no public reader of its files
+        assert time.monotonic() < give_up
+        time.sleep(0.1)
     assert b"0.0625" in content
+
+
+def test_the_current_folder_does_not_choose_the_server_of_a_tracker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wandb").mkdir()
+    (tmp_path / "wandb" / "settings").write_text("[default]\nbase_url = http://192.0.2.1\n")
+    program = (
+        "import sys, wandb; from pathlib import Path; from energyalign.experiments.train.reporter import CURVES; "
+        "init, wandb.init = wandb.init, lambda **_: print(wandb.setup().settings.base_url, Path.cwd()); "
+        "CURVES['wandb'](Path('run'), 'toy')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    server, folder = done.stdout.split()
+    assert server.startswith("https://")
+    assert folder == str(tmp_path)
+
+
+def test_training_goes_on_without_a_tracker_that_fails(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Curves:
+        raise RuntimeError("it has timed out.\nAdvice")
+
+    monkeypatch.setitem(CURVES, "wandb", fail)
+    stream = io.StringIO()
+    train_toy(tmp_path / "run", reporter=Narrator("toy", tmp_path / "scalars", stream, log="wandb"))
+    assert (
+        f"Continuing without curves: cannot write into {tmp_path / 'scalars'}: it has timed out.\n" in stream.getvalue()
+    )
+    assert bytes_of(tmp_path / "run") == bytes_of(whole)
 
 
 def test_where_curves_cannot_be_written_training_goes_on_and_says_so_once(whole: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.report.figures import FIGURES
+from energyalign.report.figures.energies import _limits
 
 
 def centred(values: Any) -> Any:
@@ -40,6 +41,12 @@ def test_two_seeds(long_tail: Stored) -> None:
         lengths = [high - low for (_, low), (_, high) in bars.lines[2][0].get_segments()]
         np.testing.assert_allclose(lengths, 2 * values.std(axis=0, ddof=1), rtol=1e-4, atol=1e-5)
     assert len({axes.get_ylim() for axes in beside(figure)}) == 1
+
+
+def test_deviations_are_shown_whole() -> None:
+    low, high = _limits(np.array([[0.0, -10.0], [0.0, 10.0]]), np.array([[1.0, 20.0]]))
+    assert -17 < low < -10 * 2**0.5  # the standard deviation of -10 and 10, which is beyond both
+    assert 20 < high < 23
 
 
 def test_the_last_step_in_order_of_arrival(incremental: Stored) -> None:

@@ -14,6 +14,7 @@ from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
 from energyalign.report.figures import FIGURES
 from energyalign.report.figures.steps import draw_curves, looks_of
+from energyalign.report.tables import TABLES
 from energyalign.report.tables.incremental import curves_of
 
 
@@ -29,6 +30,12 @@ def test_every_corrector_has_a_curve(incremental: Stored, place: int, column: st
         np.testing.assert_allclose(y, [100 * row(run.path, corrector, step)[column] for step in range(1, 6)])
         assert x.tolist() == [1, 2, 3, 4, 5]  # one seed has no bars that would cover each other
     assert axes.get_ylim()[1] <= 102
+
+
+def test_curves_have_the_order_of_tables(incremental: Stored) -> None:
+    figure = FIGURES["steps"].draw(incremental.runs)
+    table = TABLES["steps"].make([each for run in incremental.runs for each in run.rows])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [line.method for line in table.lines]
 
 
 def test_a_seed_that_is_not_finished_counts_where_it_is(incremental: Stored) -> None:

@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import stat
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -108,12 +109,22 @@ def check_outputs(
 
 
 def _identity(path: str | os.PathLike[str], standard: int) -> object:
-    """Return a key that is the same for all links to a file; ``-`` is the file descriptor `standard`."""
+    """Return a key that is the same for all names of a file; ``-`` is the file descriptor `standard`.
+
+    A file that does not exist yet is known by its folder and its name, in whatever case: some file systems ignore it.
+    """
     with contextlib.suppress(OSError):
         status = os.stat(standard if path == _DASH else path)
         if stat.S_ISREG(status.st_mode) and status.st_ino:  # some file systems of Windows have no inode number
             return status.st_dev, status.st_ino
-    return (_DASH, standard) if path == _DASH else os.path.realpath(path)
+    if path == _DASH:
+        return _DASH, standard
+    folder, name = os.path.split(os.path.realpath(path))
+    with contextlib.suppress(OSError):
+        status = os.stat(folder)
+        if status.st_ino:
+            return status.st_dev, status.st_ino, unicodedata.normalize("NFC", name).casefold()
+    return folder, name
 
 
 def refuse_unwritable(path: str | os.PathLike[str]) -> None:

@@ -6,8 +6,6 @@ import os
 import stat
 from io import BufferedReader
 
-_MAX_TENSORS_HEADER = 16 * 2**20  # room for about 100,000 tensors; the largest network here has a thousand
-
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     """Open a regular file for reading.
@@ -24,20 +22,6 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
         stream.close()
         raise ValueError("it is not a regular file: save its contents to a file first")
     return stream
-
-
-def refuse_long_header(path: str | os.PathLike[str]) -> None:
-    """Raise `ValueError` if a safetensors file states a header longer than the file or than 16 MiB.
-
-    Also raise it if the file is not a regular file.
-    """
-    with open_regular(path) as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        size = os.fstat(stream.fileno()).st_size
-    if length > _MAX_TENSORS_HEADER:
-        raise ValueError(f"its header must have at most {_MAX_TENSORS_HEADER:,} bytes, got {length:,}")
-    if 8 + length > size:
-        raise ValueError(f"it states a header of {length:,} bytes, but has only {size:,} bytes in total")
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

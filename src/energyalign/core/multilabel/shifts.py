@@ -10,6 +10,7 @@ import numpy as np
 
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core._io.shifts_json import MULTILABEL_SCHEMA, VERSION, dump_labels, from_document, parse_document
+from energyalign.core._io.terminal import clean
 from energyalign.core.arrays import Array, Floats, Ints, namespace, to_numpy, working_precision
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.heads import add_shifts, as_floating, refuse_nan, refuse_other_columns
@@ -54,7 +55,7 @@ class MultilabelShifts:
             f"{max(own.n_samples for own in self.labels):,.0f} {self.labels[0].evidence_kind} samples."
         )
         rows = list_shifts(self.values, self.standard_errors, self.class_names, self.concerns)
-        return "\n".join([head, *self.describe_score(), *rows])
+        return clean("\n".join([head, *self.describe_score(), *rows]))
 
     @property
     def mean_score(self) -> MeanScore | None:

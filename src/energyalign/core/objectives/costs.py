@@ -11,6 +11,8 @@ import numpy.typing as npt
 from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import BadValueError, reason_of
 
+_MAX_COST = 1e100  # sums and products of larger ones could overflow
+
 
 @dataclass(frozen=True, eq=False)
 class Costs:
@@ -34,8 +36,8 @@ class Costs:
                 f"costs must have shape ({n_classes}, {n_classes}), got {matrix.shape}: a row for each true class, a "
                 "column for each prediction."
             )
-        if not np.all(np.isfinite(matrix)):
-            raise BadValueError("costs must be finite numbers.")
+        if not np.all(np.abs(matrix) <= _MAX_COST):
+            raise BadValueError(f"costs must be finite numbers of at most {_MAX_COST:g}.")
         if np.any(matrix < np.diag(matrix)[:, None]):
             row = int(np.argwhere(matrix < np.diag(matrix)[:, None])[0, 0])
             raise BadValueError(

@@ -48,13 +48,14 @@ class Repair(Corrector):
     It is fitted on held-out images, else on validation images, else on balanced evidence from the training images;
     ``fitted_on`` in the row says which, and the last raises a concern.
 
-    The original also has the log ratio of a pair's probabilities, which is the difference of their logits again; here
-    the two are one feature with half the penalty, which has the same minimum. Its similarity of classes (WordNet, a
-    taxonomy) is left out, since data sets here have none. All features are then differences, so the sum over j is k
-    times the value of the class minus the mean of the k values: in effect, the term for pairs scales the logits and
-    adds a bonus per rank and a multiple of the log counts. All samples count the same (the original's weight on rare
-    classes, alpha, is 0 on ImageNet-LT). The fit starts from the network's logits, not from adjusted ones, which the
-    third weight can reach. Penalties are the defaults of the released code, whose authors tuned them for each data set.
+    The similarity of classes, for which the original reads WordNet or a taxonomy, is left out, and the fit starts from
+    the network's logits, not from adjusted ones: so does the original on Places-LT, which has no such knowledge. The
+    original also has the log ratio of a pair's probabilities, which is the difference of their logits again; here the
+    two are one feature with half the penalty, which has the same minimum. All features are then differences, so the sum
+    over j is k times the value of the class minus the mean of the k values: in effect, the term for pairs scales the
+    logits and adds a bonus per rank and a multiple of the log counts. All samples count the same (the original's weight
+    on rare classes, alpha, is 0 on ImageNet-LT). Penalties are the defaults of the released code, whose authors tuned
+    them for each data set.
 
     Attributes
     ----------

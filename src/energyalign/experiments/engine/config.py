@@ -7,11 +7,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.nets.registry import BACKBONES, DEFAULT_SCALE, PATHS_ARE_NOT_COMPILED
 from energyalign.experiments.train.recipe import SETTINGS, Adam, Cosine, Recipe, describe, left_out_at, restore
+
+if TYPE_CHECKING:
+    from energyalign.experiments.train.run_directory import RunDirectory
 
 AS_IN_TRAINING = "training"
 IMAGE_POLICIES = (AS_IN_TRAINING, "none", "crop-flip", "one", "two", "half")
@@ -36,6 +39,23 @@ def look_up(registry: Mapping[str, _Entry], name: str, kind: str) -> _Entry:
 def has_features(dataset: str) -> bool:
     """Return whether the samples of a data set are features, not images."""
     return dataset.startswith("features:")
+
+
+def same_kind(one: str, other: str) -> bool:
+    """Return whether two data sets of the user's own differ at most in their paths, as after a move."""
+    kind, colon, _ = one.partition(":")
+    return bool(colon) and other.startswith(kind + colon)
+
+
+def stored_place(run: RunDirectory, dataset: str) -> dict[str, Any]:
+    """Return where the data of a run were when it began, as fields of its config; nothing if they were not elsewhere.
+
+    A path is no setting: the manifest of the run, which must be there, decides whether the data are the same.
+    """
+    stored = run.read_json("config.json") or {}
+    if not (same_kind(dataset, str(stored.get("dataset"))) and (run.path / "manifest.json").exists()):
+        return {}
+    return {key: str(stored.get(key)) for key in ("dataset", "name")}  # the name has the last part of the path
 
 
 def short_name(dataset: str) -> str:

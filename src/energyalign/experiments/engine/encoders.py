@@ -170,15 +170,20 @@ def encode_images(
 
 def _load_transformer(folder: Path) -> tuple[Any, Any]:
     try:
-        from transformers import AutoConfig, AutoModel, AutoTokenizer
+        from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig
+        from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
     except ImportError as error:
         raise EnergyAlignError("encoding texts needs transformers: pip install transformers.") from error
     if not (folder / "config.json").is_file():
         raise EnergyAlignError(f"{folder} has no config.json: give the folder of a model of transformers.")
     options = {"local_files_only": True, "trust_remote_code": False}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, **options)
         config = AutoConfig.from_pretrained(folder, **options)
+        nested = any(isinstance(value, PretrainedConfig) for value in vars(config).values())
+        if nested or config.model_type not in TOKENIZER_MAPPING_NAMES:
+            # Others make parts of themselves with timm, as their config.json says: from the network or from pickles.
+            raise ValueError(f"{config.model_type} is not a type of models for texts alone")
+        tokenizer = AutoTokenizer.from_pretrained(folder, **options)
         # attn_implementation=None: a config.json can name a repository whose code would be fetched and run.
         model = AutoModel.from_pretrained(
             folder, config=config, attn_implementation=None, use_safetensors=True, **options

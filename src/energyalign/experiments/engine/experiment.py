@@ -17,7 +17,7 @@ from energyalign.experiments.correctors import find_corrector
 from energyalign.experiments.correctors.base import Corrector, RunSetting
 from energyalign.experiments.data.images import ImageSet, MemoryImages
 from energyalign.experiments.data.verify import verify_images
-from energyalign.experiments.engine.config import EvidencePlan, RunConfig
+from energyalign.experiments.engine.config import EvidencePlan, RunConfig, stored_place
 from energyalign.experiments.engine.measurement import Measurement, RunFacts, environment
 from energyalign.experiments.engine.request import Planned, RunRequest
 from energyalign.experiments.engine.row import Row
@@ -175,6 +175,8 @@ class Experiment(ABC, Generic[Config]):
         """
         chosen = self.check(correctors)
         rows: list[Row] = []
+        self.config = replace(self.config, **stored_place(RunDirectory(folder), self.config.dataset))
+        trained_files: set[Path] = set()
         with open_run(folder, self.config.to_json(), self.fabric) as run:
             run.note_command(self.command)
             self._note_environment(run)
@@ -182,10 +184,22 @@ class Experiment(ABC, Generic[Config]):
             self.begin(run)
             before = read_rows(run)
             for trained in self.steps(run):
+                trained_files |= self._files(run, trained.number)
                 rows += self._measure(trained, chosen, plans or (self.config.default_evidence,))
             if run.writes:
                 self._refuse_losses(run, before, rows)
+                removed = sorted(path for path in trained_files if not path.exists())
+                if removed:
+                    raise CannotGoOn(
+                        f"{some_of(removed)}: removed during the run. Put back what you can, or remove {run.path} to "
+                        "train again."
+                    )
         return rows
+
+    def _files(self, run: RunDirectory, step: int) -> set[Path]:
+        """Return the files of the run, and those that were trained in a step."""
+        folders = {run.path, run.checkpoints, step_folder(run.path, step, in_steps=self.config.in_steps)}
+        return {path for folder in folders for path in folder.glob("*") if path.suffix and path.is_file()}
 
     def _note_environment(self, run: RunDirectory) -> None:
         changes = run.note_environment(environment(self.fabric.device))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.sources import Source, open_source
-from energyalign.experiments.engine.config import EvidencePlan, Preset, RunConfig, has_features
+from energyalign.experiments.engine.config import EvidencePlan, Preset, RunConfig, has_features, same_kind
 from energyalign.experiments.train.recipe import SGD, Adam, Recipe
 from energyalign.experiments.train.reporter import DEFAULT_CURVES
 from energyalign.experiments.train.run_directory import RunDirectory, refuse_run_directory
@@ -163,7 +163,7 @@ class RunRequest(ABC):
 
     def names_data_of(self, config: RunConfig) -> bool:
         """Return whether a finished run has the data set of this request."""
-        return self.dataset in (config.dataset, config.name)
+        return self.dataset in (config.dataset, config.name) or same_kind(self.dataset, config.dataset)
 
     def finished(self) -> list[Planned]:
         """Return the runs of --from with their correctors; raise unless they share cell and precision."""
@@ -202,6 +202,8 @@ class RunRequest(ABC):
             options = ", ".join("--" + name.replace("_", "-") for name in refused)
             hint = "; only --corrector can be new" if "method" in self.refused_with_source else ""
             raise EnergyAlignError(f"the training of {run.path} is done: leave out {options}{hint}.")
+        if same_kind(self.dataset, config.dataset):
+            config = replace(config, dataset=self.dataset)  # where the data are now
         return Planned(config, tuple(dict.fromkeys(self.behind(run, config))), str(run.path))
 
     def words(self, names: Sequence[str]) -> list[str]:

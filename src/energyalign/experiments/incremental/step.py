@@ -18,7 +18,8 @@ from safetensors.torch import load, save
 from scipy.special import logsumexp
 
 from energyalign.core._io.atomic import atomic_write, remove_folder
-from energyalign.core._io.regular import open_regular, refuse_long_header
+from energyalign.core._io.regular import open_regular
+from energyalign.core._io.tensors import read_tensors
 from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import EnergyAlignError, reason_of
 from energyalign.experiments.data.images import ImageSet
@@ -246,8 +247,9 @@ def load_step(run: RunDirectory, number: int, network: Network) -> FinishedStep:
         damaged = [name for name in (NETWORK, RECORD) if _sha256(folder / name) != state["sha256"][name]]
         if damaged:
             raise EnergyAlignError(f"{folder / damaged[0]} is damaged")
-        refuse_long_header(folder / NETWORK)
-        network.load_state_dict(load((folder / NETWORK).read_bytes()))
+        with open_regular(folder / NETWORK) as stream:
+            weights, _ = read_tensors(stream, load)
+        network.load_state_dict(weights)
         memory = Memory.from_json(state["memory"])
         record = StepRecord.from_arrays(load_arrays(folder / RECORD))
         processes = int(state["processes"])

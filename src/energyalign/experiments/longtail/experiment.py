@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,7 +120,7 @@ class LongTailExperiment(Experiment[LongTailConfig]):
     def train(self) -> ImageSet:
         return self.data.train
 
-    @cached_property
+    @property
     def setting(self) -> Setting:
         counts = torch.tensor(self.data.counts, dtype=torch.float32, device=self.fabric.device)
         return Setting(self.config, self.train, counts, self.workers, self.fabric.device)

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from energyalign.core._io.regular import refuse_long_header
+from energyalign.core._io.tensors import read_tensors
 from energyalign.core.errors import EnergyAlignError, reason_of, some_of
 from energyalign.experiments.nets.registry import DEFAULT_WEIGHTS
+from energyalign.files.checks import InputFile
 
 Size: TypeAlias = tuple[int, int]
 """Height and width."""
@@ -100,18 +101,15 @@ def load_weights(net: nn.Module, path: str, classifier: Iterable[str] = ()) -> N
 
 
 def _read_weights(path: str) -> dict[str, torch.Tensor]:
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
     if Path(path).suffix != ".safetensors":
         raise EnergyAlignError(
             f"--weights {path} must be a .safetensors file, since other formats can run code when they are read: "
             "write one with safetensors.torch.save_file(state_dict, path)."
         )
-    try:
-        refuse_long_header(path)
-        stored: dict[str, torch.Tensor] = load_file(path)
-    except Exception as error:  # damaged files raise errors of many kinds
-        raise EnergyAlignError(f"cannot read --weights {path} ({reason_of(error)}): get or write it again.") from error
+    with InputFile(Path(path), f"--weights {path}", "a .safetensors file").open() as stream:
+        stored, _ = read_tensors(stream, load)
     return stored
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.sources import check_source
-from energyalign.experiments.engine.config import EvidencePlan, RunConfig
+from energyalign.experiments.engine.config import EvidencePlan, RunConfig, stored_place
 from energyalign.experiments.engine.request import Planned, RunRequest
 from energyalign.experiments.engine.stored import read_rows
 from energyalign.experiments.incremental.config import IncrementalRequest
@@ -77,7 +77,8 @@ class PlannedRun:
         """
         run = RunDirectory(self.folder)
         try:
-            rows = read_rows(run) if run.read_json("config.json") == self.config else []
+            config = self.config | stored_place(run, self.config["dataset"])
+            rows = read_rows(run) if run.read_json("config.json") == config else []
         except EnergyAlignError:
             return False
         default = EvidencePlan.default_for(self.config["dataset"])

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 
 from energyalign.core._io.atomic import atomic_write
-from energyalign.core._io.regular import refuse_long_header
+from energyalign.core._io.regular import open_regular
 from energyalign.core._io.strict_json import parse_json
+from energyalign.core._io.tensors import read_tensors
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.train.tensor_file import digest
 
@@ -100,10 +101,9 @@ class Checkpoint:
     def __init__(self, path: Path, config: str) -> None:
         self.path = path
         try:
-            refuse_long_header(path)
-            with safe_open(path, "pt") as stream:
-                about = parse_json((stream.metadata() or {}).get("energyalign", "null"))
-                tensors: Tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - no mapping
+            with open_regular(path) as stream:
+                tensors, metadata = read_tensors(stream, load)
+            about = parse_json(metadata.get("energyalign", "null"))
         except (SafetensorError, OSError, ValueError) as error:
             raise EnergyAlignError(f"checkpoint {path} cannot be read: {error}.") from error
         if not isinstance(about, dict) or "format" not in about:

@@ -98,7 +98,7 @@ class Adam:
     def make(self, parameters: Iterable[Any]) -> torch.optim.Optimizer:
         from torch.optim import Adam as Optimizer
 
-        return Optimizer(parameters, self.lr, weight_decay=self.weight_decay)
+        return Optimizer(parameters, self.lr, weight_decay=self.weight_decay, fused=True)  # one pass over the weights
 
 
 @dataclass(frozen=True)

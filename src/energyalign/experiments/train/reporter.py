@@ -11,7 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from energyalign.core._io.terminal import clean_console, showing
+from energyalign.core._io.terminal import clean, clean_console, showing
+from energyalign.core.errors import reason_of
 
 if TYPE_CHECKING:
     from energyalign.experiments.train.checkpoint import Position
@@ -64,7 +65,7 @@ class Narrator(Reporter):
         if self._bar is not None:
             self._bar.console.print(message, markup=False)
         else:
-            print(message, file=self._stream, flush=True)
+            print(clean(message), file=self._stream, flush=True)
 
     def stage(self, name: str) -> Narrator:
         """Return a narrator whose curves are in a folder of this name."""
@@ -95,7 +96,7 @@ class Narrator(Reporter):
         pace = self._pace
         if self._bar is None:
             left = "" if pace.seconds_left is None else f"  {timedelta(seconds=round(pace.seconds_left))} left"
-            print(f"{self._title}: {self._describe(position, lr)}{left}", file=self._stream, flush=True)
+            self.note(f"{self._title}: {self._describe(position, lr)}{left}")
         if self._scalars is not None:
             self._write(self._scalars, position, lr, pace.speed)
         pace.epoch_done()
@@ -111,15 +112,17 @@ class Narrator(Reporter):
             if self._curves is None:  # created on first use: a finished run that is started again has none to write
                 self._curves = CURVES[self._log](scalars, self._title)
             self._curves.add(position.epoch, values)
-        except OSError as error:
-            # A training does not need its curves, so it goes on.
-            self.note(f"Continuing without curves: cannot write into {scalars}: {error.strerror or error}.")
+        except ImportError:
+            raise
+        except Exception as error:  # trackers raise errors of many types, and a training does not need its curves
+            reason = getattr(error, "strerror", None) or reason_of(error).rstrip(".")
+            self.note(f"Continuing without curves: cannot write into {scalars}: {reason}.")
             self._close_curves()
             self._scalars = None
 
     def _close_curves(self) -> None:
         if self._curves is not None:
-            with contextlib.suppress(OSError):  # reported already
+            with contextlib.suppress(Exception):  # reported already
                 self._curves.close()
             self._curves = None
 
@@ -167,7 +170,7 @@ def _bar(stream: TextIO) -> Any:
 
 
 class Curves(Protocol):
-    """A tracker of scalars. Each process of a run adds a part of its own. All methods may raise `OSError`."""
+    """A tracker of scalars. Each process of a run adds a part of its own. All methods may raise any error."""
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Add a point to each of these curves."""
@@ -216,10 +219,12 @@ class WeightsAndBiases:
         import wandb
 
         folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.chdir(folder):  # it reads settings below the current folder, which could name a server
+            wandb.setup()
         mode: Any = os.environ.get("WANDB_MODE", "offline")
-        quiet = wandb.Settings(silent=True)
+        quiet = wandb.Settings(silent=True, disable_git=True)  # nor run git, as the current folder's config says
         self._run = wandb.init(
-            project="energyalign", name=title, dir=folder, mode=mode, reinit="create_new", settings=quiet
+            project="energyalign", name=title, dir=folder.resolve(), mode=mode, reinit="create_new", settings=quiet
         )
 
     def add(self, step: int, values: Mapping[str, float]) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from energyalign.core._io.atomic import atomic_write
-from energyalign.core._io.regular import refuse_long_header
+from energyalign.core._io.regular import open_regular
+from energyalign.core._io.tensors import read_tensors
 from energyalign.core.errors import EnergyAlignError
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -32,12 +33,11 @@ def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 def load_arrays(path: Path) -> Arrays:
     """Read what `save_arrays` wrote; raise if it is damaged."""
     try:
-        refuse_long_header(path)
-        with safe_open(path, "np") as stream:
-            expected = (stream.metadata() or {}).get(_CHECKSUM)
-            arrays: Arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - no mapping
-    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:  # also for damaged headers
+        with open_regular(path) as stream:
+            arrays, metadata = read_tensors(stream, load)
+    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:  # damaged headers raise any
         raise EnergyAlignError(f"cannot read {path}: {error}. {_REMEDY}") from error
+    expected = metadata.get(_CHECKSUM)
     if expected is None:
         raise EnergyAlignError(f"{path} has no checksum, so energyalign did not write it. {_REMEDY}")
     if expected != _digest(arrays):

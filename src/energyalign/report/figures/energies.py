@@ -82,7 +82,11 @@ def _draw_panel(axes: Axes, beside: Any, training: Training, values: NDArray[np.
 
 
 def _limits(*energies: NDArray[np.float64]) -> tuple[float, float]:
-    low = min(float(values.min()) for values in energies)
-    high = max(float(values.max()) for values in energies)
+    """Return the limits of an axis that shows all means with their deviations."""
+    ends = []
+    for values in energies:
+        deviation = deviation_over_seeds(values)
+        ends.append(values.mean(axis=0) + np.array([[-1.0], [1.0]]) * (0.0 if deviation is None else deviation))
+    low, high = float(np.min(ends)), float(np.max(ends))
     margin = _MARGIN * (high - low)
     return low - margin, high + margin

@@ -53,6 +53,6 @@ def _draw_panel(axes: Axes, of_runs: Sequence[Calibration], **look: str) -> None
     sure, is_right = confidence[full] / images[full], right[full] / images[full]
     axes.plot(sure, is_right, color=look["color"], linewidth=1.0)
     sizes = np.maximum(_MAX_AREA * share[full] / share.max(), _MIN_AREA)
-    axes.scatter(sure, is_right, sizes, zorder=3, **look)  # type: ignore[arg-type]
+    axes.scatter(sure, is_right, sizes, zorder=3, clip_on=False, **look)  # type: ignore[arg-type]
     axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="confidence")
     grid_lines(axes, "both")

@@ -18,7 +18,7 @@ from energyalign.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMIL
 from energyalign.report.figures.common import about, check_one_cell, missing_error, trainings_of
 from energyalign.report.panels import end_at_100, grid_lines, panels
 from energyalign.report.tables.incremental import Curve, curves_of, label_of
-from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, printable, sort_correctors
+from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, printable
 
 _COLUMNS = {HEADLINE: "balanced accuracy, %", "top5": "top-5 accuracy, %"}
 _COLOURS = (ORANGE, GREEN, VERMILLION, PURPLE, VIOLET)
@@ -37,8 +37,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     check_one_cell("steps", trainings)
     _check_settings(trainings)
     rows = [row for training in trainings for run in training.runs for row in run.rows]
-    unordered = curves_of(rows)
-    curves = {name: unordered[name] for name in sort_correctors(unordered)}
+    curves = curves_of(rows)
     looks = looks_of(list(curves))
     _name_curves(curves, looks)
     with panels(

@@ -72,7 +72,7 @@ def _draw_line(axes: Axes, group: str, values: NDArray[np.float64]) -> None:
     mean, deviation = values.mean(axis=0), deviation_over_seeds(values)
     marks = [STRENGTHS.index(0.0), STRENGTHS.index(1.0)]
     label = "all" if group == HEADLINE else group
-    axes.plot(STRENGTHS, mean, label=label, markevery=marks, markersize=5, **_LOOKS[group])
+    axes.plot(STRENGTHS, mean, label=label, markevery=marks, markersize=5, clip_on=False, **_LOOKS[group])
     if deviation is not None:
         low, high = mean - deviation, mean + deviation
         axes.fill_between(STRENGTHS, low, high, color=_LOOKS[group]["color"], alpha=0.15, linewidth=0)

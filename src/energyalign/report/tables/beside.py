@@ -1,4 +1,4 @@
-"""Tables of the paper with our numbers beside: three lines for each method, and notes on settings that differ."""
+"""Tables of the paper with our numbers beside: up to three lines for each method, and notes on settings that differ."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from energyalign.experiments.engine.stored import default_plan, of_one_plan
 from energyalign.experiments.train.recipe import describe
 from energyalign.report.tables.best import with_best
 from energyalign.report.tables.model import DIFFERENCE, MARK, OURS, PAPER, Cell, Column, Line, PaperTable
+from energyalign.report.tables.order import line_key
 from energyalign.report.tables.settings import Difference, check_one_setting, differences_from_paper
 
 _QUOTED = (
@@ -63,7 +64,7 @@ class PaperLayout:
         Number in the paper.
     slots : tuple of Slot
     methods : tuple of str
-        In the paper's order.
+        In the paper's order; other methods come after them, in the order of other tables.
     application : Application
     stacked : bool, default False
         See `PaperTable`.
@@ -95,7 +96,7 @@ class PaperLayout:
 
     def _grouped(self, rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
         groups: dict[tuple[str, str], list[Row]] = {}
-        for row in rows:
+        for row in sorted(rows, key=lambda row: (natural(row.learner), line_key(row))):
             groups.setdefault((self.application.method_of(row), row.cell), []).append(row)
         return groups
 
@@ -116,11 +117,10 @@ class PaperLayout:
     def _lines(self, method: str, by_cell: Mapping[str, _Measured]) -> list[Line]:
         theirs = tuple(self.application.paper(method, slot) for slot in self.slots)
         ours = tuple(self._our_cell(by_cell.get(slot.cell), slot) for slot in self.slots)
-        lines = [Line(method, PAPER, theirs), Line(method, OURS, ours)]
         difference = tuple(map(_difference, ours, theirs))
-        if any(cell.mean is not None for cell in difference):
-            lines.append(Line(method, DIFFERENCE, difference))
-        return lines
+        lines = {PAPER: theirs, OURS: ours, DIFFERENCE: difference}
+        known = {source: cells for source, cells in lines.items() if any(cell.mean is not None for cell in cells)}
+        return [Line(method, source, cells) for source, cells in known.items()]
 
     def _our_cell(self, measured: _Measured | None, slot: Slot) -> Cell:
         if measured is None:

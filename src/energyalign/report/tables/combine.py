@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from energyalign.report.tables.model import SEEDS, Cell, Line, PaperTable
+from energyalign.report.tables.model import SEEDS, Cell, Column, Line, PaperTable
+
+
+def join_columns(table: PaperTable, other: PaperTable) -> PaperTable:
+    """Add the columns of another table with the same lines."""
+    return _join([table, other])
 
 
 def join_cells(tables: Mapping[str, PaperTable]) -> PaperTable:
@@ -46,15 +51,15 @@ def _join(tables: Sequence[PaperTable]) -> PaperTable:
     """Return a table with the lines and columns of all tables; numbers that no table has are missing."""
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
     notes = dict.fromkeys(note for table in tables for note in table.notes)
-    lines = dict.fromkeys((line.method, line.source, line.seed) for table in tables for line in table.lines)
-    cells = {
-        (line.method, line.source, line.seed, column): cell
-        for table in tables
-        for line in table.lines
-        for column, cell in zip(table.columns, line.cells, strict=True)
-    }
-    joined = tuple(
-        Line(method, source, tuple(cells.get((method, source, seed, column), Cell()) for column in columns), seed)
-        for method, source, seed in lines
+    lines: dict[tuple[str, str, int | None], Line] = {}
+    cells: dict[tuple[tuple[str, str, int | None], Column], Cell] = {}
+    for table in tables:
+        for line in table.lines:
+            key = (line.method, line.source, line.seed)
+            lines.setdefault(key, line)
+            cells |= {(key, column): cell for column, cell in zip(table.columns, line.cells, strict=True)}
+    joined = (
+        replace(line, cells=tuple(cells.get((key, column), Cell()) for column in columns))
+        for key, line in lines.items()
     )
-    return replace(tables[0], columns=tuple(columns), lines=joined, notes=tuple(notes))
+    return replace(tables[0], columns=tuple(columns), lines=tuple(joined), notes=tuple(notes))

@@ -110,7 +110,7 @@ class Problem:
         evidence = self.evidence
         if evidence.kind != "training" or evidence.counts is None or evidence.label_counts is None:
             return np.ones(evidence.n_classes)
-        return np.minimum(1.0, evidence.counts / np.maximum(evidence.label_counts, 1e-300))
+        return np.minimum(1.0, evidence.counts / np.maximum(evidence.label_counts, 1e-100))
 
     @cached_property
     def _samples(self) -> Floats:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors.numpy import load
 
-from energyalign.core._io.regular import refuse_long_header
 from energyalign.core._io.strict_json import parse_json
+from energyalign.core._io.tensors import read_tensors
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.experiments.data.features import FeatureSet
@@ -143,13 +143,10 @@ def make_features(
 
 def _read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
     file = InputFile(path, str(path), "a .safetensors file of NumPy's types")
-    with file.reading():
-        refuse_long_header(path)
-        with safe_open(path, "np") as stream:
-            arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - no mapping
-            names = (stream.metadata() or {}).get("names")
-            if names is not None:
-                arrays["names"] = np.array(parse_json(names), dtype=str)
+    with file.open() as stream:
+        arrays, metadata = read_tensors(stream, load)
+        if "names" in metadata:
+            arrays["names"] = np.array(parse_json(metadata["names"]), dtype=str)
     return arrays
 
 

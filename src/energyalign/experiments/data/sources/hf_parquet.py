@@ -19,7 +19,7 @@ from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.preparation import IMAGENET
 from energyalign.experiments.data.sources import Source
 from energyalign.experiments.data.verify import check_no_gap
-from energyalign.files.checks import reading, refuse_bomb
+from energyalign.files.checks import InputFile, refuse_bomb
 from energyalign.files.parquet import import_pyarrow
 from energyalign.files.parquet_trial import require_plausible_sizes
 
@@ -95,7 +95,7 @@ class ParquetFolder(Source):
         return Shard(column, labels, parts[0].names)
 
     def _read_shard(self, arrow: Any, path: Path) -> Shard:
-        with reading(str(path), "a Parquet file"):
+        with InputFile(path, str(path), "a Parquet file").reading():
             schema = arrow.parquet.read_schema(path)
             samples = [field.name for field in schema if self._holds_samples(arrow.types, field.type)]
             labels = [name for name in LABEL_COLUMNS if name in schema.names]
