@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from energyalign.core._io.strict_json import parse_json
 
-_MAX_HEADER = 16 * 2**20  # some 100,000 tensors; the largest network here has a thousand
+_MAX_HEADER = 16 * 2**20  # room for about 100,000 tensors; the largest network here has a thousand
 
 Tensor = TypeVar("Tensor")
 

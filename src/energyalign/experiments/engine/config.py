@@ -42,13 +42,13 @@ def has_features(dataset: str) -> bool:
 
 
 def same_kind(one: str, other: str) -> bool:
-    """Return whether two data sets of the user's own differ at most in their paths, as after a move."""
+    """Return whether two data sets of the user's own can differ only in their paths, as after a move."""
     kind, colon, _ = one.partition(":")
     return bool(colon) and other.startswith(kind + colon)
 
 
 def stored_place(run: RunDirectory, dataset: str) -> dict[str, Any]:
-    """Return where the data of a run were when it began, as fields of its config; nothing if they were not elsewhere.
+    """Return where the data of a run were when it began, as fields of its config; empty if they have not moved.
 
     A path is no setting: the manifest of the run, which must be there, decides whether the data are the same.
     """

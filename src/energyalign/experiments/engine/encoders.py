@@ -181,8 +181,8 @@ def _load_transformer(folder: Path) -> tuple[Any, Any]:
         config = AutoConfig.from_pretrained(folder, **options)
         nested = any(isinstance(value, PretrainedConfig) for value in vars(config).values())
         if nested or config.model_type not in TOKENIZER_MAPPING_NAMES:
-            # Others make parts of themselves with timm, as their config.json says: from the network or from pickles.
-            raise ValueError(f"{config.model_type} is not a type of models for texts alone")
+            # config.json of other models can name parts that timm would download, or load from pickles.
+            raise ValueError(f"{config.model_type} is not a type of model for texts only")
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
         # attn_implementation=None: a config.json can name a repository whose code would be fetched and run.
         model = AutoModel.from_pretrained(

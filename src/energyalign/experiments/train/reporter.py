@@ -170,7 +170,7 @@ def _bar(stream: TextIO) -> Any:
 
 
 class Curves(Protocol):
-    """A tracker of scalars. Each process of a run adds a part of its own. All methods may raise any error."""
+    """A tracker of scalars. Each process of a run adds a part of its own. Methods may raise errors of any type."""
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Add a point to each of these curves."""

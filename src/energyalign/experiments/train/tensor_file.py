@@ -35,7 +35,7 @@ def load_arrays(path: Path) -> Arrays:
     try:
         with open_regular(path) as stream:
             arrays, metadata = read_tensors(stream, load)
-    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:  # damaged headers raise any
+    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:  # also for damaged headers
         raise EnergyAlignError(f"cannot read {path}: {error}. {_REMEDY}") from error
     expected = metadata.get(_CHECKSUM)
     if expected is None:
