@@ -133,6 +133,7 @@ def test_what_is_in_the_folder_is_not_run_again(results, monkeypatch):
     ("settings", "problem"),
     [
         ({"imbalanc": 10}, "unknown option 'imbalanc'"),
+        ({"method": ["ce"]}, "'method': choose one of methods, correctors, seeds, out, progress, quick, epochs"),
         ({"correctors": "raw"}, r"correctors must be a list, got 'raw': write \['raw'\]"),
         ({"devices": 2}, "unknown option 'devices'"),
         ({"seeds": 0}, r"seeds must be a list, got 0: write \[0\]"),

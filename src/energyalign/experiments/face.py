@@ -146,7 +146,8 @@ def _make_request(
     known = [item.name for item in fields(kind) if item.name not in named]
     unknown = sorted(options.keys() - known)
     if unknown:
-        raise EnergyAlignError(f"unknown option {unknown[0]!r}: choose one of {', '.join(known)}.")
+        choices = ", ".join([*(f"{option}s" for option in lists), "out", "progress", *known])
+        raise EnergyAlignError(f"unknown option {unknown[0]!r}: choose one of {choices}.")
     name, source = (dataset, None) if isinstance(dataset, str) else (dataset.name, dataset)
     hints = get_type_hints(kind)
     given = {option: _convert(option, value, hints[option]) for option, value in options.items()}

@@ -143,8 +143,8 @@ def test_the_default_evidence_of_images_and_of_features_share_a_line(in_steps: b
 
 
 def test_lines_have_one_order() -> None:
-    correctors = ["ea-M16", "ea-M2", "ea", "tau-norm", "raw", "logit-adjustment", "ncm"]
-    ordered = ["raw", "logit-adjustment", "ea", "tau-norm", "ncm", "ea-M2", "ea-M16"]
+    correctors = ["ea-M16", "ea+ts", "ea-M2", "ea", "tau-norm", "raw", "raw+ts", "logit-adjustment", "ncm"]
+    ordered = ["raw", "raw+ts", "logit-adjustment", "ea", "ea+ts", "tau-norm", "ncm", "ea-M2", "ea-M16"]
     raw = long_tail_row("ce", "digits-lt-50", 0.8)
     rows = [replace(raw, corrector=name) for name in correctors]
     for name in ("longtail", "metrics"):

@@ -13,8 +13,11 @@ _PLACES = {name: place for place, name in enumerate(CORRECTORS)}
 
 
 def corrector_key(name: str) -> tuple[Any, ...]:
-    """Return the sort key of a corrector: raw first, then as in the registry, then others by name and number."""
-    return _PLACES.get(name, len(_PLACES)), natural(name)
+    """Return the sort key of a corrector: raw first, then as in the registry, then others by name and number.
+
+    ``ea+ts`` follows ``ea``.
+    """
+    return _PLACES.get(name.partition("+")[0], len(_PLACES)), natural(name)
 
 
 def line_key(row: Row) -> tuple[Any, ...]:
