@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import timm
 from command_inputs import save_inputs
+from safetensors.torch import save_file
 
 import energyalign
 
@@ -34,11 +36,14 @@ LIGHT = {
     "report": "report ../runs --out page.html",
     "figure": "figure energies ../runs --out figure.pdf",
     "table": "table longtail ../runs",
+    "compare": "compare ../runs",
 }
 HEAVY = {
     "demo": "demo --out demo",
     "fit on Ray": "fit ../shards/*.npy --labels ../labels.npy --evidence held-out --engine ray --jobs 2",
     "longtail": " ".join(["longtail", *TRAINED, "--corrector raw ea --out run --workers 2"]),
+    "longtail with a tracker": " ".join(["longtail", *TRAINED, "--corrector raw --log wandb --out run"]),
+    "features": "features digits --model timm:test_vit --weights ../weights.safetensors --out x.safetensors",
     "longtail in two processes": " ".join(["longtail", *TRAINED, "--corrector raw ea --out run --devices 2"]),
     "incremental": " ".join(["incremental", *TRAINED, "--steps 2 --corrector ea --out run"]),
     "sweep": "sweep longtail --cell digits-lt-50 --method ce --seed 0 --epochs 1 --accelerator cpu --out sweep",
@@ -50,11 +55,16 @@ HEAVY = {
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A folder with a module for every name that may be imported, which notes that it was; inputs are above it."""
+    """A folder with a module for every name that may be imported, which notes that it was, and settings of a library.
+
+    Inputs are above it.
+    """
     folder = tmp_path / "hostile"
     folder.mkdir()
     for name in NAMES:
         (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write('{name} ')\n")
+    (folder / "wandb").mkdir()
+    (folder / "wandb" / "settings").write_text("[default]\nmode = online\nbase_url = http://192.0.2.1\n")
     save_inputs(tmp_path)
     (tmp_path / "shards").mkdir()
     for number, rows in enumerate(np.split(np.load(tmp_path / "logits.npy"), 100)):
@@ -105,6 +115,7 @@ def test_python_m(hostile: Path) -> None:
 @pytest.mark.faults
 @pytest.mark.parametrize("command", HEAVY.values(), ids=HEAVY)
 def test_heavy_commands(command: str, hostile: Path) -> None:
+    save_file(timm.create_model("test_vit").state_dict(), hostile.parent / "weights.safetensors")
     run_safely([script(hostile), *command.split()], hostile)
 
 

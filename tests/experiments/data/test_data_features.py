@@ -92,6 +92,8 @@ def test_a_folder_of_parquet_files(tmp_path, arrays, has_test):
     [
         ({"y_train": LABELS[:9]}, "one for each sample"),
         ({"x_train": np.zeros((10, 4), dtype=np.float32)}, "all zero"),
+        ({"x_train": np.zeros((0, 4), dtype=np.float32)}, "there are none"),
+        ({"x_train": np.full((10, 4), 1e300)}, "too large"),
         ({"x_train": np.arange(40).reshape(10, 4)}, "floating point"),
         ({"x_test": np.ones((3, 5), dtype=np.float32)}, "as many features"),
         ({"y_train": LABELS * 2}, "no sample of 1"),

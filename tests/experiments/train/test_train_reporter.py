@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 import time
@@ -57,6 +58,27 @@ def test_curves_for_weights_and_biases_are_written_offline(tmp_path: Path, monke
         assert time.monotonic() < give_up
         time.sleep(0.1)
     assert b"0.0625" in content
+
+
+SENDS = """
+import sys, threading
+sys.addaudithook(lambda event, given: print(given[0]) if event == "socket.getaddrinfo" else None)
+from pathlib import Path
+from energyalign.experiments.train.reporter import CURVES
+CURVES["mlflow"](Path("run"), "toy").close()
+for thread in set(threading.enumerate()) - {threading.current_thread()}:
+    thread.join(20)
+"""
+
+
+def test_mlflow_sends_no_telemetry(tmp_path: Path) -> None:
+    silent = ("PYTEST_CURRENT_TEST", "CI", "GITHUB_ACTIONS")  # with these it sends none anyway
+    environment = {name: value for name, value in os.environ.items() if name not in silent}
+    environment |= {"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_TRACKING_URI": tmp_path.as_uri()}
+    done = subprocess.run(
+        [sys.executable, "-c", SENDS], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == ""
 
 
 def test_the_current_folder_does_not_choose_the_server_of_a_tracker(

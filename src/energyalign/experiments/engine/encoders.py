@@ -172,10 +172,12 @@ def _load_transformer(folder: Path) -> tuple[Any, Any]:
     try:
         from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig
         from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
+        from transformers.utils.logging import disable_progress_bar
     except ImportError as error:
         raise EnergyAlignError("encoding texts needs transformers: pip install transformers.") from error
     if not (folder / "config.json").is_file():
         raise EnergyAlignError(f"{folder} has no config.json: give the folder of a model of transformers.")
+    disable_progress_bar()
     options = {"local_files_only": True, "trust_remote_code": False}
     try:
         config = AutoConfig.from_pretrained(folder, **options)

@@ -219,13 +219,12 @@ class WeightsAndBiases:
         import wandb
 
         folder.mkdir(parents=True, exist_ok=True)
-        with contextlib.chdir(folder):  # it reads settings below the current folder, which could name a server
-            wandb.setup()
         mode: Any = os.environ.get("WANDB_MODE", "offline")
-        quiet = wandb.Settings(silent=True, disable_git=True)  # nor run git, as the current folder's config says
-        self._run = wandb.init(
-            project="energyalign", name=title, dir=folder.resolve(), mode=mode, reinit="create_new", settings=quiet
-        )
+        settings = wandb.Settings(mode=mode, silent=True, disable_git=True)
+        folder = folder.resolve()
+        with contextlib.chdir(folder):  # wandb reads settings below the current folder, which could name a server
+            wandb.setup(settings)  # now, or it would send telemetry before `init` sets the mode
+        self._run = wandb.init(project="energyalign", name=title, dir=folder, reinit="create_new", settings=settings)
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step)
@@ -238,6 +237,7 @@ class MLflow:
     """An MLflow run in the experiment energyalign, in the folder unless MLFLOW_TRACKING_URI names a server."""
 
     def __init__(self, folder: Path, title: str) -> None:
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
         from mlflow.tracking import MlflowClient
 
         folder.mkdir(parents=True, exist_ok=True)

@@ -531,3 +531,10 @@ def test_the_likelihood_is_that_of_case_control_samples(simulate: Simulate) -> N
     scores = found.temperature * (logits + found.shifts) + np.log(sizes)
     expected = np.exp(scores - logsumexp(scores, axis=1, keepdims=True)).sum(axis=0)
     np.testing.assert_allclose(expected, sizes, rtol=0.02)
+
+
+def test_a_large_class_without_training_evidence_causes_no_warning() -> None:
+    labels = np.repeat([0, 1], 50)
+    logits = np.random.default_rng(0).normal(size=(100, 3)) + 2 * np.eye(3)[labels]
+    fitted = posterior(Evidence.from_arrays(logits, labels, counts=[5, 50, 10**9], kind="training"))
+    assert np.isfinite(fitted.shifts).all()

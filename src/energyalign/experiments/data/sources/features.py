@@ -127,7 +127,9 @@ def make_features(
             f"{name}: features must be floating point of shape (n_samples, n_features), with as many features as in "
             f"training, got {vectors.dtype} of shape {vectors.shape}."
         )
-    scale = float(np.sqrt(np.mean([np.square(row, dtype=np.float64).mean() for row in train])))
+    with np.errstate(over="ignore"):  # an error below
+        squares = [np.square(row, dtype=np.float64).mean() for row in train if row.size]
+    scale = float(np.sqrt(np.mean(squares))) if squares else 0.0
     if not (np.isfinite(scale) and scale > 0):
         wrong = np.argwhere(~np.isfinite(train))
         if len(wrong):
