@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from bench.command import energyalign, python
 from bench.line import Line, at_most
 from bench.measure import alternate
 
@@ -22,8 +21,8 @@ def lines() -> Iterator[Line]:
             "listing": (["list", "methods"], "energyalign list methods", 3.0),
             "table": (["table", "longtail", folder], "energyalign table longtail, one run", 10.0),
         }
-        ours = {name: _process("-m", "energyalign.cli.main", *words) for name, (words, _, _) in commands.items()}
-        seconds = alternate({**ours, "numpy": _process("-c", "import numpy")}, rounds=21)
+        ours = {name: energyalign(*words) for name, (words, _, _) in commands.items()}
+        seconds = alternate({**ours, "numpy": python("-c", "import numpy")}, rounds=21)
     for name, (_, workload, goal) in commands.items():
         yield Line.of(
             name, workload, 'python -c "import numpy"', at_most(goal), ours=seconds[name], theirs=seconds["numpy"]
@@ -39,7 +38,3 @@ def _store_run(folder: Path) -> None:
     preset = PRESETS["digits-lt-50"]
     config = LongTailConfig.from_preset(replace(preset, recipe=preset.recipe.lasting(1)), seed=0)
     LongTailExperiment(config).run(folder, ["raw", "logit-adjustment"])
-
-
-def _process(*arguments: str) -> Callable[[], object]:
-    return lambda: subprocess.run([sys.executable, *arguments], check=True, capture_output=True)

@@ -23,7 +23,7 @@ def lines() -> Iterator[Line]:
     """Beside one pass of np.sum over the same file, in processes of their own that are asked in turns."""
     with scratch_folder() as folder:
         path = folder / "logits.npy"
-        _write(path)
+        write_logits(path, _ROWS)
         size = f".npy of {path.stat().st_size / 1e9:.1f} GB, in the page cache"
         with closing(_Reader("ours", path)) as ours, closing(_Reader("sum", path)) as theirs:
             first, _ = ours.ask(), theirs.ask()  # does not count, but for the memory that loading compiled loops takes
@@ -36,10 +36,11 @@ def lines() -> Iterator[Line]:
     yield Line.single("energies, streamed", size, "200 MB of resident growth", growth, _MOST_GROWTH, unit="bytes")
 
 
-def _write(path: Path) -> None:
-    out = np.lib.format.open_memmap(path, "w+", np.float32, (_ROWS, _CLASSES))
+def write_logits(path: Path, rows: int) -> None:
+    """Write so many rows of random logits, the same ones again and again."""
+    out = np.lib.format.open_memmap(path, "w+", np.float32, (rows, _CLASSES))
     block = np.random.default_rng(0).standard_normal((1 << 16, _CLASSES), dtype=np.float32)
-    for start in range(0, _ROWS, len(block)):
+    for start in range(0, rows, len(block)):
         out[start : start + len(block)] = block
     out.flush()
 

@@ -35,6 +35,12 @@ def test_npy_is_what_numpy_would_save(tmp_path, logits, dtype, order):
     assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
 
 
+def test_npy_of_blocks_that_are_written_in_pieces(tmp_path, logits, monkeypatch):
+    monkeypatch.setattr("energyalign.files.writer._WRITE_BYTES", 7)
+    write(tmp_path / "a.npy", logits)
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), logits)
+
+
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 @pytest.mark.parametrize("names", [None, NAMES])
 def test_csv_gives_the_same_numbers_to_numpy(tmp_path, logits, dtype, names):

@@ -47,19 +47,21 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, add, write."""
     import numpy as np
 
+    from energyalign.cli.process import keep_freed_memory
     from energyalign.cli.terminal import Progress
     from energyalign.core._io.atomic import check_outputs
     from energyalign.core.errors import count_of
     from energyalign.core.multilabel import load_shifts
     from energyalign.files import matrix_writer, open_shards
 
+    keep_freed_memory()  # for the next block
     check_outputs([arguments.out], [*arguments.logits, arguments.shifts])
     shifts = load_shifts(arguments.shifts).scaled(arguments.strength)
     shards = open_shards(arguments.logits, key=arguments.key)
     shards.match_columns(shifts, arguments.logits[0], arguments.shifts)
     names = shards.class_names or shifts.class_names
     forms: dict[str, tuple[Callable[[Any], Any], Any]] = {
-        "logits": (shifts.apply, shards.dtype),
+        "logits": (lambda block: shifts.apply(block, inplace=block.flags.writeable), shards.dtype),
         "probabilities": (shifts.predict_proba, "float64" if shards.dtype == "float64" else "float32"),
         "labels": _labels(shifts, names),
     }

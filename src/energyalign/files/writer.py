@@ -16,10 +16,10 @@ from numpy.typing import DTypeLike, NDArray
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core.errors import EnergyAlignError
 from energyalign.files.checks import native, require_extension
-from energyalign.files.parquet import import_pyarrow
 from energyalign.files.spool import DASH
 
 STDOUT = "standard output"
+_WRITE_BYTES = 2**20  # the page cache takes 16 MB at once five times longer (Linux 6, ext4)
 
 Write = Callable[[NDArray[Any]], object]
 
@@ -51,7 +51,13 @@ def npy_sink(stream: IO[bytes], layout: Layout) -> Iterator[Write]:
     descr = np.lib.format.dtype_to_descr(layout.dtype)
     header = {"descr": descr, "fortran_order": False, "shape": layout.shape(layout.n_rows)}
     np.lib.format.write_array_header_1_0(stream, header)
-    yield lambda block: stream.write(block.data)
+
+    def write(block: NDArray[Any]) -> None:
+        content = block.reshape(-1).view(np.uint8)
+        for start in range(0, len(content), _WRITE_BYTES):
+            stream.write(content[start : start + _WRITE_BYTES].data)
+
+    yield write
 
 
 @contextlib.contextmanager
@@ -72,6 +78,8 @@ def csv_sink(stream: IO[str], layout: Layout) -> Iterator[Write]:
 @contextlib.contextmanager
 def parquet_sink(stream: IO[bytes], layout: Layout) -> Iterator[Write]:
     """Write a column per named class, or one column ``logits`` of lists of fixed length."""
+    from energyalign.files.parquet import import_pyarrow
+
     arrow = import_pyarrow(layout.name)
     layout.require_table()
     if not layout.row_shape:

@@ -133,6 +133,15 @@ def test_blas_has_its_threads_again_afterwards(jobs: int | None, monkeypatch: py
         assert set(blas_threads()) == {2}
 
 
+def test_one_job_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("energyalign.core._engine.threads._LINEAR_ALGEBRA", _LinearAlgebra())
+    with threadpool_limits(2, user_api="blas"):
+        for jobs, expected in ((None, 2), (1, 1)):
+            with open_engine("local", jobs=jobs) as engine:
+                assert isinstance(engine, Threads)
+                assert engine.jobs == expected
+
+
 @pytest.mark.parametrize("how", ["threads", "processes"])
 def test_the_first_bad_value_is_named_by_its_place_in_the_whole(
     tmp_path: Path, pools: dict[int, Any], monkeypatch: pytest.MonkeyPatch, how: str

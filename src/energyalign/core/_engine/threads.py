@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing.pool import ThreadPool
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 from energyalign.core._engine.forks import cached_property, hold_while_forking
 from energyalign.core._engine.in_order import in_order
 from energyalign.core._engine.parts import Stretch
+
+if TYPE_CHECKING:
+    from multiprocessing.pool import ThreadPool
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -86,17 +88,18 @@ def _begin_thread() -> None:
 
 
 class Threads:
-    """A pool of as many threads as BLAS would use, so that OMP_NUM_THREADS and the like apply.
+    """A pool of as many threads as BLAS would use, so that OMP_NUM_THREADS and the like apply, or of `max_jobs`.
 
     While a pool is open, BLAS is limited to one thread. A pool opened in a thread of another pool has one thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_jobs: int | None = None) -> None:
+        self._max_jobs = max_jobs
         self._pool: ThreadPool | None = None
 
     def __enter__(self) -> Self:
         jobs = _LINEAR_ALGEBRA.limit()
-        self.jobs = 1 if getattr(_own, "is_one_of_many", False) else jobs
+        self.jobs = 1 if getattr(_own, "is_one_of_many", False) else min(jobs, self._max_jobs or jobs)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -117,7 +120,11 @@ class Threads:
         """Call `work` on several items at once, or in this thread if there is only one."""
         if self.jobs == 1 or len(items) == 1:
             return map(work, items)
-        pool = self._pool = self._pool or ThreadPool(self.jobs, initializer=_begin_thread)
+        if self._pool is None:
+            from multiprocessing.pool import ThreadPool
+
+            self._pool = ThreadPool(self.jobs, initializer=_begin_thread)
+        pool = self._pool
         return in_order(
             items,
             self.jobs + 1,  # one is queued; more would only keep results in memory

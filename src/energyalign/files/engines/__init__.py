@@ -22,8 +22,8 @@ def open_engine(name: str, *, jobs: int | None, address: str | None = None) -> A
     ----------
     name : {"local", "ray"}
     jobs : int or None
-        On this machine, the number of processes; 1 and None use threads of this process. On a cluster, the maximum
-        number of parts at a time; None is the number of CPUs.
+        On this machine, the number of processes, with one thread each; None uses threads of this process. On a
+        cluster, the maximum number of parts at a time; None is the number of CPUs.
     address : str, default=None
         Address of a Ray cluster; None starts one on this machine, and stops it again.
     """
@@ -38,7 +38,7 @@ def open_engine(name: str, *, jobs: int | None, address: str | None = None) -> A
     if jobs is None or jobs == 1:
         from energyalign.core._engine.threads import Threads
 
-        return Threads()
+        return Threads(jobs)
     from energyalign.files.engines.processes import Processes
 
     return Processes(jobs)

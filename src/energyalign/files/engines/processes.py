@@ -52,7 +52,8 @@ class Processes:
             pool = self._pool = self._pool or self._start()
 
         def submit(stretch: Stretch) -> Future[Result]:
-            with self._explained(), _signals_wait():
+            starts_one = len(pool._processes) < self._jobs  # the pool starts processes as it needs them
+            with self._explained(), _signals_wait() if starts_one else contextlib.nullcontext():
                 try:
                     return pool.submit(work, stretch)
                 except (OSError, ValueError):
