@@ -116,7 +116,7 @@ def test_no_part_of_a_model_comes_from_elsewhere(
     out = tmp_path / "x.safetensors"
     train = texts(tmp_path / "train.csv", 2, 0)
     assert main(["features", str(train), "--model", f"transformers:{model}", "--out", str(out)]) == 2
-    assert "is not a type of models for texts alone" in capsys.readouterr().err
+    assert "is not a type of model for texts only" in capsys.readouterr().err
 
 
 def test_a_link_to_an_image_is_no_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
