@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from made_up_run import made_up_run
 
@@ -49,14 +48,6 @@ def test_help_is_light(arguments: list[str]) -> None:
 
 def test_the_core_needs_no_heavy_library_to_be_there() -> None:
     assert not imported_by("-c", "from energyalign import FreeEnergy, Shifts, Clusters, fit_shifts") & HEAVY
-
-
-def test_a_small_fit_imports_little_besides_numpy(tmp_path: Path) -> None:
-    np.save(tmp_path / "logits.npy", np.zeros((9, 3)))
-    words = ["fit", tmp_path / "logits.npy", "--estimator", "lse", "--out", tmp_path / "shifts.json", "--quiet"]
-    imported = imported_by("-m", "energyalign.cli.main", *map(str, words))
-    assert (tmp_path / "shifts.json").exists()
-    assert not imported & (HEAVY | {"array_api_compat", "multiprocessing", "rich", "secrets", "tempfile", "zipfile"})
 
 
 def test_the_packaged_logits_take_numpy_alone() -> None:

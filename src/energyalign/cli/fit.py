@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
     from energyalign.cli.terminal import Progress
     from energyalign.core._io.atomic import check_outputs
     from energyalign.core.errors import UntrustedEstimateWarning
-    from energyalign.core.fitting import fit_head
+    from energyalign.core.multilabel import fit_head
     from energyalign.core.shifts import Shifts
     from energyalign.files.engines import open_engine
     from energyalign.files.shards import expand_patterns
@@ -191,15 +191,13 @@ def _aim_at(arguments: argparse.Namespace, shifts: Shifts, engine: Engine) -> Sh
 
 def _scores(evidence: Evidence | MultilabelEvidence, shifts: Any) -> Any:
     """Return the scores of the raw and the aligned model (one pair for each independent label); None without labels."""
+    from energyalign.core.before_after import scores_with
     from energyalign.core.evidence import Evidence
 
-    first = evidence if isinstance(evidence, Evidence) else evidence.labels[0]
-    if first.labels is None:
-        return None
-    from energyalign.core.before_after import scores_with
-
     if isinstance(evidence, Evidence):
-        return scores_with(evidence, shifts.values)
+        return None if evidence.labels is None else scores_with(evidence, shifts.values)
+    if evidence.labels[0].labels is None:
+        return None
     return [scores_with(label, fitted.values) for label, fitted in zip(evidence.labels, shifts.labels, strict=True)]
 
 
@@ -242,10 +240,10 @@ def _print(
     shifts: Shifts | MultilabelShifts,
     scores: Any,
 ) -> None:
-    if not arguments.quiet:
-        from energyalign.cli import fit_tables as tables
-        from energyalign.cli.terminal import make_console
+    from energyalign.cli import fit_tables as tables
+    from energyalign.cli.terminal import make_console
 
+    if not arguments.quiet:
         # With the result on stdout, tables go to stderr.
         console = make_console(sys.stderr if arguments.out == "-" else sys.stdout)
         tables.print_fit(console, evidence, shifts, scores)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from energyalign.core._engine.parts import LogitPart, keep_rows
 from energyalign.core._io.strict_json import read_json_file
@@ -12,11 +12,10 @@ from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError, some_of
 from energyalign.core.evidence import Evidence
 from energyalign.core.heads import known_rows, to_rows
+from energyalign.core.multilabel import MultilabelEvidence
 from energyalign.core.names import counts_by_class
+from energyalign.core.objectives import Costs
 from energyalign.files import ShardSet, open_shards, read_assignment, read_counts, read_labels, read_matrix, read_names
-
-if TYPE_CHECKING:
-    from energyalign.core.multilabel import MultilabelEvidence
 
 REPORT_NEEDS_LABELS = "--report needs labels: give --labels, or leave --report out."
 
@@ -44,8 +43,6 @@ def open_evidence(arguments: argparse.Namespace) -> tuple[Evidence | MultilabelE
         shards.class_names = names
     counts, shards.class_names = counts_by_class(counts, shards.class_names, shards.n_classes, source=arguments.counts)
     if arguments.multilabel:
-        from energyalign.core.multilabel import MultilabelEvidence
-
         marks = read_matrix(arguments.labels, "0 or 1 for each label") if arguments.labels else None
         pairs = read_matrix(arguments.counts, "samples without and with each label") if arguments.counts else None
         every_label = MultilabelEvidence.from_parts(
@@ -89,8 +86,6 @@ def read_costs(file: str | None, n_classes: int) -> Any:
     """Return the cost matrix in a JSON file; None without one."""
     if file is None:
         return None
-    from energyalign.core.objectives import Costs
-
     try:
         return Costs.make(read_json_file(file), n_classes).matrix
     except (OSError, ValueError) as error:

@@ -39,16 +39,15 @@ class Listing(NamedTuple):
 
 
 def _methods() -> list[Listing]:
-    from energyalign.core.estimators import ESTIMATORS, look_up_estimator
+    from energyalign.core.estimators import ESTIMATORS
     from energyalign.core.selection.auto import IN_ORDER
     from energyalign.experiments.correctors import BOTH, CORRECTORS, TEMPERED
     from energyalign.experiments.incremental.methods import METHODS as INCREMENTAL
     from energyalign.experiments.longtail.methods import METHODS
 
-    estimators = {name: look_up_estimator(name) for name in ESTIMATORS}
     auto = ["auto", f"the first of {', '.join(IN_ORDER)} that applies, with its best strength", "energyalign"]
     return [
-        Listing("estimators (energyalign fit)", ["estimator", *_ABOUT], [*_describe(estimators), auto]),
+        Listing("estimators (energyalign fit)", ["estimator", *_ABOUT], [*_describe(ESTIMATORS), auto]),
         *(
             Listing(
                 f"long tail, {whose} (energyalign longtail --method)",

@@ -63,10 +63,7 @@ COMMANDS = {
 
 
 def build_parser(chosen: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """Return the parser of the chosen commands; if there are none among them, of all, without their options.
-
-    A parser for each command would take longer than a small fit.
-    """
+    """Return the parser of all commands. Only the chosen ones get their options, which keeps --help quick."""
     parser = argparse.ArgumentParser(
         prog="energyalign",
         description="Remove class-imbalance bias from a trained classifier: add one number per class to its logits.",
@@ -75,10 +72,9 @@ def build_parser(chosen: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
     )
     parser.add_argument("--version", action="version", version=f"energyalign {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    known = [name for name in COMMANDS if name in chosen]
-    for name in known or COMMANDS:
-        command = commands.add_parser(name, help=COMMANDS[name], formatter_class=argparse.RawDescriptionHelpFormatter)
-        if known:
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter)
+        if name in chosen:
             module = import_module(f"energyalign.cli.{'listing' if name == 'list' else name}")
             command.description = textwrap.fill(module.DESCRIPTION, width=100)
             command.epilog = module.EXAMPLES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,6 @@ from energyalign.core.selection.samples import Aim
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.core.trust import concerns
-
-if TYPE_CHECKING:
-    from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts
 
 
 def fit_shifts(
@@ -111,12 +108,3 @@ def fit_shifts(
         selection=selection,
         concerns=found,
     )
-
-
-def fit_head(evidence: Evidence | MultilabelEvidence, **options: Any) -> Shifts | MultilabelShifts:
-    """Fit shifts of classes or of independent labels, depending on the evidence."""
-    if isinstance(evidence, Evidence):
-        return fit_shifts(evidence, **options)
-    from energyalign.core.multilabel import fit_multilabel
-
-    return fit_multilabel(evidence, **options)

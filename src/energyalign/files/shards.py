@@ -6,23 +6,23 @@ import glob
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from energyalign.core._engine.forks import cached_property
 from energyalign.core.errors import EnergyAlignError, count_of, some_of
+from energyalign.core.multilabel import MultilabelShifts
 from energyalign.core.names import order_by_name
+from energyalign.core.shifts import Shifts
 from energyalign.files.checks import require_extension
 from energyalign.files.csv import CsvShard
 from energyalign.files.npy import NpyShard
+from energyalign.files.npz import NpzShard
+from energyalign.files.parquet import ParquetShard
 from energyalign.files.spool import DASH, STDIN, Spool, spool_stdin
 from energyalign.files.vectors import label_indices
-
-if TYPE_CHECKING:
-    from energyalign.core.multilabel import MultilabelShifts
-    from energyalign.core.shifts import Shifts
 
 EXTENSIONS = (".npy", ".npz", ".parquet", ".csv")
 
@@ -248,12 +248,8 @@ def open_shards(paths: Sequence[str | Path], *, key: str | None = None) -> Shard
 
 def _open(path: Path, name: str, extension: str, key: str | None) -> Shard:
     if extension == ".npz":
-        from energyalign.files.npz import NpzShard
-
         return NpzShard(path, name, key)
     if extension == ".parquet":
-        from energyalign.files.parquet import ParquetShard
-
         return ParquetShard(path, name, key)
     if key is not None:
         raise EnergyAlignError(f"{name}: got key {key!r}, but a {extension} file has no keys. Leave it out.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import tempfile
 import weakref
 from pathlib import Path
 from typing import IO
@@ -22,8 +23,6 @@ class Spool:
     """A copy of the rest of `stream` in a temporary file at `path`, removed with this object or at exit."""
 
     def __init__(self, stream: IO[bytes], name: str, kind: str) -> None:
-        import tempfile
-
         try:
             descriptor, path = tempfile.mkstemp(prefix="energyalign-")
             self.path = Path(path)

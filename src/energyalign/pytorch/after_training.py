@@ -17,9 +17,8 @@ from energyalign.core.before_after import BeforeAfter, before_and_after
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators import make_estimator
 from energyalign.core.evidence import Evidence, EvidenceKind
-from energyalign.core.fitting import fit_head
 from energyalign.core.heads import IGNORE_INDEX
-from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts
+from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_head
 from energyalign.core.names import Counts
 from energyalign.core.objectives import Aims, make_objective
 from energyalign.core.sharing import SharingChoice

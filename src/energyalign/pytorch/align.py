@@ -9,8 +9,8 @@ from typing import Any, Unpack
 import torch
 
 from energyalign.core.evidence import EvidenceKind
-from energyalign.core.fitting import fit_head
 from energyalign.core.heads import IGNORE_INDEX
+from energyalign.core.multilabel import fit_head
 from energyalign.core.names import Counts
 from energyalign.core.objectives import Aims
 from energyalign.core.sharing import SharingChoice

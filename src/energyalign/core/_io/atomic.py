@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import stat
 import unicodedata
@@ -56,7 +57,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         target = Path(os.path.realpath(path))
         old = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
         # Not derived from the name of the target, which may already have the maximum length.
-        temporary = target.with_name(f".{os.urandom(8).hex()}{target.suffix[:_MAX_SUFFIX]}{PART}")
+        temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix[:_MAX_SUFFIX]}{PART}")
         text = "b" not in mode
         # Let the system apply the umask to a new file: it cannot be read without setting it.
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if old is None else old)

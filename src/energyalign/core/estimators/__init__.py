@@ -1,22 +1,24 @@
-"""Estimators of class energies: a file or folder each, a line each in the registry, imported on first use."""
+"""Estimators of class energies: a file or folder each, and a line each in the registry `ESTIMATORS`."""
 
 from __future__ import annotations
-
-from importlib import import_module
 
 from energyalign.core.checks import check_tau
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.estimators.base import Energies, Estimate, Estimator
+from energyalign.core.estimators.lse import Lse
+from energyalign.core.estimators.marginal import Marginal
+from energyalign.core.estimators.none import NoCorrection
+from energyalign.core.estimators.prior import Prior
+from energyalign.core.estimators.shrunk import Shrunk
 
 __all__ = ["ESTIMATORS", "Energies", "Estimate", "Estimator", "look_up_estimator", "make_estimator"]
 
-# `module:name` below this package, or the class itself.
-ESTIMATORS: dict[str, str | type[Estimator]] = {
-    "lse": "lse:Lse",
-    "marginal": "marginal:Marginal",
-    "shrunk": "shrunk:Shrunk",
-    "prior": "prior:Prior",
-    "none": "none:NoCorrection",
+ESTIMATORS: dict[str, type[Estimator]] = {
+    "lse": Lse,
+    "marginal": Marginal,
+    "shrunk": Shrunk,
+    "prior": Prior,
+    "none": NoCorrection,
 }
 
 
@@ -24,12 +26,7 @@ def look_up_estimator(name: str) -> type[Estimator]:
     """Return the class of an estimator."""
     if name not in ESTIMATORS:
         raise EnergyAlignError(f"unknown estimator {name!r}: choose {', '.join([*ESTIMATORS, 'auto'])}.")
-    found = ESTIMATORS[name]
-    if isinstance(found, str):
-        module, _, attribute = found.partition(":")
-        estimator: type[Estimator] = getattr(import_module(f"{__name__}.{module}"), attribute)
-        return estimator
-    return found
+    return ESTIMATORS[name]
 
 
 def make_estimator(name: str, *, tau: float = 1.0) -> Estimator:

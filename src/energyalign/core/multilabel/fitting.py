@@ -11,6 +11,7 @@ import numpy as np
 
 from energyalign.core.arrays import Floats
 from energyalign.core.errors import EnergyAlignError, UntrustedEstimateWarning, warn_untrusted
+from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.multilabel.evidence import MultilabelEvidence
 from energyalign.core.multilabel.shifts import MultilabelShifts
@@ -50,6 +51,13 @@ def fit_multilabel(
     for concern in fitted.concerns:
         warn_untrusted(concern)
     return fitted
+
+
+def fit_head(evidence: Evidence | MultilabelEvidence, **options: Any) -> Shifts | MultilabelShifts:
+    """Fit shifts of classes or of independent labels, depending on the evidence."""
+    if isinstance(evidence, MultilabelEvidence):
+        return fit_multilabel(evidence, **options)
+    return fit_shifts(evidence, **options)
 
 
 def _check_targets(target_prior: Counts, names: Sequence[str]) -> list[Floats | None]:

@@ -13,6 +13,7 @@ from energyalign.core.arrays import Floats
 from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError, classes_of
 from energyalign.core.estimators import Estimate, Estimator, make_estimator
 from energyalign.core.evidence import Evidence
+from energyalign.core.selection.decision import decide
 from energyalign.core.selection.record import Candidate, Selection
 from energyalign.core.selection.samples import Aim, collect
 from energyalign.core.selection.scoring import N_FOLDS, cross_fitted, scored_classes, scores_every_class
@@ -159,8 +160,6 @@ def _shifts_of(evidence: Evidence, estimator: Estimator, sharings: Sequence[Shar
 
 def _aim_at(evidence: Evidence, estimate: Estimate, aim: Aim, added: Floats) -> tuple[Estimate, Selection]:
     """Adjust the estimate to the aim by cross-fitted scores."""
-    from energyalign.core.selection.decision import decide
-
     sharing: Sharing = "monotone" if estimate.clusters.name == "monotone" else estimate.clusters
     estimator = estimate.estimator
     temperature = estimator.temperature(evidence, estimate.clusters)

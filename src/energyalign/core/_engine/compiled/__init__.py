@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from functools import cache
+from importlib.util import find_spec
 
 from energyalign.core.errors import EnergyAlignError
 
@@ -27,8 +28,6 @@ def worthwhile(numbers: int, min_numbers: int) -> bool:
 
 @cache
 def _installed() -> bool:
-    from importlib.util import find_spec
-
     if find_spec("numba") is None:
         return False
     try:
