@@ -145,7 +145,7 @@ def test_a_failure_half_way_leaves_the_old_file_and_no_other(tmp_path, extension
     [
         ("a.txt", 3, "f4", None, r"must have the extension \.npy or \.csv or \.parquet"),
         ("a.npz", 3, "f4", None, r"got \.npz"),
-        ("a.parquet", None, "i8", None, r"a\.parquet: labels can only be a \.npy or \.csv file"),
+        ("a.parquet", None, "i8", None, r"a\.parquet: labels can only be written to a \.npy or \.csv file"),
         ("a.parquet", 3, "c16", None, "Parquet has no type for complex128"),
         ("a.csv", 3, "f4", ("a", "b"), "expected 3 class names, got 2"),
         ("folder.npy", 3, "f4", None, r"folder\.npy is a directory"),

@@ -66,7 +66,7 @@ def test_probabilities_that_did_not_follow(before: Any, after: Any) -> None:
 @pytest.mark.parametrize("name", ["other", "count"])
 def test_an_output_that_should_have_stayed(before: Any, after: Any, name: str) -> None:
     after[name] = after[name] + 1
-    with pytest.raises(NotAligned, match=f"output '{name}' changed"):
+    with pytest.raises(NotAligned, match=f"output '{name}' is not computed from the logits, but changed"):
         judge(before, after)
 
 

@@ -49,7 +49,7 @@ def test_f1_of_two_classes() -> None:
     labels, predicted = LABELS % 2, PREDICTED % 2
     own = METRICS["f1"].score(labels, predicted, WEIGHTS, 2)
     assert own == pytest.approx(sk.f1_score(labels, predicted, sample_weight=WEIGHTS), abs=1e-12)
-    with pytest.raises(BadValueError, match="'f1' is of two classes, got 5"):
+    with pytest.raises(BadValueError, match="scoring 'f1' needs two classes, got 5"):
         METRICS["f1"].score(LABELS, PREDICTED, WEIGHTS, 5)
 
 

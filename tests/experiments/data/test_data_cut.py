@@ -73,7 +73,7 @@ def test_a_class_with_too_few_images():
 
 
 def test_a_seed_that_numpy_does_not_have():
-    with pytest.raises(EnergyAlignError, match=r"the seed of the cut must be in 0\.\..*, got -1"):
+    with pytest.raises(EnergyAlignError, match=r"the seed of the subset must be in 0\.\..*, got -1"):
         long_tail_indices(np.array([0, 1]), np.array([1, 1]), -1)
 
 

@@ -77,7 +77,7 @@ def test_at_least_one_is_held_out_and_one_is_left() -> None:
     assert n_held_out(MemoryPlan("herding", 40), 8, 0.0) == 0
     with pytest.raises(EnergyAlignError, match="at least herding:40"):
         n_held_out(MemoryPlan("herding", 39), 20, 0.1)
-    with pytest.raises(EnergyAlignError, match="the memory none has no number"):
+    with pytest.raises(EnergyAlignError, match="the memory none cannot hold any out"):
         n_held_out(MemoryPlan("none"), 20, 0.1)
 
 

@@ -92,7 +92,7 @@ def test_a_row_that_was_changed_is_named(tmp_path: Path) -> None:
         with pytest.raises(EnergyAlignError, match=r"rows\.jsonl, line 2, was changed after it was written.* Remove"):
             run.read_rows()
         path.write_text('{"accuracy": 0.5}\n')
-        with pytest.raises(EnergyAlignError, match=r"rows\.jsonl, line 1, has no hash, .* Remove it"):
+        with pytest.raises(EnergyAlignError, match=r"rows\.jsonl, line 1, has no hash, .* Remove the file"):
             run.read_rows()
 
 
@@ -150,7 +150,9 @@ def test_a_row_that_is_no_object_is_named(tmp_path: Path, line: str) -> None:
         run.write_rows([{"accuracy": 0.5}])
         with (run.path / "rows.jsonl").open("a") as stream:
             stream.write(f"{line}\n")
-        with pytest.raises(EnergyAlignError, match=r"rows\.jsonl, line 2, does not hold a JSON object\. Remove it"):
+        with pytest.raises(
+            EnergyAlignError, match=r"rows\.jsonl, line 2, does not hold a JSON object\. Remove the file"
+        ):
             run.read_rows()
 
 
