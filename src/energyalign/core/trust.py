@@ -5,6 +5,8 @@ Concerns about a single estimator are in its method `doubts`.
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import numpy as np
 
 from energyalign.core.column_order import doubt_column_order
@@ -36,7 +38,7 @@ def concerns(
         TAKEN_AS_LOGITS if evidence.holds_probabilities else None,
         estimate.estimator.applies(evidence),
         _not_a_logit(evidence),
-        _passed_over(evidence, selection),
+        *_passed_over(evidence, selection),
         _not_scored(evidence, selection),
         _chosen_blindly(evidence, selection, aim),
         _no_gain(selection, aim),
@@ -73,12 +75,21 @@ def _not_a_logit(evidence: Evidence) -> str | None:
     return f"all scores{name} are between 0 and 1, like sigmoid outputs: give the logits, or np.log(p / (1 - p))."
 
 
-def _passed_over(evidence: Evidence, selection: Selection | None) -> str | None:
-    """Why `auto` fell back to another estimator; not for evidence of energies only, where this is expected."""
-    if selection is None or evidence.accumulated is not None or selection.candidates[0].problem is None:
-        return None
-    first, taken = selection.candidates[0], selection.candidates[selection.chosen]
-    return f"auto takes {taken.estimator!r} instead of {first.estimator!r}: {first.problem}"
+def _passed_over(evidence: Evidence, selection: Selection | None) -> list[str]:
+    """Why preferred candidates were rejected; not for evidence of energies only, where this is expected."""
+    if selection is None or evidence.accumulated is not None:
+        return []
+    taken = selection.candidates[selection.chosen]
+    found: dict[str | None, str] = {}  # by problem: several candidates may share one
+    for candidate in takewhile(lambda candidate: candidate.problem, selection.candidates):
+        if candidate is taken:
+            reason = f"{candidate.problem} Keep the raw model with strength 0, or give held-out samples."
+        elif candidate.estimator == taken.estimator:
+            reason = f"sharing {taken.sharing!r} is used instead of {candidate.sharing!r}: {candidate.problem}"
+        else:
+            reason = f"auto takes {taken.estimator!r} instead of {candidate.estimator!r}: {candidate.problem}"
+        found.setdefault(candidate.problem, reason)
+    return list(found.values())
 
 
 def _not_scored(evidence: Evidence, selection: Selection | None) -> str | None:

@@ -30,6 +30,7 @@ from energyalign.core.selection import auto as selection_module
 from energyalign.core.selection import samples as samples_module
 from energyalign.core.selection.auto import IN_ORDER, _thin
 from energyalign.core.selection.record import Candidate
+from energyalign.core.selection.scoring import compare_on_itself
 from energyalign.core.sharing import share_per_class
 from energyalign.core.shifts import Shifts
 
@@ -50,6 +51,13 @@ def memorised(rng: np.random.Generator, bias: Any) -> tuple[np.ndarray, np.ndarr
     """Training samples that the model is right about, every one."""
     labels = np.repeat(np.arange(5), 20)
     return 15 * np.eye(5)[labels] + rng.normal(size=(100, 5)) + np.asarray(bias), labels
+
+
+def given_up(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of a network that never predicts its second rarest class, and 40 samples of each class."""
+    labels = np.repeat(np.arange(5), 40)
+    bias = np.array([0, -0.5, -1, -15, -2])
+    return 3 * np.eye(5)[labels] + np.random.default_rng(seed).normal(size=(200, 5)) + bias, labels
 
 
 class TestHeldOutEvidence:
@@ -273,7 +281,45 @@ class TestTrainingEvidence:
         assert "fewer than 5 effective samples" in shifts.concerns[0]
         assert shifts.estimator == "lse"
         assert [(c.estimator, c.sharing) for c in shifts.selection.candidates] == [("lse", "monotone")]
-        assert "the default sharing" in shifts.selection.reason
+        assert "monotone is the first sharing that applies" in shifts.selection.reason
+
+    def test_a_sharing_that_ruins_the_model_is_passed_over(self) -> None:
+        """The network gave up two rare classes: pooled with their neighbours, they would win every sample."""
+        logits, labels = given_up(0)
+        with pytest.warns(UntrustedEstimateWarning, match="'per-class' is used instead of 'monotone': its balanced"):
+            shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=COUNTS), estimator="marginal")
+        first, second = shifts.selection.candidates
+        assert (first.sharing, second.sharing, shifts.selection.chosen) == ("monotone", "per-class", 1)
+        fresh = given_up(1)
+        evidence = Evidence.from_arrays(logits, labels, counts=COUNTS)
+        pooled = _quietly(evidence, estimator="marginal", clusters="monotone")
+        assert accuracy(pooled, *fresh) < accuracy(None, *fresh) - 0.1
+        assert accuracy(shifts, *fresh) > accuracy(None, *fresh) + 0.1
+
+    def test_if_all_ruin_the_model_auto_keeps_it_as_it_was(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        logits, labels = given_up(0)
+        monkeypatch.setattr(selection_module, "_ruin", lambda *_: "it would be ruined.")
+        with pytest.warns(UntrustedEstimateWarning, match="auto takes 'none' instead of 'shrunk'"):
+            shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=COUNTS))
+        assert shifts.values.tolist() == [0] * 5
+        assert [c.estimator for c in shifts.selection.candidates] == [*IN_ORDER, "none"]
+
+    def test_an_estimator_asked_for_is_kept_though_it_ruins_the_model(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        logits, labels = given_up(0)
+        monkeypatch.setattr(selection_module, "_ruin", lambda *_: "it would be ruined.")
+        shifts = _quietly(Evidence.from_arrays(logits, labels, counts=COUNTS), estimator="marginal")
+        assert chosen(shifts).sharing == "monotone"
+        assert any(concern.startswith("it would be ruined. Keep the raw model") for concern in shifts.concerns)
+
+    def test_a_loss_that_chance_explains_ruins_nothing(self) -> None:
+        labels = np.arange(20) % 4
+        logits = np.random.default_rng(0).normal(size=(20, 4))
+        counts = np.array([90, 30, 10, 3])
+        evidence = Evidence.from_arrays(logits, labels, counts=counts)
+        raw, aligned, error = compare_on_itself(evidence, -np.log(counts))
+        assert raw - aligned > selection_module.MAX_LOSS * raw
+        assert raw - aligned < 2 * error
+        assert _quietly(evidence).estimator != "none"
 
 
 class TestUnlabelledEvidence:

@@ -56,6 +56,18 @@ class CrossFitted:
         return float(self._target @ recalls)
 
 
+def compare_on_itself(evidence: Evidence, shifts: Floats) -> tuple[float, float, float]:
+    """Return the balanced accuracies on all samples, raw and with `shifts`, and the error of their difference."""
+    assert evidence.labels is not None
+    present = evidence.occurrences > 0
+    repeats, labels = evidence.occurrences[present], evidence.labels[present]
+    seen = np.bincount(labels, weights=repeats, minlength=evidence.n_classes)
+    weights = repeats / seen[labels] / np.count_nonzero(seen)
+    right = evidence.accumulate(partial(_predicted_right, np.stack([0 * shifts, shifts]))).marks
+    raw, aligned = right @ weights
+    return float(raw), float(aligned), float(np.sqrt(np.sum(weights[right[0] != right[1]] ** 2)))
+
+
 def scored_classes(evidence: Evidence) -> Bools:
     """Return which classes have scored samples."""
     result = np.zeros(evidence.n_classes, dtype=bool)
