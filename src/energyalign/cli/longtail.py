@@ -48,6 +48,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--split-seed", type=int, metavar="N",
         help="seed that picks the images of the long-tailed subset (default: 0, the published subset)")  # fmt: skip
 
+    add("--held-out", type=float, metavar="SHARE",
+        help="hold out this share of the training images of each class from the training, for correctors that need "
+        "images it has not seen (default: 0.1 for repair where there are no validation images, else 0)")  # fmt: skip
+
     measure = parser.add_argument_group("correctors and evidence")
     add = measure.add_argument
     add(

@@ -148,7 +148,7 @@ _COMMON: tuple[Facet, ...] = (
 _OTHERS: tuple[Facet, ...] = (
     lambda run: f"memory {run.rows[0].memory}" if run.in_steps else "",
     lambda run: f"fed back: {run.rows[0].fed_back}" if run.in_steps else "",
-    lambda run: f"held out: {run.config.held_out:g}" if run.in_steps else "",
+    lambda run: f"held out: {run.config.held_out:g}" if run.in_steps or run.config.held_out else "",
     optimizer_name,
     lambda run: count_of(run.config.epochs, "epoch"),
 )

@@ -69,7 +69,9 @@ class Corrector(ABC):
     feedback: ClassVar[Feedback] = "none"
     """What it changes in the next step: the ``teacher``, the ``student``, or ``none``."""
     held_out: ClassVar[float] = 0.0
-    """Share of the exemplars that must be held out from training."""
+    """Share of the training images, or of the exemplars, that must be held out from training."""
+    takes_validation: ClassVar[bool] = False
+    """Whether validation images serve as well as held-out ones."""
     first_step: ClassVar[int] = 2
     """The first step that it corrects: by default 2, the first with old classes."""
 

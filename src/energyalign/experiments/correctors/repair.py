@@ -11,23 +11,16 @@ from energyalign.experiments.correctors.base import (
     Corrected,
     Corrector,
     RunSetting,
-    concatenate_evidence,
     refuse_no_memory,
 )
 
 if TYPE_CHECKING:
     import torch
 
-    from energyalign.core.arrays import Ints
     from energyalign.experiments.engine.config import EvidencePlan
-    from energyalign.experiments.engine.outputs import Floats32
     from energyalign.experiments.engine.trained import Trained
 
 MIN_COVERED = 5  # samples whose class is re-ranked; with fewer the original changes nothing
-_ON_TRAINING = (
-    "offsets and weights were fitted on training evidence, which the network has seen, and REPAIR needs held-out "
-    "images: expect too small a correction."
-)
 
 
 class Fitted(NamedTuple):
@@ -45,8 +38,8 @@ class Repair(Corrector):
     mean of ``-log softmax(r)_y`` over samples whose class is among the k, plus ``offset_penalty |a|^2`` and
     ``pair_penalty |theta|^2``. Other classes rank below these k.
 
-    It is fitted on held-out images, else on validation images, else on balanced evidence from the training images;
-    ``fitted_on`` in the row says which, and the last raises a concern.
+    It is fitted on images that the network has not seen: the validation images of the data set, if it has any, else a
+    part held out from the training images. ``fitted_on`` in the row says which.
 
     The similarity of classes, for which the original reads WordNet or a taxonomy, is left out, and the fit starts from
     the network's logits, not from adjusted ones: so does the original on Places-LT, which has no such knowledge. The
@@ -69,7 +62,8 @@ class Repair(Corrector):
     Beyond Logit Adjustment: A Residual Decomposition Framework for Long-Tailed Reranking, arXiv 2604.01506.
     """
 
-    reads_evidence: ClassVar[bool] = True  # if there are no held-out or validation images
+    held_out: ClassVar[float] = 0.1  # of each class; the original has validation images
+    takes_validation: ClassVar[bool] = True
 
     n_ranked: int = 10
     offset_penalty: float = 0.01
@@ -78,15 +72,19 @@ class Repair(Corrector):
     def check(self, setting: RunSetting) -> None:
         refuse_no_memory(setting)
 
-    def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:
+    def correct(self, trained: Trained, plan: EvidencePlan) -> Corrected:  # noqa: ARG002
         import torch
 
         from energyalign.experiments.nets.corrected_heads import RepairedHead
 
-        features, labels, fitted_on = _choose_samples(trained, plan)
+        fitted_on, images = "held-out images", trained.held_out
+        if images is None:
+            fitted_on, images = "validation images", trained.validation
+        assert images is not None  # the experiment has seen to it
+        labels = images.labels
         head = trained.copied_head()
         log_counts = torch.from_numpy(np.log1p(trained.counts))
-        logits = torch.from_numpy(trained.scores(head, features)).double()
+        logits = torch.from_numpy(trained.scores(head, trained.features(images))).double()
         fitted = self.fit(logits, torch.from_numpy(labels), log_counts)
         repaired = RepairedHead(
             head, fitted.offsets.float(), fitted.weights.float(), log_counts.float(), self.n_ranked
@@ -97,7 +95,6 @@ class Repair(Corrector):
                 "fitted_on": fitted_on, "samples": len(labels), "offsets": fitted.offsets.tolist(),
                 "weights": fitted.weights.tolist(),
             },
-            concerns=(_ON_TRAINING,) if fitted_on == "training evidence" else (),
         )  # fmt: skip
 
     def fit(self, logits: torch.Tensor, labels: torch.Tensor, log_counts: torch.Tensor) -> Fitted:
@@ -127,11 +124,3 @@ class Repair(Corrector):
         if len(own) >= MIN_COVERED:
             optimizer.step(loss)
         return Fitted(*both.detach().split([n_classes, 3]))
-
-
-def _choose_samples(trained: Trained, plan: EvidencePlan) -> tuple[Floats32, Ints, str]:
-    """Return the features to fit on, their labels, and where they come from."""
-    for images, name in ((trained.held_out, "held-out images"), (trained.validation, "validation images")):
-        if images is not None:
-            return trained.features(images), images.labels, name
-    return *concatenate_evidence(trained, plan), "training evidence"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from energyalign.core.arrays import Ints
+from energyalign.core.arrays import Bools, Ints
 from energyalign.core.errors import EnergyAlignError, count_of, some_of
 from energyalign.experiments.data.manifest import Manifest, labels_digest
 
@@ -122,6 +122,15 @@ def long_tail_indices(labels: Ints, counts: Ints, seed: int = 0) -> Ints:
         stream.shuffle(members)
         chosen.append(members[:count])
     return np.concatenate(chosen)
+
+
+def choose_of_each_class(labels: Ints, share: float, rng: np.random.Generator) -> Bools:
+    """Mark a random share of each class, at least one sample, but never all of them."""
+    chosen = np.zeros(len(labels), dtype=bool)
+    for k in range(int(labels.max()) + 1):
+        members = rng.permutation(np.flatnonzero(labels == k))
+        chosen[members[: min(max(1, round(len(members) * share)), max(0, len(members) - 1))]] = True
+    return chosen
 
 
 def cut_long_tail(

@@ -230,6 +230,8 @@ class RunConfig:
         File of the backbone's initial weights, or ``default`` for the weights of its library.
     freeze : bool, default False
         Whether to train the head alone.
+    held_out : float, default 0
+        Share of the training images of each class that is held out from training, for correctors that need it.
     """
 
     in_steps: ClassVar[bool] = False
@@ -248,12 +250,15 @@ class RunConfig:
     compile: bool = left_out_at(False)
     weights: str | None = left_out_at(None)
     freeze: bool = left_out_at(False)
+    held_out: float = left_out_at(0.0)
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise EnergyAlignError(f"the seed must be >= 0, got {self.seed}.")
         if not (math.isfinite(self.scale) and self.scale > 0):
             raise EnergyAlignError(f"the scale must be a positive number, got {self.scale}.")
+        if not 0 <= self.held_out < 1:
+            raise EnergyAlignError(f"the held-out share must be >= 0 and < 1, got {self.held_out:g}.")
         if not isinstance(self.dataset, str):  # config.json may have been edited
             raise EnergyAlignError(f"the data set must be a name, got {self.dataset!r:.80}.")
         for_features = [name for name, entry in BACKBONES.items() if entry.takes_features]

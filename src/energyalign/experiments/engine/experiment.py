@@ -139,6 +139,11 @@ class Experiment(ABC, Generic[Config]):
     def check_protocol(self) -> None:
         """Raise if these settings cannot be trained."""
 
+    @property
+    def validation(self) -> ImageSet | None:
+        """Validation images, if the data set has any."""
+        return None
+
     @abstractmethod
     def begin(self, run: RunDirectory) -> None:
         """Report what is run and save the manifest."""
@@ -159,10 +164,12 @@ class Experiment(ABC, Generic[Config]):
         chosen = {name: find_corrector(name) for name in correctors}
         self.check_protocol()
         for name, corrector in chosen.items():
-            if corrector.held_out > getattr(self.config, "held_out", corrector.held_out):
+            served = self.config.held_out or (corrector.takes_validation and self.validation is not None)
+            if corrector.held_out and not served:
+                own, share = "give it a run of its own", f"train with --held-out {corrector.held_out:g}"
                 raise EnergyAlignError(
-                    f"{name} needs images that were held out from training, and this run holds out none: give it a "
-                    "run of its own."
+                    f"{name} needs images that were held out from training, and this run holds out none: "
+                    f"{own if self.config.in_steps else share}."
                 )
             corrector.check(RunSetting(self.config, self.train, name))
         return chosen

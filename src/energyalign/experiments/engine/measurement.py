@@ -108,8 +108,11 @@ class Measurement:
         counted = ClassScores(trained.n_seen).update(scores, labels)
         predictions, weights = scores.argmax(axis=1), np.ones(len(labels))
         calibration = measure_calibration(scores, labels) if corrected.gives_logits else None
+        counts = trained.counts
+        if trained.held_out is not None and not trained.config.in_steps:  # groups are those of the cell
+            counts = counts + np.bincount(trained.held_out.labels, minlength=trained.n_seen)
         # Without training images of some class, the groups by count would leave it out.
-        by_count = counted.groups(trained.counts) if trained.counts.all() else {}
+        by_count = counted.groups(counts) if counts.all() else {}
         concerns = () if corrected.shifts is None else corrected.shifts.concerns
         return Row(
             cell=settings.name, learner=trained.config.learner.name, corrector=corrector, evidence=plan,
@@ -124,7 +127,7 @@ class Measurement:
             old=_finite_or_none(counted.mean_over(slice(trained.n_old))),
             new=counted.mean_over(slice(trained.n_old, trained.n_seen)),
             groups=tuple(map(counted.mean_over, trained.groups)), per_class=_to_numbers(counted.per_class),
-            counts=tuple(trained.counts.tolist()), test_counts=tuple(counted.total.tolist()),
+            counts=tuple(counts.tolist()), test_counts=tuple(counted.total.tolist()),
             details=dict(corrected.details), concerns=(*concerns, *corrected.concerns),
             network_sha256=trained.network_sha256, config=settings, versions=versions(),
             environments=tuple(trained.run.read_environments()), **_fields_of(corrected.shifts),

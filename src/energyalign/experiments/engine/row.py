@@ -43,7 +43,7 @@ class Settings:
     n_steps : int
         Number of steps; 1 for a long tail.
     held_out : float
-        Share of the exemplars that is held out from training; 0 for a long tail.
+        Share of the training images, or of the exemplars, that is held out from training.
     """
 
     values: Mapping[str, Any]
@@ -74,7 +74,7 @@ class Settings:
             epochs=read("recipe.epochs", int),
             optimizer=read("recipe.optimizer", dict),
             n_steps=read("n_steps", int) if in_steps else 1,
-            held_out=read("held_out", float) if in_steps else 0.0,
+            held_out=read("held_out", float) if "held_out" in self.values else 0.0,
         )
         read("recipe.optimizer.kind", str)
 
@@ -108,7 +108,7 @@ class Row:
     per_class : tuple of float or None
         Accuracy of each class.
     counts, test_counts : tuple of int
-        Number of training and test images of each class.
+        Number of training and test images of each class. In a long tail, held-out images count as training images.
     shifts, standard_errors, energies_before, energies_after, effective_samples : tuple or None
         One number per class, for a corrector that adds shifts; the last three if it read evidence.
     estimator, clusters, n_clusters

@@ -157,7 +157,8 @@ class Trained(SeenClasses):
     validation : ImageSet or None
         Images for choosing a hyper-parameter, if the data set has a validation split.
     held_out : ImageSet or None
-        Equally many images of each class, never trained on, if the config asks for them.
+        Images that were never trained on, if the config asks for them: equally many of each class where classes come
+        in steps, a share of each class in a long tail.
     exemplars : ImageSet or None
         The memory of the next step: exemplars of all classes seen, new ones included.
     records : sequence of StepRecord

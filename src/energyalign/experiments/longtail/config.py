@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from energyalign.core._io.strict_json import read_json_file
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.correctors import STANDARD
+from energyalign.experiments.correctors import STANDARD, find_corrector
+from energyalign.experiments.data.sources import open_source
 from energyalign.experiments.engine.config import RunConfig
 from energyalign.experiments.engine.request import Planned, RunRequest
 from energyalign.experiments.longtail.learners import LEARNERS, CrossEntropy, find_learner
@@ -84,19 +85,22 @@ class LongTailRequest(RunRequest):
         How counts fall, or a JSON file of counts by class name.
     split_seed : int or None
         Seed of the long-tailed subset.
+    held_out : float or None
+        Share of the training images that is held out; None for what each method needs.
     clusters : tuple of int
         Numbers of Jenks clusters; each adds energy aligning with that number.
     """
 
     command: ClassVar[str] = "longtail"
     config_class: ClassVar[type[LongTailConfig]] = LongTailConfig
-    training_options: ClassVar[tuple[str, ...]] = (*RunRequest.training_options, "profile", "split_seed")
+    training_options: ClassVar[tuple[str, ...]] = (*RunRequest.training_options, "profile", "split_seed", "held_out")
     config_options: ClassVar[tuple[str, ...]] = (*RunRequest.config_options, "split_seed")
     refused_with_source: ClassVar[tuple[str, ...]] = ("imbalance",)
 
     imbalance: float | None = None
     profile: str | None = None
     split_seed: int | None = None
+    held_out: float | None = None
     clusters: tuple[int, ...] = ()
 
     @cached_property
@@ -122,10 +126,13 @@ class LongTailRequest(RunRequest):
         if self.profile is not None:
             given["profile"] = _read_profile(self.profile)
         planned = []
-        for (learner, head), correctors in self._groups(preset.head, CrossEntropy()).items():
-            config = LongTailConfig.from_preset(preset.with_head(head), learner, seed=self.seed[0], **given)
+        for (learner, head, held_out), correctors in self._groups(preset.head, CrossEntropy()).items():
+            config = LongTailConfig.from_preset(
+                preset.with_head(head), learner, seed=self.seed[0], held_out=held_out, **given
+            )
             own = learner.head is not None or head == preset.head
-            planned.append(Planned(config, correctors, learner.name if own else f"{learner.name}-{head}"))
+            words = [learner.name, "" if own else head, "held-out" if held_out else ""]
+            planned.append(Planned(config, correctors, "-".join(filter(None, words))))
         return planned
 
     def is_finished(self, run: RunDirectory, config: LongTailConfig) -> bool:
@@ -138,7 +145,7 @@ class LongTailRequest(RunRequest):
     def behind(self, run: RunDirectory, config: LongTailConfig) -> Sequence[str]:
         """Return the correctors of the requested methods, which must have this learner, and those given by name."""
         groups = self._groups(config.head, config.learner)
-        for learner, _ in groups:
+        for learner, _, _ in groups:
             if learner != config.learner:
                 raise EnergyAlignError(
                     f"{run.path} was trained by {config.learner.name}; {learner.name} needs its own training: leave "
@@ -146,16 +153,28 @@ class LongTailRequest(RunRequest):
                 )
         return [corrector for correctors in groups.values() for corrector in correctors]
 
-    def _groups(self, cell_head: str, default: CrossEntropy) -> dict[tuple[CrossEntropy, str], tuple[str, ...]]:
-        """Group correctors by learner and head; `default` is the learner of a request without methods."""
-        extra = [*self.corrector, *(f"ea-M{m}" for m in self.clusters)]
-        groups: dict[tuple[CrossEntropy, str], list[str]] = {}
+    def _groups(self, cell_head: str, default: CrossEntropy) -> dict[tuple[CrossEntropy, str, float], tuple[str, ...]]:
+        """Group correctors by learner, head and held-out share; `default` is the learner of a request without methods.
+
+        A method that needs held-out images gets a training of its own, with the raw network as its control.
+        """
+        groups: dict[tuple[CrossEntropy, str, float], list[str]] = {}
         for method in map(find_method, METHODS if "all" in self.method else self.method):
-            head = self.head or method.head or cell_head
-            groups.setdefault((find_learner(method.learner), head), []).append(method.corrector)
+            head, held_out = self.head or method.head or cell_head, self._held_out_for(method.corrector)
+            control = ["raw"] if held_out else []
+            groups.setdefault((find_learner(method.learner), head, held_out), control).append(method.corrector)
         if not groups:
-            groups[default, self.head or cell_head] = [] if self.corrector else list(STANDARD)
+            groups[default, self.head or cell_head, self.held_out or 0.0] = [] if self.corrector else list(STANDARD)
+        extra = [*self.corrector, *(f"ea-M{m}" for m in self.clusters)]
         return {key: tuple(dict.fromkeys([*correctors, *extra])) for key, correctors in groups.items()}
+
+    def _held_out_for(self, name: str) -> float:
+        """Return the share to hold out: --held-out, or what this corrector of a method needs."""
+        corrector = find_corrector(name)
+        if self.held_out is None and corrector.takes_validation:
+            source = self.own_source or open_source(self.preset.dataset, self.data_root)
+            return 0.0 if source.has_validation else corrector.held_out
+        return corrector.held_out if self.held_out is None else self.held_out
 
 
 def _read_profile(name: str) -> str | Mapping[str, int]:

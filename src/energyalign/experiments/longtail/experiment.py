@@ -12,7 +12,7 @@ import torch
 
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError
-from energyalign.experiments.data.cut import cut_long_tail
+from energyalign.experiments.data.cut import choose_of_each_class, cut_long_tail
 from energyalign.experiments.data.file_images import FileImages
 from energyalign.experiments.data.images import ImageSet
 from energyalign.experiments.data.manifest import Manifest
@@ -35,17 +35,28 @@ class LongTailData(NamedTuple):
     ----------
     validation : ImageSet or None
         For correctors that choose a hyper-parameter, if the data set has such images.
+    held_out : ImageSet or None
+        Images of the manifest that are not trained on.
     """
 
     train: ImageSet
     test: ImageSet
     manifest: Manifest
     validation: ImageSet | None = None
+    held_out: ImageSet | None = None
 
     @property
     def counts(self) -> Ints:
         """Training images per class."""
-        return np.asarray(self.manifest.counts)
+        return np.bincount(self.train.labels, minlength=self.train.n_classes)
+
+    def holding_out(self, share: float, seed: int) -> LongTailData:
+        """Hold out a share of the training images of each class; a class of one image keeps it for training."""
+        if share == 0:
+            return self
+        chosen = choose_of_each_class(self.train.labels, share, np.random.default_rng(seed))
+        train, held_out = (self.train.subset(np.flatnonzero(part)) for part in (~chosen, chosen))
+        return self._replace(train=train, held_out=held_out)
 
 
 def load_data(
@@ -59,8 +70,7 @@ def load_data(
         imbalance=1.0 if config.imbalance is None else config.imbalance,
         seed=config.split_seed, test=test,
     )  # fmt: skip
-    has_validation = "val" in source.splits and all(path.exists() for path in source.files("val"))
-    validation = source.load("val") if has_validation else None
+    validation = source.load("val") if source.has_validation else None
     return LongTailData(manifest.select(train), test, manifest, validation)
 
 
@@ -114,7 +124,8 @@ class LongTailExperiment(Experiment[LongTailConfig]):
         **others: Any,
     ) -> None:  # fmt: skip
         super().__init__(config, **others)
-        self.data = load_data(config, data_root) if data is None else data
+        data = load_data(config, data_root) if data is None else data
+        self.data = data.holding_out(config.held_out, derived_seed(config.split_seed, "held-out"))
 
     @property
     def train(self) -> ImageSet:
@@ -129,17 +140,24 @@ class LongTailExperiment(Experiment[LongTailConfig]):
     def facts(self) -> RunFacts:
         return RunFacts(self.data.manifest.sha256)
 
+    @property
+    def validation(self) -> ImageSet | None:
+        return self.data.validation
+
     def check_protocol(self) -> None:
         self.config.learner.network(self.setting)  # raises an error if it cannot be made
 
     def begin(self, run: RunDirectory) -> None:
+        held_out = "" if self.data.held_out is None else f" ({len(self.data.held_out):,} more held out)"
         self.reporter.note(
             f"{self.config.name}, {self.config.learner.name}, {self.config.head} head, seed {self.config.seed}: "
-            f"{len(self.data.train):,} training {self.train.unit}s of {self.data.train.n_classes} classes, manifest "
-            f"{self.data.manifest.short_hash}."
+            f"{len(self.data.train):,} training {self.train.unit}s of {self.data.train.n_classes} classes{held_out}, "
+            f"manifest {self.data.manifest.short_hash}."
         )
         if not self.fabric.broadcast((run.path / "rows.jsonl").exists()):  # a finished run has read all images
-            refuse_unreadable(*filter(None, (self.data.train, self.data.test, self.data.validation)))
+            refuse_unreadable(
+                *filter(None, (self.data.train, self.data.test, self.data.validation, self.data.held_out))
+            )
         if run.writes:
             with run.saving() as folder:
                 self.data.manifest.keep(folder / "manifest.json")
@@ -151,7 +169,7 @@ class LongTailExperiment(Experiment[LongTailConfig]):
         yield Trained(
             network=network, ground=self.setting, evidence_seed=self.config.seed, run=run, fabric=self.fabric,
             reporter=self.reporter, network_sha256=weights_sha256(network), sizes=(self.data.train.n_classes,),
-            validation=self.data.validation,
+            validation=self.data.validation, held_out=self.data.held_out,
         )  # fmt: skip
 
     def test_images(self, step: int) -> ImageSet:  # noqa: ARG002

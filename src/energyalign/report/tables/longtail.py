@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from energyalign.experiments.correctors import CORRECTORS, find_corrector
 from energyalign.experiments.engine.row import HEADLINE, Row
 from energyalign.experiments.longtail.config import LongTailConfig
 from energyalign.experiments.longtail.learners import LEARNERS
@@ -24,13 +25,17 @@ _GROUPS = {"Many": "many", "Medium": "medium", "Few": "few", "Overall": HEADLINE
 
 def method_of(row: Row) -> str:
     """Return the paper's name of a row's method."""
+    if row.config.held_out and not _needs_held_out(row):
+        return f"{training_of(row)} + {row.corrector}"
     return name_of(row.learner, row.config.head, row.corrector)
 
 
 def training_of(row: Row) -> str:
     """Describe the training of a row, without its corrector: the learner, with its head if that is not the default."""
-    head = row.config.head
-    return row.learner if head == head_of(row.learner) else f"{row.learner} ({head})"
+    words = ["" if row.config.head == head_of(row.learner) else row.config.head]
+    words += [f"held out: {row.config.held_out:g}"] if row.config.held_out else []
+    variant = ", ".join(filter(None, words))
+    return f"{row.learner} ({variant})" if variant else row.learner
 
 
 def trainings_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -60,7 +65,8 @@ def setting_in_paper(row: Row) -> dict[str, Any] | None:
     if learner is None:
         return None
     preset = PRESETS[row.cell].with_head(row.config.head)
-    return LongTailConfig.from_preset(preset, learner, seed=row.seed).to_json()
+    held_out = row.config.held_out if _needs_held_out(row) else 0.0
+    return LongTailConfig.from_preset(preset, learner, seed=row.seed, held_out=held_out).to_json()
 
 
 def as_in_the_paper(row: Row) -> bool:
@@ -82,6 +88,11 @@ def difference_of(rows: Sequence[Row]) -> float | None:
     if paper is None or method_of(rows[0]) != "ea" or not all(map(as_in_the_paper, rows)):
         return None
     return 100.0 * statistics.mean(row.balanced for row in rows) - paper.overall
+
+
+def _needs_held_out(row: Row) -> bool:
+    known = CORRECTORS.get(row.corrector)  # users' own correctors are not registered
+    return known is not None and find_corrector(row.corrector).held_out > 0
 
 
 def _ours(rows: Sequence[Row], slot: Slot) -> dict[int, float | None]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from energyalign.core.errors import EnergyAlignError, some_of
+from energyalign.experiments.data.cut import choose_of_each_class
 
 if TYPE_CHECKING:
     from energyalign.experiments.data.images import ImageSet
@@ -91,6 +92,11 @@ class Source(ABC):
     @abstractmethod
     def _load(self, split: str) -> ImageSet: ...
 
+    @property
+    def has_validation(self) -> bool:
+        """Whether there is a validation split, and its files are here."""
+        return "val" in self.splits and all(path.exists() for path in self.files("val"))
+
     def load(self, split: str) -> ImageSet:
         """Load the images of a split, or raise an error that says what is missing and how to get it."""
         if split not in self.splits:
@@ -120,20 +126,15 @@ def _require_every_class(images: ImageSet) -> None:
 
 def hold_out(images: _Set, split: str) -> _Set:
     """Split a set that has no test split: a fifth of every class for ``test``, the rest for ``train``."""
-    rng = np.random.default_rng(_SPLIT_SEED)
-    chosen, too_small = [], []
-    for k, name in enumerate(images.class_names):
-        members = rng.permutation(np.flatnonzero(images.labels == k))
-        n_test = max(1, round(len(members) / 5))
-        if n_test == len(members):
-            too_small.append(name)
-        chosen.append(members[:n_test] if split == "test" else members[n_test:])
+    counts = np.bincount(images.labels, minlength=images.n_classes)
+    too_small = [name for name, count in zip(images.class_names, counts, strict=True) if count == 1]
     if too_small:
         raise EnergyAlignError(
             f"{images.name} needs at least 2 {images.unit}s of every class, for training and for testing, got 1 of "
             f"{some_of(too_small)}. Add more, or give a test part of your own."
         )
-    return images.subset(np.sort(np.concatenate(chosen)))
+    is_test = choose_of_each_class(images.labels, 1 / 5, np.random.default_rng(_SPLIT_SEED))
+    return images.subset(np.flatnonzero(is_test if split == "test" else ~is_test))
 
 
 def first_with(places: Sequence[Path], wanted: str) -> Path:
