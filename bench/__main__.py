@@ -23,7 +23,7 @@ _PAGE = _HERE.parent / "docs" / "performance.md"
 # In the order of the table; those of the machine's own limits first.
 SUBJECTS = (
     "energies", "streamed", "marginal", "auto", "jenks", "inference", "sklearn_wrapper", "sklearn_fit", "training",
-    "features", "teacher", "evidence", "cold_start", "fit_command", "resume",
+    "features", "photographs", "teacher", "evidence", "cold_start", "fit_command", "resume",
 )  # fmt: skip
 FULL_SUBJECTS = (
     "larger", "sklearn_fit_large", "incremental_step", "growth", "fit_jobs", "fit_memory", "apply_command",

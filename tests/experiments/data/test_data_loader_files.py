@@ -86,10 +86,10 @@ def test_the_global_generator_does_not_matter(images):
 
 def test_jitter_is_of_the_set_and_flips_need_none(images):
     names = [type(step).__name__ for step in images.preparation.transformation(augment=True).transforms]
-    assert names == ["RandomResizedCrop", "RandomHorizontalFlip", "ColorJitter", "PILToTensor"]
+    assert names == ["RandomResizedCrop", "RandomHorizontalFlip", "ColorJitter"]
     plain = LargePreparation(images.preparation.normalise)
     names = [type(step).__name__ for step in plain.transformation(augment=True).transforms]
-    assert names == ["RandomResizedCrop", "RandomHorizontalFlip", "PILToTensor"]
+    assert names == ["RandomResizedCrop", "RandomHorizontalFlip"]
 
 
 def test_evaluation_is_the_middle_of_the_resized_image(images):
@@ -101,7 +101,9 @@ def test_evaluation_is_the_middle_of_the_resized_image(images):
         left, top = round((resized.width - 24) / 2), 4
         middle = torch.from_numpy(np.array(resized.crop((left, top, left + 24, top + 24)))).permute(2, 0, 1)
         found = torch.cat([batch.images for batch in batches])[index]
-        torch.testing.assert_close(found, images.preparation.normalise(middle[None])[0])
+        # Pillow and torchvision round differently, by at most one of the 255 levels.
+        one_level = 1.001 / (255 * min(IMAGENET_STD))
+        torch.testing.assert_close(found, images.preparation.normalise(middle[None])[0], rtol=0, atol=one_level)
 
 
 def test_grey_images_are_read_in_colour(images):

@@ -10,6 +10,7 @@ from PIL import Image
 
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.file_images import DiskFiles, FileImages
+from energyalign.experiments.data.pictures import read_pixels
 from energyalign.experiments.data.preparation import LargePreparation, Normalisation
 from energyalign.experiments.data.sources.folder import EXTENSIONS
 
@@ -104,3 +105,28 @@ def test_postscript_does_not_reach_ghostscript(read, tmp_path, monkeypatch):
     with pytest.raises(EnergyAlignError, match="cannot read the image"):
         read(Image.new("RGB", (16, 16)), "cat.jpg", format="EPS")
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+@pytest.mark.parametrize("options", [{"progressive": True}, {"quality": 30, "subsampling": 2}])
+def test_a_jpeg_has_the_pixels_that_pillow_decodes(tmp_path, mode, options):
+    """Other modes than RGB and grey take another way."""
+    rng = np.random.default_rng(0)
+    smooth = Image.fromarray(rng.integers(256, size=(5, 7, 3), dtype=np.uint8)).resize((70, 50))
+    smooth.convert(mode).save(tmp_path / "x.jpg", **options)
+    pixels = read_pixels((tmp_path / "x.jpg").read_bytes())
+    expected = np.asarray(Image.open(tmp_path / "x.jpg").convert("RGB"))
+    np.testing.assert_array_equal(pixels.permute(1, 2, 0), expected)
+
+
+def test_a_cut_jpeg_is_named(read, tmp_path):
+    picture = Image.fromarray(np.random.default_rng(0).integers(256, size=(60, 60, 3), dtype=np.uint8))
+    read(picture, "x.jpg")
+    content = (tmp_path / "x.jpg").read_bytes()
+    preparation = LargePreparation(Normalisation((0.5,) * 3, (0.5,) * 3))
+    (tmp_path / "cut.jpg").write_bytes(content[: len(content) // 2])
+    images = FileImages(
+        "x train", DiskFiles(tmp_path, ("cut.jpg",)), np.arange(1), np.zeros(1, int), ("a",), preparation
+    )
+    with pytest.raises(EnergyAlignError, match=r"cannot read the image .*cut\.jpg \(.*\)\. Get the file again"):
+        images.read(0)

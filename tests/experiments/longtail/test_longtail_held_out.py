@@ -34,7 +34,9 @@ def test_they_are_a_share_of_each_class_and_not_trained_on() -> None:
     np.testing.assert_array_equal(trained + held_out, before)
     np.testing.assert_array_equal(held_out, np.maximum(1, np.round(before / 4)))
     np.testing.assert_array_equal(data.counts, trained)
-    parts = [{image.numpy().tobytes() for image in images.read(range(len(images)))} for images in (data.train, data.held_out)]
+    parts = [
+        {image.numpy().tobytes() for image in images.read(range(len(images)))} for images in (data.train, data.held_out)
+    ]
     assert not parts[0] & parts[1]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Protocol, Self, TypeAlias, TypeVar
@@ -19,7 +19,7 @@ from energyalign.core._io.regular import open_regular
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError, reason_of, some_of
 from energyalign.experiments.data.images import ImageSet, MemoryImages
-from energyalign.experiments.data.pictures import UnknownRangeError, as_rgb, open_picture
+from energyalign.experiments.data.pictures import UnknownRangeError, as_rgb, open_picture, read_pixels
 from energyalign.experiments.data.preparation import LargePreparation, SmallPreparation
 
 MAX_FILES_NAMED = 50
@@ -116,26 +116,36 @@ class FileImages(ImageSet):
     def size(self, index: int) -> tuple[int, int]:
         """Return width and height from the header of the file; (0, 0) if it cannot be read."""
         try:
-            with self.encoded.open(int(self.positions[index])) as stream, open_picture(stream) as image:
+            with open_picture(self._content(index)) as image:
                 return image.size
         except Exception:  # Pillow raises many types; `picture` reports the error
             return 0, 0
 
     def picture(self, index: int) -> Image.Image:
-        """Decode one image."""
+        """Decode one image with Pillow."""
+        with self._naming(index), open_picture(self._content(index)) as image:
+            return as_rgb(image)
+
+    def read(self, index: int) -> torch.Tensor:
+        with self._naming(index):
+            return read_pixels(self._content(index))
+
+    def _content(self, index: int) -> bytes:
+        with self.encoded.open(int(self.positions[index])) as stream:
+            return stream.read()
+
+    @contextmanager
+    def _naming(self, index: int) -> Iterator[None]:
+        """Name the file in errors of the block."""
         try:
-            with self.encoded.open(int(self.positions[index])) as stream, open_picture(stream) as image:
-                return as_rgb(image)
+            yield
         except UnknownRangeError as error:
             name, remedy = self.file_name(index), "convert it to 8 bits per channel, or take it out of the set"
             raise EnergyAlignError(f"the image {name} {error}: {remedy}.") from error
         except Exception as error:
-            # Pillow raises about ten types on damaged files.
+            # Decoders raise about ten types on damaged files.
             name, remedy = self.file_name(index), "Get the file again, or take it out of the set"
             raise EnergyAlignError(f"cannot read the image {name} ({reason_of(error)}). {remedy}.") from error
-
-    def read(self, index: int) -> torch.Tensor:
-        return torch.from_numpy(np.array(self.picture(index))).permute(2, 0, 1)
 
 
 class BadFilesError(EnergyAlignError):

@@ -135,14 +135,14 @@ class _FromFiles:
     def __getitem__(self, request: tuple[int, int, int]) -> tuple[torch.Tensor, int]:
         """Return one image and its label, transformed for its position in the run. Called in a worker."""
         index, epoch, position = request
-        picture = self._images.picture(index)
+        pixels = self._images.read(index)
         # torchvision draws from torch's global generator. Seed it directly, because torch.manual_seed also visits every
         # accelerator and takes ten times as long; and restore it, because without workers the training uses it too.
         source = torch.random.default_generator
         before = source.get_state()
         source.manual_seed(torch_seed(self._seed, AUGMENTATION, epoch, position))
         try:
-            return self._transform(picture), int(self._images.labels[index])
+            return self._transform(pixels), int(self._images.labels[index])
         finally:
             source.set_state(before)
 

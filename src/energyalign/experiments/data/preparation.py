@@ -65,7 +65,7 @@ class SmallPreparation:
 
 @dataclass(frozen=True)
 class LargePreparation:
-    """Large images, one at a time in worker processes, with torchvision's transformations of PIL images.
+    """Large images, one at a time in worker processes, with torchvision's transformations of tensors.
 
     Training: a random crop of 8 to 100 % of the area, resized to `side`; a horizontal flip with probability one half;
     brightness, contrast and saturation changed by up to `jitter`. Evaluation: the shorter side resized to `resize`,
@@ -79,15 +79,15 @@ class LargePreparation:
     resize: int = 256
 
     def transformation(self, *, augment: bool) -> Any:
-        """Return a callable from a PIL image to a uint8 tensor of shape (C, side, side)."""
+        """Return a callable from a uint8 tensor of shape (C, H, W) to one of shape (C, side, side)."""
         from torchvision.transforms import v2  # slow to import, and not needed for small images
 
         if not augment:
-            return v2.Compose([v2.Resize(self.resize), v2.CenterCrop(self.side), v2.PILToTensor()])
+            return v2.Compose([v2.Resize(self.resize), v2.CenterCrop(self.side)])
         steps = [v2.RandomResizedCrop(self.side), v2.RandomHorizontalFlip()]
         if self.jitter:
             steps.append(v2.ColorJitter(self.jitter, self.jitter, self.jitter))
-        return v2.Compose([*steps, v2.PILToTensor()])
+        return v2.Compose(steps)
 
 
 class Unchanged(Normalisation):

@@ -142,11 +142,10 @@ class _Prepared:
         return len(self._images)
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        if isinstance(self._images, FileImages) and self._resized is not None:
-            image: torch.Tensor = self._resized(self._images.picture(index))
-            return image
         image = self._images.read(index)
-        if self._augment and isinstance(self._images, MemoryImages):
+        if self._resized is not None:
+            image = self._resized(image)
+        elif self._augment and isinstance(self._images, MemoryImages):
             preparation = self._images.preparation
             rng = np.random.default_rng(int(torch.randint(2**62, ())))
             image = preparation.augment(image[None], preparation.draw(1, rng))[0]
