@@ -190,8 +190,22 @@ class TestBadInput:
 
     def test_images_of_several_sizes(self) -> None:
         dataset = [torch.zeros(3, 8, 8), torch.zeros(3, 9, 8)]
-        with pytest.raises(EnergyAlignError, match=r"must have the same shape, got \(3, 8, 8\) and \(3, 9, 8\)"):
+        message = r"same shape and dtype, got \(3, 8, 8\) of torch.float32 and \(3, 9, 8\) of torch.float32"
+        with pytest.raises(EnergyAlignError, match=message):
             drawn(balanced_evidence(dataset, [0, 1], per_class=1))
+
+    def test_images_of_several_types(self) -> None:
+        """Stacked, bytes would become floats from 0 to 255."""
+        dataset = [torch.zeros(3, 8, 8, dtype=torch.uint8), torch.zeros(3, 8, 8)]
+        with pytest.raises(EnergyAlignError, match=r"must have the same shape and dtype, got .* of torch.uint8"):
+            drawn(balanced_evidence(dataset, [0, 1], per_class=1))
+
+    def test_the_image_outside_the_range_is_named(self, images: torch.Tensor) -> None:
+        """By its index in the dataset, not by its place in the batch."""
+        floats = images / 255
+        floats[22] = 1.5
+        with pytest.raises(EnergyAlignError, match="image 22 must have values in"):
+            drawn(balanced_evidence(floats, LABELS, per_class=12))
 
     def test_items_that_are_no_images(self) -> None:
         with pytest.raises(EnergyAlignError, match="item 0 of the dataset must be an image"):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2 import functional as F
 
 from energyalign.core.arrays import Ints
 from energyalign.core.errors import EnergyAlignError, classes_of
-from energyalign.pytorch.augment import ImageTransform, make_policy
+from energyalign.pytorch.augment import N_NUMBERS, BatchTransform, make_policy
 
 Item: TypeAlias = tuple[torch.Tensor, int]
 
@@ -74,7 +74,6 @@ def balanced_evidence(
         Draws(dataset, indices, classes[indices], transform=make_policy(augment), normalize=normalize, seed=seed),
         batch_size=batch_size,
         num_workers=num_workers,
-        collate_fn=_stack,
         generator=torch.Generator(),  # its own, so that reading does not change the global state
     )
 
@@ -88,31 +87,35 @@ class Draws(Dataset[Item]):  # type: ignore[misc]
         indices: Ints,
         labels: Ints,
         *,
-        transform: ImageTransform,
-        normalize: ImageTransform | None,
+        transform: BatchTransform,
+        normalize: Callable[[torch.Tensor], torch.Tensor] | None,
         seed: int,
     ) -> None:
         self.dataset, self.indices, self.labels = dataset, indices, labels
-        self.transform, self.normalize, self.seed = transform, normalize, seed
+        self.transform, self.normalize = transform, normalize
+        self.seeds = np.random.SeedSequence(seed).generate_state(len(indices), np.uint64) >> 1
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def __getitem__(self, number: int) -> Item:
-        index = int(self.indices[number])
-        with _seeded(_seed_of(self.seed, number)):  # the dataset may use random numbers too
-            image = self.transform(_image(self.dataset[index], index))
-        return image if self.normalize is None else self.normalize(image), int(self.labels[number])
+        return self.__getitems__([number])[0]
 
-
-def _stack(items: Sequence[Item]) -> tuple[torch.Tensor, torch.Tensor]:
-    shapes = sorted({tuple(image.shape) for image, _ in items})
-    if len(shapes) > 1:
-        raise EnergyAlignError(
-            f"images must have the same shape, got {shapes[0]} and {shapes[1]}: resize them in the dataset's transform."
+    def __getitems__(self, numbers: Sequence[int]) -> list[Item]:
+        """Return several draws; DataLoader asks for those of a batch."""
+        pixels, uniform = [], []
+        with _generator_kept() as generator:
+            for number in numbers:
+                generator.manual_seed(int(self.seeds[number]))
+                index = int(self.indices[number])
+                pixels.append(_pixels(self.dataset[index], index))  # the dataset may draw random numbers too
+                uniform.append(torch.rand(N_NUMBERS))
+        images: Iterable[torch.Tensor] = self.transform(
+            _as_floats(_stack(pixels), self.indices[list(numbers)]), torch.stack(uniform)
         )
-    images, labels = default_collate(items)
-    return images, labels
+        if self.normalize is not None:
+            images = map(self.normalize, images)
+        return [(image, int(self.labels[number])) for image, number in zip(images, numbers, strict=True)]
 
 
 def _checked_labels(labels: npt.ArrayLike, dataset: Any) -> Ints:
@@ -141,9 +144,11 @@ def draw_evenly(classes: Ints, per_class: int, generator: np.random.Generator) -
     return np.stack(columns, axis=1).reshape(-1)
 
 
-def _image(item: Any, index: int) -> torch.Tensor:
-    """Return the image of an item as floats in [0, 1]."""
+def _pixels(item: Any, index: int) -> torch.Tensor:
+    """Return the image of an item as a tensor (channels, height, width)."""
     image = item[0] if isinstance(item, (tuple, list)) else item
+    if type(image) is torch.Tensor and image.dtype == torch.uint8 and image.ndim == 3:
+        return image  # the common case, without torchvision's checks: they take longer than a transformation
     try:
         pixels = F.to_image(image)
     except (TypeError, ValueError) as error:
@@ -151,30 +156,42 @@ def _image(item: Any, index: int) -> torch.Tensor:
     if not pixels.is_floating_point() and pixels.dtype not in (torch.uint8, torch.uint16, torch.bool):
         # `to_dtype` would divide by the range of the type: images of 0..255 would become black.
         raise EnergyAlignError(f"image {index} must hold uint8, or floats in [0, 1], got {pixels.dtype}.")
-    tensor = F.to_dtype(pixels, torch.float32, scale=True).as_subclass(torch.Tensor)
-    low, high = torch.aminmax(tensor)
-    if not (low >= 0.0 and high <= 1.0):  # also refuses NaN
+    return pixels.as_subclass(torch.Tensor)
+
+
+def _stack(images: Sequence[torch.Tensor]) -> torch.Tensor:
+    kinds = sorted({(tuple(image.shape), str(image.dtype)) for image in images})
+    if len(kinds) > 1:
+        got = " and ".join(f"{shape} of {dtype}" for shape, dtype in kinds[:2])
         raise EnergyAlignError(
-            f"image {index} must have values in [0, 1]: give images before normalisation, and use normalize=... for it."
+            f"images must have the same shape and dtype, got {got}: convert them in the dataset's transform."
         )
-    return tensor
+    return torch.stack(list(images))
+
+
+def _as_floats(images: torch.Tensor, indices: Ints) -> torch.Tensor:
+    """Return the images as floats in [0, 1]."""
+    floats = F.to_dtype(images, torch.float32, scale=True)
+    if images.is_floating_point():
+        low, high = torch.aminmax(floats.flatten(1), dim=1)
+        outside = ~((low >= 0.0) & (high <= 1.0))  # NaN is outside too
+        if outside.any():
+            raise EnergyAlignError(
+                f"image {indices[int(outside.int().argmax())]} must have values in [0, 1]: give images before "
+                "normalisation, and use normalize=... for it."
+            )
+    return floats
 
 
 @contextlib.contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Seed the CPU's global generator, which torchvision uses, and restore its state afterwards.
+def _generator_kept() -> Iterator[torch.Generator]:
+    """Lend the CPU's global generator, which torchvision uses, and restore its state afterwards.
 
     `torch.manual_seed` also queues the seed for every other device type, which takes longer than a transformation.
     """
     generator = torch.random.default_generator
     before = generator.get_state()
-    generator.manual_seed(seed)
     try:
-        yield
+        yield generator
     finally:
         generator.set_state(before)
-
-
-def _seed_of(seed: int, number: int) -> int:
-    """Return an independent seed for each draw."""
-    return int(np.random.SeedSequence((seed, number)).generate_state(1, np.uint64)[0] >> 1)

@@ -51,16 +51,10 @@ class SmallPreparation:
 
     def augment(self, images: torch.Tensor, draws: Ints) -> torch.Tensor:
         """Crop and flip uint8 images as drawn."""
-        n, channels, height, width = images.shape
-        pad = self.padding
-        top, left, flipped = torch.from_numpy(draws).to(images.device)[:, :, None].unbind(1)
-        rows = top + torch.arange(height, device=images.device)
-        columns = torch.arange(width, device=images.device).expand(n, width)
-        columns = left + torch.where(flipped.bool(), columns.flip(1), columns)
-        # One gather crops and flips the whole batch; a loop over images would cost more than a small network.
-        chosen = (rows[:, :, None] * (width + 2 * pad) + columns[:, None, :]).view(n, 1, -1)
-        padded = torch.nn.functional.pad(images, (pad, pad, pad, pad)).flatten(2)
-        return padded.gather(2, chosen.expand(n, channels, -1)).view(images.shape)
+        from energyalign.pytorch.augment import crop_padded
+
+        top, left, flipped = torch.from_numpy(draws).to(images.device).unbind(1)
+        return crop_padded(images, top, left, flipped.bool(), (self.padding, self.padding))
 
 
 @dataclass(frozen=True)

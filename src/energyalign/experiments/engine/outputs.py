@@ -105,13 +105,15 @@ def drawn_outputs(
     """
     collected, device, own_seed = LogitStore(), device_of(network), derived_seed(seed, "evidence")
     drawn: Iterable[tuple[torch.Tensor, torch.Tensor]]
+    normalise = v2.Identity()
     if isinstance(train, FeatureSet):
         drawn = evidence_batches(train, plan.per_class, plan.policy, own_seed)
     else:
         drawn = _draw_images(train, plan, own_seed, workers)
+        normalise = v2.Normalize(train.preparation.normalise.mean, train.preparation.normalise.std)  # of [0, 1]
     with plain_errors(), failing_together(), torch.inference_mode():
         for images, labels in drawn:
-            collected.append(network(images.to(device)), labels)
+            collected.append(network(normalise(images.to(device))), labels)
     return from_all_ranks(collected)
 
 
@@ -120,9 +122,8 @@ def _draw_images(train: ImageSet, plan: EvidencePlan, seed: int, workers: int) -
     as_in_training = plan.policy == AS_IN_TRAINING
     loader = balanced_evidence(
         _Prepared(train, augment=as_in_training), train.labels, plan.per_class,
-        augment="none" if as_in_training else plan.policy,
-        normalize=v2.Normalize(train.preparation.normalise.mean, train.preparation.normalise.std),  # of [0, 1]
-        seed=seed, num_workers=workers if isinstance(train, FileImages) else 0,
+        augment="none" if as_in_training else plan.policy, seed=seed,
+        num_workers=workers if isinstance(train, FileImages) else 0,
     )  # fmt: skip
     return DataLoader(
         loader.dataset, batch_sampler=own_part(list(loader.batch_sampler)), num_workers=loader.num_workers,
