@@ -27,7 +27,7 @@ SUBJECTS = (
 )  # fmt: skip
 FULL_SUBJECTS = (
     "larger", "sklearn_fit_large", "incremental_step", "growth", "fit_jobs", "fit_memory", "apply_command",
-    "incremental_memory",
+    "report", "incremental_memory",
 )  # fmt: skip
 
 

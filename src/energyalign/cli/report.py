@@ -29,6 +29,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the page, or serve it until Ctrl-C."""
+    from energyalign.cli.process import keep_freed_memory
+
+    keep_freed_memory()  # for the next figure
     if arguments.serve:
         _serve(arguments)
         return

@@ -145,8 +145,8 @@ def crop_and_flip(images: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
     """Pad by an eighth, crop, and flip with probability one half, as in the training of most image models."""
     height, width = images.shape[-2:]
     padding = height // 8, width // 8
-    corners = [(numbers[:, k] * (2 * pad + 1)).long() for k, pad in enumerate(padding)]
-    return crop_padded(images, *corners, numbers[:, 2] < 0.5, padding)
+    top, left = ((numbers[:, k] * (2 * pad + 1)).long() for k, pad in enumerate(padding))
+    return crop_padded(images, top, left, numbers[:, 2] < 0.5, padding)
 
 
 def crop_padded(

@@ -253,7 +253,7 @@ def scores_by_strength(run: StoredRun, row: Row, strengths: Sequence[float]) -> 
     shifts = np.array(row.shifts)
     scores = []
     for strength in strengths:
-        right = labels[outputs.shifted((strength * shifts).tolist()).argmax(axis=1) == labels]
+        right = labels[outputs.predictions(strength * shifts) == labels]
         counted = ClassScores(n_classes)
         counted.right += np.bincount(right, minlength=n_classes)
         counted.total += np.bincount(labels, minlength=n_classes)

@@ -12,6 +12,7 @@ from table_rows import long_tail_row, step_rows
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.engine.stored import find_runs, measured_runs
 from energyalign.experiments.train.run_directory import RunDirectory
+from energyalign.experiments.train.tensor_file import save_arrays
 
 
 @pytest.fixture
@@ -60,6 +61,25 @@ def test_commands_are_kept_once_each(folder: Path) -> None:
         RunDirectory(path).note_command(command)
     (run,) = measured_runs([path])
     assert run.commands == ["energyalign longtail a", "energyalign longtail b"]
+
+
+def test_logits_are_read_again_only_if_their_file_was_replaced(folder: Path) -> None:
+    path = folder / "ce" / "seed-1" / "test_logits.safetensors"
+    labels = np.array([0, 1])
+    save_arrays(path, {"logits": np.float16([[2, 1], [2, 1]]), "labels": labels})
+    (run,) = measured_runs([folder])
+    first = run.outputs()
+    assert first.logits.dtype == np.float32
+    assert run.outputs().logits is first.logits
+    with pytest.raises(ValueError, match="read-only"):
+        first.logits[0] = 0  # others have the same array
+    assert first.predictions([0.0, 0.5]).tolist() == [0, 0]
+    assert first.predictions([0.0, 1.5]).tolist() == [1, 1]
+    save_arrays(path, {"logits": np.float32([[0, 1], [0, 1]]), "labels": labels})
+    assert run.outputs().logits.tolist() == [[0, 1], [0, 1]]
+    path.unlink()
+    with pytest.raises(EnergyAlignError, match="cannot read"):
+        run.outputs()
 
 
 def test_what_is_no_run(folder: Path) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from energyalign.core.arrays import Ints
+from energyalign.core._engine.largest import largest_corrected
+from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.engine.config import EvidencePlan
@@ -62,9 +63,14 @@ class Outputs(NamedTuple):
     logits: NDArray[np.float32]
     labels: Ints
 
-    def shifted(self, shifts: Sequence[float | None]) -> NDArray[np.float32]:
+    def shifted(self, shifts: Sequence[float | None] | Floats) -> NDArray[np.float32]:
         """Return the logits plus shifts, in single precision like the network."""
         return self.logits + np.array(shifts, dtype=np.float32)
+
+    def predictions(self, shifts: Sequence[float | None] | Floats) -> Ints:
+        """Return the class with the largest shifted logit of each image."""
+        classes, _ = largest_corrected(self.logits, np.array(shifts, dtype=np.float32))
+        return classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +129,12 @@ class StoredRun:
         return taken[0] if taken else None
 
     def outputs(self, step: int | None = None) -> Outputs:
-        """Return logits and labels of the test images after a step (default: the last one measured)."""
-        arrays = _load(logits_file(self._folder(self.rows_at(step)[0].step)), "logits", "labels")
-        return Outputs(arrays["logits"].astype(np.float32), arrays["labels"])
+        """Return logits and labels of the test images after a step (default: the last one measured).
+
+        The arrays are shared with later calls, and read-only.
+        """
+        path = logits_file(self._folder(self.rows_at(step)[0].step))
+        return _read_outputs(path, _state(path))
 
     def predictions(self, row: Row) -> Ints:
         """Return the predicted class of each test image in one of the rows.
@@ -134,7 +143,7 @@ class StoredRun:
         """
         path = predictions_file(self._folder(row.step), row.corrector, row.evidence)
         if row.shifts is not None and not path.exists():
-            return np.asarray(self.outputs(row.step).shifted(row.shifts).argmax(axis=1))
+            return self.outputs(row.step).predictions(row.shifts)
         return _load(path, "predictions")["predictions"].astype(np.int64)
 
     def _folder(self, step: int) -> Path:
@@ -229,6 +238,25 @@ def _run_folders(path: Path) -> dict[Path, Settings]:
             below.clear()
         below.sort(key=natural)
     return folders
+
+
+@lru_cache(maxsize=4)
+def _read_outputs(path: Path, state: tuple[int, ...]) -> Outputs:  # noqa: ARG001 - a changed file is read again
+    """Read logits and labels; the figures of a page ask for the same ones a dozen times."""
+    arrays = _load(path, "logits", "labels")
+    outputs = Outputs(arrays["logits"].astype(np.float32, copy=False), arrays["labels"])
+    for array in outputs:
+        array.flags.writeable = False
+    return outputs
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Return what differs once a file is replaced or changed; empty if there is no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _load(path: Path, *names: str) -> dict[str, NDArray[Any]]:
