@@ -119,6 +119,31 @@ def test_an_own_network(tmp_path):
         del registry.BACKBONES["small"]
 
 
+def test_an_own_network_on_own_features(tmp_path):
+    from energyalign.experiments.nets import registry
+
+    labels = np.repeat(["cat", "dog"], [12, 6])
+    data = ea.arrays(np.random.default_rng(0).normal(size=(18, 4)), labels)
+
+    def make(in_channels):
+        layer = torch.nn.Linear(in_channels, 5)
+        layer.n_features = 5
+        return layer
+
+    ea.register_backbone("of-images", make)
+    ea.register_backbone("of-features", make, takes_features=True)
+    settings = {"correctors": ["raw"], "epochs": 1, "progress": False}
+    try:
+        results = ea.longtail(data, backbone="of-features", out=tmp_path / "run", **settings)
+        assert results.rows[0].config.backbone == "of-features"
+        with pytest.raises(EnergyAlignError, match="would train of-images: register it with takes_features=True, or"):
+            ea.longtail(data, backbone="of-images", out=tmp_path / "none", **settings)
+        with pytest.raises(EnergyAlignError, match="train of-features: register it with takes_features=False, or"):
+            ea.longtail("digits", backbone="of-features", out=tmp_path / "none", **settings)
+    finally:
+        del registry.BACKBONES["of-images"], registry.BACKBONES["of-features"]
+
+
 def test_what_is_in_the_folder_is_not_run_again(results, monkeypatch):
     from energyalign.experiments.train.loop import TrainingLoop
 
