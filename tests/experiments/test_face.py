@@ -67,6 +67,18 @@ def test_a_part_of_the_results(results):
         part.where(seed=0)
 
 
+def test_figures_and_comparisons_have_the_rows_of_the_results_and_no_others_of_the_folder(tmp_path):
+    settings = {"epochs": 1, "out": tmp_path, "progress": False}
+    every = ea.longtail("digits", correctors=["raw", "ea", "ncm"], **settings)
+    some = ea.longtail("digits", correctors=["raw", "ea"], evidence_policy=["none"], evidence_size=[5], **settings)
+    for results in (every, some):
+        (run,) = results.runs
+        assert run.rows == sorted(results.rows, key=lambda row: row.key)
+    assert len(some.figure("matrix").axes[0].texts) == 2
+    with pytest.raises(EnergyAlignError, match=r"rows of raw and ncm, got rows of raw, ea\."):
+        some.compare("raw", "ncm")
+
+
 def test_two_correctors_are_compared_over_images_and_seeds(results):
     frame = results.compare("raw", "ea")
     balanced = results.frame.pivot_table("balanced", "seed", "corrector") * 100
