@@ -217,7 +217,10 @@ def test_methods_share_one_training_and_can_be_added_to_it_later(tmp_path: Path)
     assert sorted(rows) == ["ea", "logit-adjustment", "raw"]
     assert sorted((run / "checkpoints").iterdir())[-1].read_bytes() == weights
     for wrong, message in (
-        (["digits", "--method", "focal"], "was trained by ce; focal needs its own training"),
+        (
+            ["digits", "--method", "focal"],
+            "trained by ce; focal needs its own training: leave out --from, or that method; --corrector works",
+        ),
         (["digits", "--epochs", "3"], "leave out --epochs"),
         (["digits", "--epochs", "0"], "leave out --epochs"),
         (["digits", "--seed", "4"], "leave out --seed"),

@@ -97,11 +97,13 @@ def registries():
     """What the page adds to the registries is gone afterwards."""
     from energyalign.core.estimators import ESTIMATORS
     from energyalign.experiments.correctors import CORRECTORS
+    from energyalign.experiments.incremental.learners import LEARNERS as LEARNERS_IN_STEPS
     from energyalign.experiments.longtail.learners import LEARNERS
     from energyalign.experiments.longtail.methods import METHODS
     from energyalign.experiments.nets.registry import BACKBONES
 
-    known = [(registry, dict(registry)) for registry in (ESTIMATORS, CORRECTORS, LEARNERS, METHODS, BACKBONES)]
+    changed = (ESTIMATORS, CORRECTORS, LEARNERS_IN_STEPS, LEARNERS, METHODS, BACKBONES)
+    known = [(registry, dict(registry)) for registry in changed]
     yield
     for registry, before in known:
         registry.clear()

@@ -67,6 +67,18 @@ def test_a_part_of_the_results(results):
         part.where(seed=0)
 
 
+def test_figures_and_comparisons_have_the_rows_of_the_results_and_no_others_of_the_folder(tmp_path):
+    settings = {"epochs": 1, "out": tmp_path, "progress": False}
+    every = ea.longtail("digits", correctors=["raw", "ea", "ncm"], **settings)
+    some = ea.longtail("digits", correctors=["raw", "ea"], evidence_policy=["none"], evidence_size=[5], **settings)
+    for results in (every, some):
+        (run,) = results.runs
+        assert run.rows == sorted(results.rows, key=lambda row: row.key)
+    assert len(some.figure("matrix").axes[0].texts) == 2
+    with pytest.raises(EnergyAlignError, match=r"rows of raw and ncm, got rows of raw, ea\."):
+        some.compare("raw", "ncm")
+
+
 def test_two_correctors_are_compared_over_images_and_seeds(results):
     frame = results.compare("raw", "ea")
     balanced = results.frame.pivot_table("balanced", "seed", "corrector") * 100
@@ -117,6 +129,31 @@ def test_an_own_network(tmp_path):
             ea.longtail("digits", correctors=["raw"], backbone="smal", out=tmp_path / "other", progress=False)
     finally:
         del registry.BACKBONES["small"]
+
+
+def test_an_own_network_on_own_features(tmp_path):
+    from energyalign.experiments.nets import registry
+
+    labels = np.repeat(["cat", "dog"], [12, 6])
+    data = ea.arrays(np.random.default_rng(0).normal(size=(18, 4)), labels)
+
+    def make(in_channels):
+        layer = torch.nn.Linear(in_channels, 5)
+        layer.n_features = 5
+        return layer
+
+    ea.register_backbone("of-images", make)
+    ea.register_backbone("of-features", make, takes_features=True)
+    settings = {"correctors": ["raw"], "epochs": 1, "progress": False}
+    try:
+        results = ea.longtail(data, backbone="of-features", out=tmp_path / "run", **settings)
+        assert results.rows[0].config.backbone == "of-features"
+        with pytest.raises(EnergyAlignError, match="would train of-images: register it with takes_features=True, or"):
+            ea.longtail(data, backbone="of-images", out=tmp_path / "none", **settings)
+        with pytest.raises(EnergyAlignError, match="train of-features: register it with takes_features=False, or"):
+            ea.longtail("digits", backbone="of-features", out=tmp_path / "none", **settings)
+    finally:
+        del registry.BACKBONES["of-images"], registry.BACKBONES["of-features"]
 
 
 def test_what_is_in_the_folder_is_not_run_again(results, monkeypatch):

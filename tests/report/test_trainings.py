@@ -1,4 +1,4 @@
-"""How far a run is."""
+"""Names of trainings, and how far a run is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from made_row import made_row
 
 from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
-from energyalign.report.trainings import progress_of
+from energyalign.report.trainings import name_in_full, progress_of
 
 CONFIG = {
     "name": "digits", "head": "cosine", "backbone": "small-cnn", "seed": 0,
@@ -59,3 +59,12 @@ def test_steps(tmp_path: Path, steps: tuple[int, ...], told: str) -> None:
 
 def test_all_steps_done(tmp_path: Path) -> None:
     assert progress_of(stored(tmp_path, 1, 2, 3, n_steps=3)) == ""
+
+
+def test_the_training_without_what_the_others_have_keeps_its_name(tmp_path: Path) -> None:
+    def held_out(share: float) -> StoredRun:
+        config = {**CONFIG, "kind": "LongTailConfig", "held_out": share}
+        return StoredRun(tmp_path, Settings(config), [made_row(config, step=1)])
+
+    names = [training.label for training in name_in_full([held_out(0.0), held_out(0.1)])]
+    assert names == ["ce, cosine head", "ce, cosine head, held out: 0.1"]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from energyalign.experiments.data.sources import Source
+    from energyalign.experiments.engine.row import Row
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,13 +36,10 @@ class Results:
         One for each corrector, seed, step and kind of evidence.
     folders : tuple of Path
         The run directories, for ``energyalign report`` and other commands.
-    chosen : tuple of mapping, default ()
-        The conditions of `where` that selected the rows.
     """
 
     rows: ResultRows
     folders: tuple[Path, ...]
-    chosen: tuple[Mapping[str, tuple[str, ...]], ...] = ()
 
     @property
     def frame(self) -> pandas.DataFrame:
@@ -50,13 +48,11 @@ class Results:
 
     @property
     def runs(self) -> list[StoredRun]:
-        """The stored runs, with logits and predictions, and with the rows that `where` selected."""
-        from energyalign.report.selection import select_runs
+        """The stored runs, with logits and predictions, and with no other rows than `rows`."""
+        from energyalign.report.selection import keep_rows
 
-        runs = measured_runs(self.folders)
-        for conditions in self.chosen:
-            runs = select_runs(runs, conditions)
-        return runs
+        runs, wanted = measured_runs(self.folders), set(map(_identity, self.rows))
+        return keep_rows(runs, (row for run in runs for row in run.rows if _identity(row) in wanted))
 
     def where(self, **values: Any) -> Results:
         """Select the rows with these values: ``results.where(seed=[0, 1], corrector="ea")``.
@@ -65,8 +61,7 @@ class Results:
         """
         from energyalign.report.selection import conditions, select_rows
 
-        chosen = conditions(**values)
-        return Results(select_rows(self.rows, chosen), self.folders, (*self.chosen, chosen))
+        return Results(select_rows(self.rows, conditions(**values)), self.folders)
 
     def figure(
         self, name: str, *, rows: Sequence[str] = (), width: str | float | None = None, font_size: float | None = None,
@@ -114,6 +109,11 @@ class Results:
         from energyalign.report.tables.own import tables_of
 
         return "\n".join(map(to_terminal, tables_of(self.rows)))
+
+
+def _identity(row: Row) -> tuple[Any, ...]:
+    """Return what distinguishes a row from those of other runs and from others of its run."""
+    return row.network_sha256, row.memory, row.fed_back, row.key
 
 
 def run(

@@ -78,7 +78,7 @@ def select_rows(rows: Sequence[Row], where: Where) -> ResultRows:
 
 def select_runs(runs: Sequence[StoredRun], where: Where) -> list[StoredRun]:
     """Return the runs with only the rows that match all conditions; runs without any are left out."""
-    return _keep_rows(runs, select_rows([row for run in runs for row in run.rows], where))
+    return keep_rows(runs, select_rows([row for run in runs for row in run.rows], where))
 
 
 def select_named(runs: Sequence[StoredRun], names: Sequence[str]) -> list[StoredRun]:
@@ -86,10 +86,11 @@ def select_named(runs: Sequence[StoredRun], names: Sequence[str]) -> list[Stored
     rows = [row for run in runs for row in run.rows]
     called = [names_of(row) if names else () for row in rows]
     known = sorted({name for of_row in called for name in of_row[:2]}, key=natural)
-    return _keep_rows(runs, [rows[index] for index in _match(called, names, "row", known)])
+    return keep_rows(runs, [rows[index] for index in _match(called, names, "row", known)])
 
 
-def _keep_rows(runs: Sequence[StoredRun], rows: Iterable[Row]) -> list[StoredRun]:
+def keep_rows(runs: Sequence[StoredRun], rows: Iterable[Row]) -> list[StoredRun]:
+    """Return the runs with only these of their rows; runs without any are left out."""
     kept = set(map(id, rows))
     selected = [replace(run, rows=[row for row in run.rows if id(row) in kept]) for run in runs]
     return [run for run in selected if run.rows]

@@ -118,7 +118,7 @@ def name_in_full(runs: Sequence[StoredRun]) -> list[Training]:
     trainings = []
     for name, seeds in zip(names, groups, strict=True):
         namesakes = [other for other, also in zip(groups, names, strict=True) if also == name]
-        differs = labels_of([other[0] for other in namesakes])[namesakes.index(seeds)] if len(namesakes) > 1 else ""
+        differs = _differences([other[0] for other in namesakes])[namesakes.index(seeds)]
         trainings.append(Training(", ".join(filter(None, [name[1], differs])), seeds))
     return trainings
 
@@ -162,6 +162,11 @@ def _full_name(run: StoredRun) -> str:
 
 def labels_of(runs: Sequence[StoredRun]) -> list[str]:
     """Return the shortest label that distinguishes each training, given one run of each."""
+    return [label or printable(run.rows[0].learner) for label, run in zip(_differences(runs), runs, strict=True)]
+
+
+def _differences(runs: Sequence[StoredRun]) -> list[str]:
+    """Return what distinguishes each training; empty for one without the setting that the others have."""
     labels: list[tuple[str, ...]] = [()] * len(runs)
     for facet in (*_COMMON, *_OTHERS, *_setting_facets(runs)):
         words = list(map(facet, runs))
@@ -170,8 +175,7 @@ def labels_of(runs: Sequence[StoredRun]) -> list[str]:
             if len({words[index] for index in members}) > 1:
                 for index in members:
                     labels[index] = (*labels[index], words[index])
-    joined = [", ".join(filter(None, label)) for label in labels]
-    return [printable(label or run.rows[0].learner) for label, run in zip(joined, runs, strict=True)]
+    return [printable(", ".join(filter(None, label))) for label in labels]
 
 
 def describe_common(runs: Sequence[StoredRun], seeds: Sequence[int], *others: str) -> str:

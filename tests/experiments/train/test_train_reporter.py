@@ -13,7 +13,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from toy_training import RECIPE, bytes_of, train_toy
 
-from energyalign.experiments.train.reporter import CURVES, Curves, Narrator, TensorBoard
+from energyalign.experiments.train.reporter import CURVES, Curves, Narrator, TensorBoard, mlflow_store
 
 
 def test_files_of_several_processes_are_one_curve_whatever_the_clock_says(
@@ -32,14 +32,14 @@ def test_files_of_several_processes_are_one_curve_whatever_the_clock_says(
 def test_curves_for_mlflow_hold_the_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow.tracking import MlflowClient
 
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # mlflow-skinny has no other store without a server
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", tmp_path.as_uri())
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # as `mlflow_store` does, but undone after the test
     for title in ("first", "second"):
         curves = CURVES["mlflow"](tmp_path, title)
         for step in (1, 2):
             curves.add(step, {"loss": 0.5 / step})
         curves.close()
-    client = MlflowClient(tmp_path.as_uri())
+    client = MlflowClient(mlflow_store(tmp_path))
     runs = client.search_runs([client.get_experiment_by_name("energyalign").experiment_id])
     assert {run.info.run_name for run in runs} == {"first", "second"}
     for run in runs:
@@ -73,8 +73,8 @@ for thread in set(threading.enumerate()) - {threading.current_thread()}:
 
 def test_mlflow_sends_no_telemetry(tmp_path: Path) -> None:
     silent = ("PYTEST_CURRENT_TEST", "CI", "GITHUB_ACTIONS")  # with these it sends none anyway
-    environment = {name: value for name, value in os.environ.items() if name not in silent}
-    environment |= {"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_TRACKING_URI": tmp_path.as_uri()}
+    set_here = ("MLFLOW_ALLOW_FILE_STORE", "MLFLOW_TRACKING_URI")
+    environment = {name: value for name, value in os.environ.items() if name not in silent + set_here}
     done = subprocess.run(
         [sys.executable, "-c", SENDS], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )

@@ -34,7 +34,7 @@ def test_two_seeds(long_tail: Stored) -> None:
 
 
 def test_without_such_rows(incremental: Stored) -> None:
-    message = "clusters needs rows with several numbers of clusters: energyalign longtail DATASET --clusters 1 2 4 8 16"
+    message = "clusters needs rows with several numbers of clusters: energyalign longtail DATASET --clusters 1 2 4 8$"
     with pytest.raises(EnergyAlignError, match=message):
         FIGURES["clusters"].draw(incremental.runs)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_row import made_row
+from table_rows import step_rows
 
 from energyalign.experiments.engine.row import Settings
 from energyalign.experiments.engine.stored import StoredRun
@@ -91,6 +93,14 @@ def test_several_trainings_are_named() -> None:
     )
     assert first[0] == "digits-lt-50, ce, a head: balanced accuracy 50.0 % → 60.0 % with energy aligning (1 seed)."
     assert second[0].startswith("digits-lt-50, ce, b head: balanced accuracy 50.0 % → 70.0 %")
+
+
+def test_the_last_step() -> None:
+    raw = step_rows("ea", "digits-il-5", [0.9, 0.4, 0.3])
+    aligned = [replace(row, balanced=row.balanced + 0.2, overall=row.overall + 0.2) for row in raw]
+    rows = [*(replace(row, corrector="raw", evidence=None) for row in raw), *aligned]
+    ((headline, _),) = results([StoredRun(Path("seed-0"), raw[0].config, rows)])
+    assert headline == "Balanced accuracy 30.0 % → 50.0 % with energy aligning after step 3 of 5 (1 seed)."
 
 
 def test_many_trainings_in_one_headline() -> None:

@@ -210,6 +210,14 @@ def test_deviations_go_below_their_means_before_a_table_is_parted() -> None:
     assert "50.0 ± 1.0" in wide(5).render("terminal")
 
 
+def test_a_narrow_title_has_a_word_in_each_line_and_differences_in_one() -> None:
+    titles = ("last step", "B - A")
+    columns = tuple(Column(title) for title in (*titles, *"abcdefgh"))
+    line = Line("ea", "ours", tuple(Cell(50.0, 1.0, 3) for _ in columns))
+    head = PaperTable("t", "t", columns, (line,)).render("terminal").splitlines()[2:4]
+    assert [line.split() for line in head] == [["last"], ["method", "step", "B", "-", "A", *"abcdefgh"]]
+
+
 @pytest.mark.parametrize("name", [name for name, entry in TABLES.items() if entry.cells])
 def test_every_table_of_the_paper_is_whole_in_every_format(name: str) -> None:
     table = TABLES[name].make([])

@@ -264,9 +264,11 @@ class RunConfig:
         for_features = [name for name, entry in BACKBONES.items() if entry.takes_features]
         if (self.backbone in for_features) != has_features(self.dataset):
             wanted = " or ".join(for_features) if has_features(self.dataset) else "a backbone for images"
+            advice = "give another --backbone, or leave out that method"
+            if self.backbone in BACKBONES and BACKBONES[self.backbone].is_own:
+                advice = f"register it with takes_features={has_features(self.dataset)}, or choose another backbone"
             raise EnergyAlignError(
-                f"{self.dataset} needs {wanted}, but {self.learner.name} would train {self.backbone}: give another "
-                "--backbone, or leave out that method."
+                f"{self.dataset} needs {wanted}, but {self.learner.name} would train {self.backbone}: {advice}."
             )
         if self.compile and BACKBONES.get(self.backbone, BACKBONES["resnet32"]).has_random_paths:
             raise EnergyAlignError(PATHS_ARE_NOT_COMPILED)

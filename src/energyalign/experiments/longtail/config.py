@@ -149,7 +149,7 @@ class LongTailRequest(RunRequest):
             if learner != config.learner:
                 raise EnergyAlignError(
                     f"{run.path} was trained by {config.learner.name}; {learner.name} needs its own training: leave "
-                    "out --from, or that method."
+                    "out --from, or that method; --corrector works behind any training."
                 )
         return [corrector for correctors in groups.values() for corrector in correctors]
 

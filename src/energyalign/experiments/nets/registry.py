@@ -31,6 +31,11 @@ class Backbone:
     takes_features: bool = False  # instead of images
 
     @property
+    def is_own(self) -> bool:
+        """Return whether it was registered by the user."""
+        return not isinstance(self.where, str)
+
+    @property
     def has_random_paths(self) -> bool:
         """Return whether each step of a run trains other modules of it."""
         return isinstance(self.where, str) and self.where.startswith("random_paths:")

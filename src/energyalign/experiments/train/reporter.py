@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import sys
 import time
@@ -241,7 +242,7 @@ class MLflow:
         from mlflow.tracking import MlflowClient
 
         folder.mkdir(parents=True, exist_ok=True)
-        self._client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.resolve()}/mlflow.db")
+        self._client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI") or mlflow_store(folder))
         known = self._client.get_experiment_by_name("energyalign")
         experiment = known.experiment_id if known else self._client.create_experiment("energyalign")
         self._run = self._client.create_run(experiment, run_name=title).info.run_id
@@ -252,6 +253,14 @@ class MLflow:
 
     def close(self) -> None:
         self._client.set_terminated(self._run)
+
+
+def mlflow_store(folder: Path) -> str:
+    """Return the URI of a database in the folder, or of the folder itself for mlflow-skinny, which has no databases."""
+    if importlib.util.find_spec("sqlalchemy"):
+        return f"sqlite:///{folder.resolve()}/mlflow.db"
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # or newer versions refuse to write files
+    return folder.resolve().as_uri()
 
 
 CURVES: dict[str, Callable[[Path, str], Curves]] = {

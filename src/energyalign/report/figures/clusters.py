@@ -33,7 +33,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
     if not trainings:
         raise missing_error(
             "clusters", "rows with several numbers of clusters",
-            "energyalign longtail DATASET --clusters 1 2 4 8 16",
+            "energyalign longtail DATASET --clusters 1 2 4 8",
         )  # fmt: skip
     note = note_left_out(everything, trainings, "no rows with several numbers of clusters")
     with panels(

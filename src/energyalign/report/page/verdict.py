@@ -60,7 +60,7 @@ def _headline(training: Training, name: str, comparison: PaperTable | None) -> s
         notes.append(f"95 % interval of the gain: {low:+.1f} to {high:+.1f}")
         if low <= 0 <= high:
             unclear = f" The change is not clear {f'over {n_seeds} seeds' if n_seeds > 1 else 'on these test images'}."
-    return f"{subject}{when} {_change(training, HEADLINE)} with energy aligning ({'; '.join(notes)}).{unclear}"
+    return f"{subject} {_change(training, HEADLINE)} with energy aligning{when} ({'; '.join(notes)}).{unclear}"
 
 
 def _change(training: Training, column: str) -> str:

@@ -57,9 +57,10 @@ class DER(ExpandingLearner):
     in the released code, heads have no bias. Weight decay is the same in every step, since each trains another
     backbone.
 
-    Like the released code, this is DER without masks and pruning: the network grows by one backbone a step. As in the
-    paper, the head keeps its weights for old features; the released settings re-initialise them. Their warm-up of ten
-    epochs, after which both heads are re-initialised again, is left out.
+    Pruning by channel masks, which is optional and only makes the network smaller, is left out: like the released code,
+    this is the paper's line "DER (w/o P)", and the network grows by one backbone a step. As in the paper, the head
+    keeps its weights for old features; the released settings re-initialise them. Their warm-up of ten epochs, after
+    which both heads are re-initialised again, is left out.
 
     Attributes
     ----------

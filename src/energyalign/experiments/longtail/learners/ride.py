@@ -25,9 +25,10 @@ class Ride(Deferred):
     The loss is `ride_loss`. For the first 80 % of the epochs all temperatures are 1 and all classes weigh the same;
     later rarer classes have lower temperatures (`class_temperatures`) and larger weights, as in `LdamDrw`.
 
-    This is the first stage of the original. The second stage (a router that decides how many experts an image needs,
-    which saves time but no errors) and distillation from six experts are left out. As in the original, the experts have
-    three quarters of the channels on ResNet-32 and the small CNN; on torchvision's networks they have all.
+    This is the first stage of the original. The second stage, a router that decides how many experts an image needs, is
+    left out, because it saves computation but no errors; so is distillation from six experts, which is optional in the
+    original and a row of its own there. As in the original, the experts have three quarters of the channels on
+    ResNet-32 and the small CNN; on torchvision's networks they have all.
 
     Diversity and spread are the released ones of CIFAR (0.45, 0.05), ImageNet-LT (0.2, 0.02) and iNaturalist (0.2,
     0.015). So are Nesterov's momentum and the weight decay, 5e-4 on CIFAR and 2e-4 elsewhere. A cell with a cosine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -91,7 +92,7 @@ def _heads(table: PaperTable, columns: Sequence[int], *, narrow: bool) -> list[s
     """Return the title of each column, one word per line if narrow, with its group above where the group begins."""
     titles = [one_line(table.columns[k].title) for k in columns]
     if narrow:
-        titles = [title.replace(" ", "\n") for title in titles]
+        titles = [re.sub("(?<!-) (?!-)", "\n", title) for title in titles]  # "B - A" stays in one line
     groups = [one_line(table.columns[k].group) for k in columns]
     if len(set(groups)) == 1 and (table.stacked or not groups[0]):
         return titles
