@@ -71,8 +71,8 @@ def write_model(model: Model, folder: Path, path: Path, files_read: Sequence[Inp
 
     Both are complete and on disk before either is renamed to its final name, the data first. The data file is called
     ``<name>.<hash of the data>.data``, so that it never replaces that of another model: at any moment, the model at
-    `path` finds its own. The data of a replaced model is removed at the end, unless a model beside it mentions it, such as
-    a copy of the replaced one.
+    `path` finds its own. The data of a replaced model is removed at the end, unless a model beside it mentions it, such
+    as a copy of the replaced one.
     """
     if not any(external_tensors(model)):
         with atomic_write(path, "wb") as stream:
