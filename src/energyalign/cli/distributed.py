@@ -98,6 +98,10 @@ def _started_processes(environment: Mapping[str, str]) -> ProcessCounts | None:
 
 def make_fabric(accelerator: str, precision: Any, counts: ProcessCounts) -> Fabric:
     """Return a fabric that is not launched yet, so that bad settings are refused before other processes start."""
+    _refuse_other_settings(
+        {"ACCELERATOR": accelerator, "PRECISION": precision, "DEVICES": counts.devices, "NUM_NODES": counts.nodes}
+        | {"STRATEGY": "ddp" if counts.total > 1 else "auto"}
+    )
     several: dict[str, Any] = {"strategy": "ddp"} if counts.total > 1 else {}
     if several and not counts.started_by:
         several["plugins"] = LightningEnvironment()  # otherwise Lightning waits for the other tasks of a Slurm job
@@ -119,6 +123,17 @@ def make_fabric(accelerator: str, precision: Any, counts: ProcessCounts) -> Fabr
     if fabric.device.type == "cpu":
         keep_freed_memory()
     return fabric
+
+
+def _refuse_other_settings(ours: Mapping[str, object]) -> None:
+    """Raise if Lightning would follow its environment variables instead of our options, which the rows record."""
+    for name, value in ours.items():
+        theirs = os.environ.get(f"LT_{name}", str(value))
+        if theirs != str(value) and (name, value) != ("ACCELERATOR", "auto"):
+            raise EnergyAlignError(
+                f"LT_{name} is {theirs} in the environment, but this run has {value}: unset it, and set "
+                "--accelerator, --precision, --devices or --nodes."
+            )
 
 
 def launch(fabric: Fabric, counts: ProcessCounts, given: Sequence[str]) -> None:
