@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -101,6 +102,19 @@ def _title(run: Planned) -> str:
     return f"{config.name} {training} seed {config.seed}"
 
 
+def refuse_other_settings(
+    accelerator: str, precision: Any, *, devices: int = 1, nodes: int = 1, strategy: str = "auto"
+) -> None:
+    """Raise if Lightning would follow its environment variables instead of our options, which the rows record."""
+    ours = {"PRECISION": precision, "DEVICES": devices, "NUM_NODES": nodes, "STRATEGY": strategy}
+    if accelerator != "auto":
+        ours["ACCELERATOR"] = accelerator
+    for name, value in ours.items():
+        theirs = os.environ.get(f"LT_{name}", str(value))
+        if theirs != str(value):
+            raise EnergyAlignError(f"LT_{name} is {theirs} in the environment, but this run has {value}: unset it.")
+
+
 class Experiment(ABC, Generic[Config]):
     """One run: a cell with one seed. Each application defines its steps; a long tail has one.
 
@@ -122,7 +136,10 @@ class Experiment(ABC, Generic[Config]):
         command: str = "",
     ) -> None:  # fmt: skip
         self.config, self.workers, self.command = config, workers, command
-        self.fabric = Fabric(accelerator="cpu", devices=1, precision=config.precision) if fabric is None else fabric
+        if fabric is None:
+            refuse_other_settings("cpu", config.precision)
+            fabric = Fabric(accelerator="cpu", devices=1, precision=config.precision)
+        self.fabric = fabric
         self.reporter = Reporter() if reporter is None else reporter
 
     @property

@@ -237,11 +237,14 @@ class MLflow:
     """An MLflow run in the experiment energyalign, in the folder unless MLFLOW_TRACKING_URI names a server."""
 
     def __init__(self, folder: Path, title: str) -> None:
+        server, path = os.environ.get("MLFLOW_TRACKING_URI"), folder.resolve()
+        if not server and set("?#") & set(str(path)):  # MLflow would write beside the run directory
+            raise ValueError(f"MLflow needs a path without ? and #, got {path}")
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
         from mlflow.tracking import MlflowClient
 
         folder.mkdir(parents=True, exist_ok=True)
-        self._client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.resolve()}/mlflow.db")
+        self._client = MlflowClient(server or f"sqlite:///{path}/mlflow.db")
         known = self._client.get_experiment_by_name("energyalign")
         experiment = known.experiment_id if known else self._client.create_experiment("energyalign")
         self._run = self._client.create_run(experiment, run_name=title).info.run_id
