@@ -17,6 +17,7 @@ from energyalign.core.errors import CannotGoOn, EnergyAlignError, count_of, some
 from energyalign.experiments.correctors import find_corrector
 from energyalign.experiments.correctors.base import Corrector, RunSetting
 from energyalign.experiments.data.images import ImageSet, MemoryImages
+from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.data.verify import verify_images
 from energyalign.experiments.engine.config import EvidencePlan, RunConfig, stored_place
 from energyalign.experiments.engine.measurement import Measurement, RunFacts, environment
@@ -144,6 +145,11 @@ class Experiment(ABC, Generic[Config]):
 
     @property
     @abstractmethod
+    def manifest(self) -> Manifest:
+        """The data of the run."""
+
+    @property
+    @abstractmethod
     def train(self) -> ImageSet:
         """All training images of the run."""
 
@@ -218,7 +224,20 @@ class Experiment(ABC, Generic[Config]):
                         f"{some_of(removed)}: removed during the run. Put back what you can, or remove {run.path} to "
                         "train again."
                     )
+                self._refuse_other_manifest(run)
         return rows
+
+    def _refuse_other_manifest(self, run: RunDirectory) -> None:
+        """Raise if the manifest was changed while the run was open, after it is written again."""
+        path = run.path / "manifest.json"
+        try:
+            if path.exists():
+                self.manifest.keep(path)
+        except EnergyAlignError as error:
+            self.manifest.save(path)
+            raise CannotGoOn(
+                f"{path} was changed during its run. It was written again: the same command resumes it."
+            ) from error
 
     def _files(self, run: RunDirectory, step: int) -> set[Path]:
         """Return the files of the run, and those that were trained in a step."""
