@@ -256,10 +256,16 @@ class RunDirectory:
 
 
 def run_files(folders: Iterable[str]) -> Iterator[Path]:
-    """Yield all files of the runs in these folders, which no output may replace."""
-    for folder in folders:
-        files = Path(folder).rglob("*")
-        yield from (path for path in files if path.suffix in _EXTENSIONS or path.name == LOCK)
+    """Yield all files of the runs in these folders, which no output may replace; not those of other kinds beside them.
+
+    A page or table may be in a run directory or among them, where the same command replaces it.
+    """
+    for folder in map(Path, folders):
+        yield from folder.rglob("sweep.json")
+        for run in {path.parent for name in (_CONFIG, _ROWS) for path in folder.rglob(name)}:
+            for path in run.rglob("*"):
+                if path.parent != run or path.suffix in _EXTENSIONS or path.name == LOCK:
+                    yield path
 
 
 def refuse_run_directory(out: Path) -> None:
