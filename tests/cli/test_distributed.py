@@ -7,7 +7,7 @@ import re
 import pytest
 
 from energyalign import EnergyAlignError
-from energyalign.cli.distributed import ProcessCounts, process_counts
+from energyalign.cli.distributed import ProcessCounts, make_fabric, process_counts
 from energyalign.cli.main import main
 
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
@@ -60,3 +60,19 @@ def test_a_program_that_calls_the_command_is_not_run_again(
 ) -> None:
     assert main([command, "digits", "--devices", "2", "--accelerator", "cpu", "--out", str(tmp_path)]) == 2
     assert "run `energyalign` itself." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "ours"),
+    [
+        ("PRECISION", "bf16-mixed", "32-true"), ("DEVICES", "2", "1"), ("NUM_NODES", "2", "1"),
+        ("STRATEGY", "ddp", "auto"), ("ACCELERATOR", "cuda", "cpu"),
+    ],
+)  # fmt: skip
+def test_lightning_follows_no_other_settings(name: str, value: str, ours: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows would say that they were trained in another precision."""
+    monkeypatch.setenv(f"LT_{name}", value)
+    with pytest.raises(EnergyAlignError, match=f"LT_{name} is {value} in the environment, but this run has {ours}: "):
+        make_fabric("cpu", "32-true", ProcessCounts())
+    monkeypatch.setenv(f"LT_{name}", ours)
+    make_fabric("cpu", "32-true", ProcessCounts())

@@ -3,12 +3,15 @@
 import json
 import mmap
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from made_up_run import made_up_run
 
 from energyalign import Shifts
 from energyalign.cli.main import main
@@ -70,6 +73,67 @@ def test_errors_of_the_parser_are_clean(capsys):
     with pytest.raises(SystemExit):
         main(["list", COPY])
     assert not controls(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_pipe_that_lacks_some_characters(hostile, encoding):
+    """As in a job whose locale is not UTF-8: our own tables have a plus-minus sign."""
+    words = "fit logits.npy --labels labels.npy --counts counts.json --classes classes.json --out shifts.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "energyalign", *words.split()], capture_output=True, check=False,
+        env=os.environ | {"PYTHONIOENCODING": f"{encoding}:strict"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "cat?]52;c;ZXZpbA" in done.stdout.decode(encoding)
+    assert not controls(done.stdout.decode(encoding) + done.stderr.decode(encoding))
+
+
+def test_shifts_on_a_terminal_are_clean(hostile):
+    words = "fit logits.npy --counts counts.json --classes classes.json --estimator prior --quiet --out -"
+    mine, theirs = os.openpty()
+    child = subprocess.Popen([sys.executable, "-m", "energyalign", *words.split()], stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while part := read_terminal(mine):
+        shown += part
+    os.close(mine)
+    assert child.wait() == 0
+    assert '"name": "bird\N{REPLACEMENT CHARACTER}\\r"' in shown.decode()
+    assert not controls(shown.decode().replace("\r\n", "\n"))
+
+
+def read_terminal(descriptor):
+    try:
+        return os.read(descriptor, 2**16)
+    except OSError:  # Linux, when the process has ended
+        return b""
+
+
+BROKEN = os.fsdecode(b"run\xff$x")  # valid for the system, but not as text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", BROKEN, "--out", BROKEN + ".html"),
+        ("report", "run", "--title", BROKEN, "--out", "page.html"),
+        ("figure", "groups", BROKEN, "--title", BROKEN, "--out", "figure.svg"),
+        ("table", "longtail", BROKEN, "--out", BROKEN + ".txt"),
+        ("compare", BROKEN),
+        ("fit", BROKEN + ".npy", "--labels", "labels.npy", "--report", BROKEN + ".html"),
+        ("fit", BROKEN + ".npy", "--labels", BROKEN),
+        ("apply", BROKEN + ".npy", "--shifts", BROKEN, "--out", BROKEN + "2.npy"),
+    ],
+    ids=lambda words: " ".join(words[:3:2]).encode("ascii", "replace").decode(),
+)
+def test_names_of_files_and_folders_that_are_no_text(problem, run, words):
+    shutil.copy("logits.npy", BROKEN + ".npy")
+    for folder in ("run", BROKEN):
+        made_up_run(Path(folder), ["a", "b", "c"])
+    code, out, err = run(*words)
+    assert code in (0, 2), err
+    assert "Traceback" not in err
+    assert not controls(out + err)
 
 
 def test_half_a_character_in_a_class_name(problem, run, files_in):

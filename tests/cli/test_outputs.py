@@ -31,7 +31,8 @@ COMMANDS = {
     "onnx": ("onnx model.onnx --shifts shifts.json --probe probe.npz --out OUT",
              ["model.onnx", "shifts.json", "probe.npz"]),
     "report": ("report run --out OUT",
-               ["run/.lock", "run/rows.jsonl", "run/config.json", "run/test_logits.safetensors"]),
+               ["run/.lock", "run/tensorboard/events.out", "run/rows.jsonl", "run/config.json",
+                "run/test_logits.safetensors"]),
     "table": ("table longtail run --out OUT", ["run/rows.jsonl", "run/config.json"]),
     "figure": ("figure energies run --out OUT", ["run/rows.jsonl"]),
     "figure all": ("figure all run --out figures", ["run/rows.jsonl"]),
@@ -56,6 +57,8 @@ def inputs(problem: Path, run: Any) -> Path:
     np.savez("probe.npz", x=np.ones((2, 5), np.float32))
     made_up_run(Path("run"), ["a", "b", "c"])
     Path("run/.lock").touch()
+    Path("run/tensorboard").mkdir()
+    Path("run/tensorboard/events.out").write_text("curves")
     return problem
 
 
@@ -94,6 +97,14 @@ def test_an_input(
     assert (code, files_in(inputs)) == (2, before)
     assert f"{out} is the same file as the input " in told
     assert path.rsplit("/", maxsplit=1)[-1] in told
+
+
+def test_a_table_among_the_runs_is_replaced_by_the_same_command(inputs: Path, run: Any) -> None:
+    Path("runs").mkdir()
+    Path("run").rename("runs/run")
+    for _ in range(2):
+        code, _, told = run("table", "longtail", "runs", "--format", "json", "--out", "runs/table.json")
+        assert code == 0, told
 
 
 def test_another_output(inputs: Path, run: Any, files_in: Any) -> None:

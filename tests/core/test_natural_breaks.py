@@ -44,3 +44,9 @@ def test_no_other_cut_is_better(counts: list[int], n_groups: int) -> None:
 def test_they_are_those_of_jenkspy(counts: Floats, n_groups: int) -> None:
     theirs = np.asarray(jenkspy.jenks_breaks(counts, n_classes=n_groups))[1:-1]
     assert natural_breaks(np.asarray(counts, dtype=float), n_groups).tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("scale", [1e308, 1e-300])
+def test_numbers_whose_squares_overflow_or_vanish(scale: float) -> None:
+    values = np.array([1.0, 0.99, 0.5, 1e-3, 1.1e-3])
+    np.testing.assert_array_equal(natural_breaks(scale * values, 3), scale * natural_breaks(values, 3))

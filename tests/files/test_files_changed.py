@@ -85,7 +85,7 @@ def test_between_two_blocks(
         list(blocks)
 
 
-@pytest.mark.parametrize("kind", sorted(WRITERS.keys() - {"parquet"}))  # which another library opens, by its name
+@pytest.mark.parametrize("kind", WRITERS)
 def test_another_file_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """It has the name when the file is opened, and not before and after."""
     path, other, away = (tmp_path / f"{name}.{kind}" for name in ("a", "other", "away"))

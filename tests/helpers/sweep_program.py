@@ -18,6 +18,7 @@ from types import FrameType
 
 from made_row import made_row
 
+from energyalign.experiments.train.locking import HeldFolder
 from energyalign.experiments.train.run_directory import RunDirectory
 
 
@@ -46,8 +47,10 @@ def main() -> int:
 
 
 def _wait(folder: Path) -> None:
+    held = HeldFolder(folder)
+
     def saved(number: int, _frame: FrameType | None) -> None:
-        (folder / "saved.txt").write_text(signal.Signals(number).name)
+        ((held.find() or folder) / "saved.txt").write_text(signal.Signals(number).name)
         sys.exit(128 + number)
 
     signal.signal(signal.SIGTERM, saved)

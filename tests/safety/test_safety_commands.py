@@ -55,7 +55,7 @@ HEAVY = {
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A folder with a module for every name that may be imported, which notes that it was, and settings of a library.
+    """A folder with a module for every name that may be imported, which notes that it was, and settings of libraries.
 
     Inputs are above it.
     """
@@ -65,6 +65,7 @@ def hostile(tmp_path: Path) -> Path:
         (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write('{name} ')\n")
     (folder / "wandb").mkdir()
     (folder / "wandb" / "settings").write_text("[default]\nmode = online\nbase_url = http://192.0.2.1\n")
+    (folder / "matplotlibrc").write_bytes(b"\xff\xfe is no text\n")
     save_inputs(tmp_path)
     (tmp_path / "shards").mkdir()
     for number, rows in enumerate(np.split(np.load(tmp_path / "logits.npy"), 100)):
@@ -110,6 +111,24 @@ def test_light_commands(command: str, hostile: Path) -> None:
 def test_python_m(hostile: Path) -> None:
     """Which has the current folder on its path by Python's own rule, until our first line."""
     run_safely(["-m", "energyalign", *LIGHT["fit in processes"].split()], hostile)
+
+
+@pytest.mark.parametrize("options", ["-E", "-I"])
+def test_python_that_ignores_its_environment(options: str, hostile: Path) -> None:
+    """As in the scripts of some distributions. Its children ignore PYTHONSAFEPATH too."""
+    program = Path(script(hostile))
+    paths = [path for path in sys.path if os.path.isabs(path)]
+    program.write_text(f"import sys\nsys.path += {paths}\n{program.read_text()}")
+    words = LIGHT["fit in processes"].split()
+    done = subprocess.run([sys.executable, options, program, *words], cwd=hostile, check=False, stderr=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr
+    assert not (hostile.parent / "imported").exists(), (hostile.parent / "imported").read_text()
+
+
+def test_a_pipe_for_settings_hangs_no_figure(hostile: Path) -> None:
+    (hostile / "matplotlibrc").unlink()
+    os.mkfifo(hostile / "matplotlibrc")
+    run_safely([script(hostile), *LIGHT["figure"].split()], hostile)
 
 
 @pytest.mark.faults

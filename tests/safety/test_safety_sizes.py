@@ -228,3 +228,18 @@ def test_pictures_that_claim_to_be_large(tmp_path: Path, form: str) -> None:
     train = open_source(f"folder:{tmp_path}").load("train")
     with pytest.raises(EnergyAlignError, match=r"it states 9,000 x 9,000 pixels in .* at most 4,194,304 pixels"):
         train.read(0)
+
+
+def test_a_jpeg_of_many_scans(tmp_path: Path) -> None:
+    """Each takes ten bytes, and time for four million pixels."""
+    stream = io.BytesIO()
+    Image.new("RGB", (2000, 2000)).save(stream, "JPEG", progressive=True)
+    scan = b"\xff\xda\x00\x08\x01\x01\x00\x01\x3f\x00\x00"
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for number in range(2):
+            content = stream.getvalue()[:-2] + 600 * scan + b"\xff\xd9"
+            (tmp_path / name / f"{number}.jpg").write_bytes(content)
+    train = open_source(f"folder:{tmp_path}").load("train")
+    with pytest.raises(EnergyAlignError, match=r"it is a JPEG of 6\d\d scans, of which at most 500 are decoded"):
+        train.read(0)

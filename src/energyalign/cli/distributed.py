@@ -23,6 +23,7 @@ from torch.distributed.distributed_c10d import _get_default_store
 from energyalign.cli.process import keep_freed_memory, stop_code
 from energyalign.core._io.signals import Interrupted
 from energyalign.core.errors import EnergyAlignError
+from energyalign.experiments.engine.experiment import refuse_other_settings
 from energyalign.experiments.train.reporter import Narrator, Reporter
 from energyalign.pytorch.ranks import AnotherRankFailed, AnotherRankLost, in_a_group
 
@@ -98,6 +99,8 @@ def _started_processes(environment: Mapping[str, str]) -> ProcessCounts | None:
 
 def make_fabric(accelerator: str, precision: Any, counts: ProcessCounts) -> Fabric:
     """Return a fabric that is not launched yet, so that bad settings are refused before other processes start."""
+    strategy = "ddp" if counts.total > 1 else "auto"
+    refuse_other_settings(accelerator, precision, devices=counts.devices, nodes=counts.nodes, strategy=strategy)
     several: dict[str, Any] = {"strategy": "ddp"} if counts.total > 1 else {}
     if several and not counts.started_by:
         several["plugins"] = LightningEnvironment()  # otherwise Lightning waits for the other tasks of a Slurm job

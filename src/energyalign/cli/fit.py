@@ -259,7 +259,9 @@ def _print(
 
 
 def _write(arguments: argparse.Namespace, shifts: Shifts | MultilabelShifts) -> None:
-    if arguments.out == "-":
+    if arguments.out == "-" and sys.stdout.isatty():
+        sys.stdout.write(shifts.to_json())  # clean text: names are exact in pipes and files only
+    elif arguments.out == "-":
         sys.stdout.buffer.write(shifts.to_json().encode())
     elif arguments.out is not None:
         shifts.save(arguments.out)

@@ -14,7 +14,12 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from energyalign import __version__
-from energyalign.cli.process import children_on_safe_path, stop_code
+from energyalign.cli.process import (
+    children_on_safe_path,
+    import_with_own_settings,
+    restart_on_safe_path,
+    stop_code,
+)
 from energyalign.core._io.signals import Interrupted, stop_signals_raise
 from energyalign.core._io.terminal import clean_streams
 
@@ -85,6 +90,8 @@ def build_parser(chosen: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 on success, 1 if a run failed, 2 for bad input."""
+    if argv is None:
+        restart_on_safe_path()
     with clean_streams():
         try:
             return _run(sys.argv[1:] if argv is None else list(argv))
@@ -101,6 +108,7 @@ def _run(given: list[str]) -> int:
     arguments.given = given
     try:
         with children_on_safe_path(), stop_signals_raise():
+            import_with_own_settings()
             arguments.run(arguments)
             sys.stdout.flush()
     except (KeyboardInterrupt, Interrupted) as stop:

@@ -10,6 +10,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 
 from energyalign.core._io.signals import Interrupted, ignore_further_signals
 
@@ -47,6 +48,25 @@ def _set(name: int, value: int) -> None:
 def command_line(arguments: argparse.Namespace) -> str:
     """Return the command line, quoted for a shell, on one line."""
     return shlex.join(["energyalign", *arguments.given]).replace("\n", " ")
+
+
+def restart_on_safe_path() -> None:
+    """Replace this process by one with `-P` if Python was started with `-E`, as in the scripts of some distributions.
+
+    Children of multiprocessing inherit `-E`, which ignores PYTHONSAFEPATH, and would import from the current folder.
+    """
+    if sys.flags.ignore_environment and not sys.flags.safe_path:
+        os.execv(sys.executable, [sys.executable, "-P", *sys.orig_argv[1:]])
+
+
+def import_with_own_settings() -> None:
+    """Import Matplotlib in another folder if it would read a `matplotlibrc` in the current one, which may be anyone's.
+
+    Damaged ones are errors, and a pipe of that name would be read forever.
+    """
+    if os.path.lexists("matplotlibrc"):
+        with contextlib.chdir(os.path.dirname(os.path.abspath(__file__))), contextlib.suppress(ImportError):
+            import_module("matplotlib")
 
 
 @contextlib.contextmanager

@@ -39,7 +39,9 @@ def natural_breaks(values: Floats, n_groups: int) -> Floats:
     last group grows with its end, so that divide and conquer takes n log n steps per group.
     """
     distinct, counts = np.unique(values, return_counts=True)
-    groups, size = _Groups(distinct, counts), len(distinct)
+    _, exponent = np.frexp(np.abs(distinct).max())
+    # Scaled by a power of two, which rounds nothing, so that squares do not overflow.
+    groups, size = _Groups(np.ldexp(distinct, -exponent), counts), len(distinct)
     ends = np.arange(1, size + 1)
     layers = [_Layer(groups.distances(np.zeros_like(ends), ends), np.zeros_like(ends))]
     for number in range(1, n_groups):

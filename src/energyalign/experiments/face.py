@@ -123,12 +123,13 @@ def run(
     """Train what is missing and measure; the parameters are those of `energyalign.experiments.longtail`."""
     from lightning_fabric import Fabric
 
-    from energyalign.experiments.engine.experiment import Work
+    from energyalign.experiments.engine.experiment import Work, refuse_other_settings
     from energyalign.report.tables.own import describe_row
 
     lists = {"method": methods, "corrector": correctors, "seed": seeds}
     request = _make_request(kind, dataset, lists, out, options)
     work = Work.of(request)
+    refuse_other_settings(request.accelerator, work.precision)
     fabric = Fabric(accelerator=request.accelerator, devices=1, precision=work.precision)
     narrate = partial(Narrator, log=request.log)
     rows = work.do(fabric=fabric, reporter_of=narrate if progress else lambda _title, _curves: Reporter())

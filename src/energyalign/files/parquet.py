@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib
 from collections.abc import Iterator, Sequence
@@ -47,7 +48,7 @@ class ParquetShard:
     def __init__(self, path: Path, name: str, key: str | None) -> None:
         self.name = name
         self._file = InputFile(path, name, KIND)
-        with self._file.reading(), self._open() as file:
+        with self._open() as file:
             schema = file.schema_arrow
             self.n_rows: int = file.metadata.num_rows
             self._group_rows = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
@@ -89,8 +90,8 @@ class ParquetShard:
         if self._label is None:
             return None
         parts = []
-        with self._file.reading():
-            for first, batch in self._batches(BLOCK_BYTES // 8, [self._label], as_dictionaries=True):
+        with self._open([self._label]) as file:
+            for first, batch in self._batches(file, BLOCK_BYTES // 8, [self._label]):
                 column = batch.column(self._label)
                 self._refuse_null(column, first, self._label)
                 if self._arrow.types.is_dictionary(column.type):
@@ -104,24 +105,28 @@ class ParquetShard:
     def blocks(self) -> Iterator[NDArray[np.floating]]:
         """Yield the rows from first to last."""
         block_of = self._from_lists if self._lists else self._from_columns
-        with self._file.reading():
-            for first, batch in self._batches(rows_per_block(self.n_classes, self.dtype), self._columns):
+        with self._open() as file:
+            for first, batch in self._batches(file, rows_per_block(self.n_classes, self.dtype), self._columns):
                 yield block_of(batch, first)
 
-    def _open(self, as_dictionaries: Sequence[str] = ()) -> Any:
+    @contextlib.contextmanager
+    def _open(self, as_dictionaries: Sequence[str] = ()) -> Iterator[Any]:
         # Without pre-buffering and with a small buffer, a column is read page by page; otherwise a whole row
         # group, which may be the whole file, is loaded at once.
-        return self._arrow.parquet.ParquetFile(
-            str(self._file.path), pre_buffer=False, buffer_size=2**14, read_dictionary=list(as_dictionaries)
-        )
+        with (
+            self._file.open() as stream,
+            self._arrow.parquet.ParquetFile(
+                stream, pre_buffer=False, buffer_size=2**14, read_dictionary=list(as_dictionaries)
+            ) as file,
+        ):
+            yield file
 
-    def _batches(self, n_rows: int, columns: list[str], *, as_dictionaries: bool = False) -> Iterator[tuple[int, Any]]:
+    def _batches(self, file: Any, n_rows: int, columns: list[str]) -> Iterator[tuple[int, Any]]:
         """Yield record batches, each with the index of its first row."""
         first = self._first_row
-        with self._open(columns if as_dictionaries else ()) as file:
-            for batch in file.iter_batches(batch_size=n_rows, row_groups=list(self._groups), columns=columns):
-                yield first, batch
-                first += batch.num_rows
+        for batch in file.iter_batches(batch_size=n_rows, row_groups=list(self._groups), columns=columns):
+            yield first, batch
+            first += batch.num_rows
 
     def _layout(self, schema: Any) -> tuple[list[Any], list[str]]:
         """Return the columns that hold logits, and their types."""

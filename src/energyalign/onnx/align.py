@@ -18,7 +18,7 @@ from energyalign.onnx.classifier_node import ClassifierNode, find_classifier_nod
 from energyalign.onnx.edits import Edit, possible_edits
 from energyalign.onnx.graph import Graph
 from energyalign.onnx.logits import FoundLogits, find_logits, possible_heads, walks_from_outputs
-from energyalign.onnx.model_file import read_model, refuse_aligned, stamp, write_model
+from energyalign.onnx.model_file import copy_data, read_model, refuse_aligned, stamp, write_model
 from energyalign.onnx.probes import Probes, given_probe, random_probes
 from energyalign.onnx.runtime import CannotRun, Session
 from energyalign.onnx.verify import NotAligned, verify
@@ -107,7 +107,8 @@ def align_onnx(
             "the file that it points to."
         )
     refuse_aligned(model, name)
-    graph = Graph(model, source.parent)
+    folder, _copies = copy_data(model, source.parent, files[1:])  # the copies exist as long as the variable
+    graph = Graph(model, folder)
     candidates = [(head, walks_from_outputs(graph, output, head.squashes, name)) for head in possible_heads(shifts)]
     with reading(name, "an ONNX model"):
         node = find_classifier_node(graph)
@@ -129,7 +130,7 @@ def align_onnx(
         outputs=outputs,
         largest_deviation=deviation,
         n_probes=len(probes.inputs),
-        files=write_model(edit.model, source, target, files),
+        files=write_model(edit.model, folder, target, files),
     )
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -21,10 +22,12 @@ from onnx.external_data_helper import (
 
 from energyalign import __version__
 from energyalign.core._io.atomic import atomic_write
+from energyalign.core._io.regular import open_regular
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.multilabel import MultilabelShifts
 from energyalign.core.shifts import Shifts
 from energyalign.files.checks import InputFile, reading
+from energyalign.files.spool import Spool
 from energyalign.onnx.graph import Model, Node
 
 _PAGE = 4096  # a tensor that starts on a page can be memory-mapped
@@ -46,30 +49,62 @@ def read_model(path: Path) -> tuple[Model, list[InputFile]]:
     return model, [file, *(InputFile(one, str(one), "data of an ONNX model") for one in data)]
 
 
-def write_model(model: Model, source: Path, path: Path, files_read: Sequence[InputFile]) -> tuple[Path, ...]:
-    """Write the model, and its external data if it has any; return the files.
+def copy_data(model: Model, folder: Path, data: Sequence[InputFile]) -> tuple[Path, list[Spool]]:
+    """Copy the external data to temporary files, and let the model look it up there; return their folder and them.
+
+    onnxruntime maps data into memory: accessing the map of a file that has been truncated kills the process (SIGBUS).
+    """
+    copies: dict[Path, Spool] = {}
+    for file in data:
+        with file.open() as stream:
+            copies[file.path] = Spool(stream, file.name, file.kind)
+    for tensor in external_tensors(model):
+        copy = copies[(folder / ExternalDataInfo(tensor).location).resolve()]
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = copy.path.name
+    return Path(tempfile.gettempdir()), list(copies.values())
+
+
+def write_model(model: Model, folder: Path, path: Path, files_read: Sequence[InputFile]) -> tuple[Path, ...]:
+    """Write the model, and its external data if it has any, which is in `folder`; return the files.
 
     Both are complete and on disk before either is renamed to its final name, the data first. The data file is called
     ``<name>.<hash of the data>.data``, so that it never replaces that of another model: at any moment, the model at
-    `path` finds its own. The data of a replaced model is removed at the end.
+    `path` finds its own. The data of a replaced model is removed at the end, unless a model beside it mentions it, such
+    as a copy of the replaced one.
     """
-    own = external_files(model, source.parent, str(source))
-    if not own:
+    if not any(external_tensors(model)):
         with atomic_write(path, "wb") as stream:
             stream.write(model.SerializeToString())
             _refuse_changed(files_read)
         return (path,)
-    replaced = _written_data(path) - own
-    data = _data_path(path, model, source.parent)
+    replaced = _written_data(path) - {file.path for file in files_read}
+    data = _data_path(path, model, folder)
     with atomic_write(path, "wb") as stream, atomic_write(data, "wb") as packed:
-        pack(model, source.parent, packed, data.name)
+        pack(model, folder, packed, data.name)
         stream.write(model.SerializeToString())
         stream.flush()
         os.fsync(stream.fileno())
         _refuse_changed(files_read)
     for old in replaced - {data.resolve()}:
-        old.unlink(missing_ok=True)
+        if not any(_mentions(model_file, old.name) for model_file in path.parent.glob("*.onnx")):
+            old.unlink(missing_ok=True)
     return (path, data)
+
+
+def _mentions(path: Path, name: str) -> bool:
+    """Return whether a file contains this name; True if it cannot be read."""
+    end = b""
+    try:
+        with open_regular(path) as stream:
+            while part := stream.read(2**20):
+                if name.encode() in end + part:
+                    return True
+                end = part[-len(name.encode()) :]
+    except (OSError, ValueError):
+        return True
+    return False
 
 
 def _refuse_changed(files: Sequence[InputFile]) -> None:

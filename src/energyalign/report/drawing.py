@@ -23,6 +23,7 @@ from matplotlib.patches import StepPatch
 from numpy.typing import NDArray
 
 from energyalign.core._io.atomic import atomic_write
+from energyalign.core._io.terminal import clean
 from energyalign.core.errors import EnergyAlignError
 
 # Colour-blind safe palette of Okabe and Ito, with a darker orange: contrast of 3:1 or more on light and dark pages.
@@ -147,7 +148,7 @@ def new_figure(*, width: float, height: float, title: str) -> Iterator[Figure]:
         figure = Figure(figsize=(width, height), layout="constrained", dpi=160)
         FigureCanvasAgg(figure)
         if title:
-            figure.suptitle(title)
+            figure.suptitle(clean(title))
         yield figure
 
 

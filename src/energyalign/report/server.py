@@ -149,4 +149,4 @@ def _digest(paths: Sequence[Path]) -> str:
             lines.append(f"{path} {path.stat().st_mtime_ns}")
         except FileNotFoundError:
             lines.append(str(path))
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()

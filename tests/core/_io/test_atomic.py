@@ -265,3 +265,9 @@ def test_a_folder_goes_at_once_or_leaves_a_leftover(tmp_path: Path, monkeypatch:
     (tmp_path / "stage").mkdir()
     remove_folder(tmp_path / "stage")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_text_with_the_name_of_a_file_that_is_no_text(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "commands.txt") as stream:
+        stream.write("--out b\u00e4\udcff")
+    assert (tmp_path / "commands.txt").read_text("utf-8") == "--out b\u00e4\\udcff"

@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from scipy.special import softmax
 from torch.nn.functional import cross_entropy
 
 from energyalign import EnergyAlignError
+from energyalign.core.errors import CannotGoOn
 from energyalign.core.metrics import balanced_standard_error
 from energyalign.experiments.correctors import STANDARD, find_corrector
 from energyalign.experiments.correctors.shifts import ShiftCorrector
@@ -265,6 +267,22 @@ def test_rows_are_stored_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(KeyboardInterrupt):
         LongTailExperiment(short).run(tmp_path / "run", ["raw", "ea", "logit-adjustment"], EvidencePlan(2))
     assert [json.loads(line)["corrector"] for line in (tmp_path / "run/rows.jsonl").read_text().splitlines()] == ["raw"]
+
+
+def test_a_manifest_that_is_changed_during_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the same command would refuse the folder later."""
+    short, manifest = replace(config(), recipe=config().recipe.lasting(1)), tmp_path / "run" / "manifest.json"
+    correct = ShiftCorrector.correct
+
+    def change(*arguments: Any) -> Any:
+        manifest.write_text("{}")
+        return correct(*arguments)
+
+    monkeypatch.setattr(ShiftCorrector, "correct", change)
+    with pytest.raises(CannotGoOn, match=r"manifest\.json was changed during its run\. It was written again"):
+        LongTailExperiment(short).run(tmp_path / "run", ["ea"], EvidencePlan(2))
+    monkeypatch.undo()
+    assert len(LongTailExperiment(short).run(tmp_path / "run", ["ea"], EvidencePlan(2))) == 1
 
 
 class Smoothed(CrossEntropy):

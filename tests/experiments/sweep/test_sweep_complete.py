@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import pytest
 from planned import PROGRAM, planned
 
 from energyalign.core._io.signals import Interrupted
+from energyalign.core.errors import CannotGoOn
 from energyalign.experiments.sweep.complete import Completion, SweepState, log_of
 from energyalign.experiments.sweep.plan import PlannedRun
 from energyalign.experiments.sweep.processes import LocalEngine
@@ -156,6 +159,34 @@ def test_stopped_it_has_all_processes_save_first(tmp_path: Path) -> None:
     assert [(run.folder / "saved.txt").read_text() for run in runs[:2]] == ["SIGTERM", "SIGTERM"]
     assert not runs[2].folder.exists()
     assert states(tmp_path) == {"a": "stopped", "b": "stopped", "c": "waiting"}
+
+
+@pytest.mark.promise("Moving or removing the files of a run stops it without loss", "losses")
+@pytest.mark.parametrize("how", ["moved", "removed", "replaced"])
+def test_without_its_folder_it_has_all_processes_save_first(tmp_path: Path, how: str) -> None:
+    out, away = tmp_path / "sweep", tmp_path / "away"
+    out.mkdir()
+    runs = [planned(out, name, "wait") for name in ("a", "b")]
+    lost: list[bool] = []
+
+    def lose(_state: SweepState) -> None:
+        if not lost and (runs[0].folder / "waits.txt").exists():
+            lost.append(True)
+            out.rename(away)
+            if how == "removed":
+                shutil.rmtree(away)
+            if how == "replaced":
+                out.mkdir()
+
+    where = "removed" if how == "removed" else f"moved to {re.escape(str(away))}"
+    with pytest.raises(CannotGoOn, match=f"sweep was {where} during the sweep") as stopped:
+        complete(out, runs, jobs=1, watcher=lose)
+    assert ("in place of what is there now" in str(stopped.value)) == (how == "replaced")
+    if how == "removed":
+        assert not out.exists()
+        return
+    assert states(away) == {"a": "stopped", "b": "waiting"}
+    assert (away / "a" / "saved.txt").read_text() == "SIGTERM"
 
 
 def test_its_processes_do_not_outlive_it(tmp_path: Path) -> None:

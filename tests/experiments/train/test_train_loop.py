@@ -22,7 +22,8 @@ from toy_training import RECIPE, ToyBatches, bytes_of, toy_loss, toy_network, tr
 from warm_process import WarmProcess
 
 from energyalign.core._io.signals import Interrupted
-from energyalign.experiments.train.checkpoint import Position
+from energyalign.core.errors import CannotGoOn
+from energyalign.experiments.train.checkpoint import Position, save_checkpoint
 from energyalign.experiments.train.loop import NotFinite
 from energyalign.experiments.train.recipe import SGD, Adam, Constant, Recipe
 from energyalign.experiments.train.reporter import Narrator, Pace, Reporter
@@ -296,3 +297,20 @@ if __name__ == "__main__":
     one, two = (load_file(max((tmp_path / f"with{n}" / "run" / "checkpoints").iterdir())) for n in (1, 2))
     for name, value in one.items():
         torch.testing.assert_close(two[name], value, rtol=0, atol=1e-6)
+
+
+def test_a_checkpoint_follows_a_folder_that_is_moved_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, away = tmp_path / "run", tmp_path / "away"
+
+    def move_and_save(*arguments: Any, **options: Any) -> Path:
+        if path.exists():
+            path.rename(away)
+        return save_checkpoint(*arguments, **options)
+
+    monkeypatch.setattr("energyalign.experiments.train.loop.save_checkpoint", move_and_save)
+    with pytest.raises(CannotGoOn, match=re.escape(f"{path} was moved to {away} during its run. Everything is saved")):
+        train_toy(path)
+    assert len(list((away / "checkpoints").iterdir())) == 1
+    assert not path.exists()

@@ -71,6 +71,15 @@ for thread in set(threading.enumerate()) - {threading.current_thread()}:
 """
 
 
+@pytest.mark.parametrize("name", ["what?", "run#1"])
+def test_mlflow_writes_nowhere_else(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its address of a file would end before these characters."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(ValueError, match=r"a path without \? and #, got "):
+        CURVES["mlflow"](tmp_path / name, "toy")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_mlflow_sends_no_telemetry(tmp_path: Path) -> None:
     silent = ("PYTEST_CURRENT_TEST", "CI", "GITHUB_ACTIONS")  # with these it sends none anyway
     set_here = ("MLFLOW_ALLOW_FILE_STORE", "MLFLOW_TRACKING_URI")

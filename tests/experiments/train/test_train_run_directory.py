@@ -18,9 +18,10 @@ import pytest
 from warm_process import WarmProcess
 
 from energyalign import EnergyAlignError
+from energyalign.core._io.atomic import atomic_write
 from energyalign.core.errors import CannotGoOn
 from energyalign.experiments.train.locking import locked
-from energyalign.experiments.train.run_directory import RunDirectory, open_run
+from energyalign.experiments.train.run_directory import MovedWhileWriting, RunDirectory, open_run
 
 CONFIG: dict[str, Any] = {"seed": 0, "recipe": {"epochs": 3, "lr": 0.1}}
 
@@ -373,6 +374,34 @@ class TestFolderThatIsNotAsItWas:
         assert told.startswith(f"{path / 'config.json'} was removed during its run. It was written again")
         with open_run(path, CONFIG) as run:
             assert (path / "kept.txt").read_text() == run.config_sha256
+
+    @pytest.mark.parametrize("make", [lambda path: path.write_text('{"seed":'), Path.mkdir, os.mkfifo])
+    def test_with_a_config_that_cannot_be_read(self, tmp_path: Path, make: Callable[[Path], object]) -> None:
+        path = tmp_path / "run"
+
+        def damage() -> None:
+            (path / "config.json").unlink()
+            make(path / "config.json")
+
+        told = self.run_with(path, damage, lambda run: keep(run, run.config_sha256))
+        assert "config.json was damaged during its run, and is config.json.damaged now. It was written again" in told
+        with open_run(path, CONFIG) as run:
+            assert (path / "kept.txt").read_text() == run.config_sha256
+
+    def test_moved_while_a_file_is_written(self, tmp_path: Path) -> None:
+        path, away = tmp_path / "run", tmp_path / "other"
+
+        def move_and_fail(run: RunDirectory) -> None:
+            with run.saving(make_again=True) as folder, atomic_write(folder / "kept.txt"):
+                path.rename(away)
+
+        def save(run: RunDirectory) -> None:
+            with pytest.raises(MovedWhileWriting, match="was moved or removed during its run: cannot write "):
+                move_and_fail(run)
+            keep(run, "new")  # as a training does
+
+        assert "was moved to" in self.run_with(path, lambda: None, save)
+        assert (away / "kept.txt").read_text() == "new"
 
     def test_with_another_config(self, tmp_path: Path) -> None:
         path = tmp_path / "run"

@@ -63,8 +63,10 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if old is None else old)
         try:
             with os.fdopen(
-                descriptor, mode, encoding="utf-8" if text else None, newline="\n" if text else None
-            ) as stream:
+                descriptor, mode, newline="\n" if text else None,
+                encoding="utf-8" if text else None,
+                errors="backslashreplace" if text else None,  # names of files and folders may be no valid text
+            ) as stream:  # fmt: skip
                 if old is not None and stat.S_IMODE(temporary.stat().st_mode) != old:
                     temporary.chmod(old)
                 yield stream

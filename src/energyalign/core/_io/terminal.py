@@ -22,6 +22,12 @@ def clean(text: str) -> str:
     return _NOT_ASCII_TEXT.sub(_replace_unsafe, text)
 
 
+def clean_for(stream: Any, text: str) -> str:
+    """Return clean text in which `?` replaces what the encoding of the stream lacks, such as ASCII in a pipe."""
+    text, encoding = clean(text), getattr(stream, "encoding", None)
+    return text.encode(encoding, "replace").decode(encoding) if encoding else text
+
+
 def _replace_unsafe(match: re.Match[str]) -> str:
     letter = match[0]
     is_unsafe = unicodedata.category(letter) in _UNSAFE and letter not in _JOINERS
@@ -36,7 +42,7 @@ class CleanStream:
 
     def write(self, text: str) -> int:
         """Write clean text."""
-        self.unclean.write(clean(text))
+        self.unclean.write(clean_for(self.unclean, text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -78,6 +84,6 @@ def clean_console(stream: IO[str], **options: Any) -> Console:
     class CleanConsole(Console):
         def render(self, *arguments: Any, **options: Any) -> Iterator[Segment]:
             for segment in super().render(*arguments, **options):
-                yield segment if segment.control else Segment(clean(segment.text), segment.style)
+                yield segment if segment.control else Segment(clean_for(self.file, segment.text), segment.style)
 
     return CleanConsole(file=getattr(stream, "unclean", stream), highlight=False, **options)

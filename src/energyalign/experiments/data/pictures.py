@@ -14,7 +14,8 @@ FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "TIFF", "PPM", "GIF")
 MAX_PIXELS = 4 * 2**20
 MAX_PIXELS_PER_BYTE = 100  # a JPEG of a single colour has about 80, a photograph at most 10
 _WEBP_HEADER = 30
-_JPEG = b"\xff\xd8\xff"
+_JPEG, _SCAN = b"\xff\xd8\xff", b"\xff\xda"
+_MAX_SCANS = 500  # of a progressive JPEG; photographs have about ten, and each takes time for all pixels
 
 
 def open_picture(content: bytes) -> Image.Image:
@@ -24,6 +25,7 @@ def open_picture(content: bytes) -> Image.Image:
     """
     # Pillow allocates all pixels of a WebP when it opens it, so check its size before.
     _refuse_too_large(*_webp_size(content[:_WEBP_HEADER]), len(content))
+    _refuse_many_scans(content)
     try:
         image = Image.open(io.BytesIO(content), formats=FORMATS)
     except UnidentifiedImageError as error:
@@ -46,6 +48,7 @@ def _read_jpeg(content: bytes) -> npt.NDArray[np.uint8] | None:
     import simplejpeg
 
     try:
+        _refuse_many_scans(content)
         height, width, colours, _ = simplejpeg.decode_jpeg_header(content)
         _refuse_too_large(width, height, len(content))
         if colours in ("CMYK", "YCCK"):  # which Pillow converts in its own way
@@ -63,6 +66,12 @@ def _refuse_too_large(width: int, height: int, n_bytes: int) -> None:
             f"it states {width:,} x {height:,} pixels in {n_bytes:,} bytes, from which at most {most:,} pixels are "
             "decoded"
         )
+
+
+def _refuse_many_scans(content: bytes) -> None:
+    n_scans = content.count(_SCAN) if content.startswith(_JPEG) else 0
+    if n_scans > _MAX_SCANS:
+        raise ValueError(f"it is a JPEG of {n_scans:,} scans, of which at most {_MAX_SCANS} are decoded")
 
 
 def _webp_size(start: bytes) -> tuple[int, int]:

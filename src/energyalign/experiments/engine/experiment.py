@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from energyalign.core.errors import CannotGoOn, EnergyAlignError, count_of, some
 from energyalign.experiments.correctors import find_corrector
 from energyalign.experiments.correctors.base import Corrector, RunSetting
 from energyalign.experiments.data.images import ImageSet, MemoryImages
+from energyalign.experiments.data.manifest import Manifest
 from energyalign.experiments.data.verify import verify_images
 from energyalign.experiments.engine.config import EvidencePlan, RunConfig, stored_place
 from energyalign.experiments.engine.measurement import Measurement, RunFacts, environment
@@ -101,6 +103,19 @@ def _title(run: Planned) -> str:
     return f"{config.name} {training} seed {config.seed}"
 
 
+def refuse_other_settings(
+    accelerator: str, precision: Any, *, devices: int = 1, nodes: int = 1, strategy: str = "auto"
+) -> None:
+    """Raise if Lightning would follow its environment variables instead of our options, which the rows record."""
+    ours = {"PRECISION": precision, "DEVICES": devices, "NUM_NODES": nodes, "STRATEGY": strategy}
+    if accelerator != "auto":
+        ours["ACCELERATOR"] = accelerator
+    for name, value in ours.items():
+        theirs = os.environ.get(f"LT_{name}", str(value))
+        if theirs != str(value):
+            raise EnergyAlignError(f"LT_{name} is {theirs} in the environment, but this run has {value}: unset it.")
+
+
 class Experiment(ABC, Generic[Config]):
     """One run: a cell with one seed. Each application defines its steps; a long tail has one.
 
@@ -122,8 +137,16 @@ class Experiment(ABC, Generic[Config]):
         command: str = "",
     ) -> None:  # fmt: skip
         self.config, self.workers, self.command = config, workers, command
-        self.fabric = Fabric(accelerator="cpu", devices=1, precision=config.precision) if fabric is None else fabric
+        if fabric is None:
+            refuse_other_settings("cpu", config.precision)
+            fabric = Fabric(accelerator="cpu", devices=1, precision=config.precision)
+        self.fabric = fabric
         self.reporter = Reporter() if reporter is None else reporter
+
+    @property
+    @abstractmethod
+    def manifest(self) -> Manifest:
+        """The data of the run."""
 
     @property
     @abstractmethod
@@ -201,7 +224,20 @@ class Experiment(ABC, Generic[Config]):
                         f"{some_of(removed)}: removed during the run. Put back what you can, or remove {run.path} to "
                         "train again."
                     )
+                self._refuse_other_manifest(run)
         return rows
+
+    def _refuse_other_manifest(self, run: RunDirectory) -> None:
+        """Raise if the manifest was changed while the run was open, after it is written again."""
+        path = run.path / "manifest.json"
+        try:
+            if path.exists():
+                self.manifest.keep(path)
+        except EnergyAlignError as error:
+            self.manifest.save(path)
+            raise CannotGoOn(
+                f"{path} was changed during its run. It was written again: the same command resumes it."
+            ) from error
 
     def _files(self, run: RunDirectory, step: int) -> set[Path]:
         """Return the files of the run, and those that were trained in a step."""

@@ -128,6 +128,10 @@ class LongTailExperiment(Experiment[LongTailConfig]):
         self.data = data.holding_out(config.held_out, derived_seed(config.split_seed, "held-out"))
 
     @property
+    def manifest(self) -> Manifest:
+        return self.data.manifest
+
+    @property
     def train(self) -> ImageSet:
         return self.data.train
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from energyalign.core._io.signals import Interrupted, Interruption
+from energyalign.core.errors import CannotGoOn
 from energyalign.experiments.sweep.plan import PlannedRun
 from energyalign.experiments.sweep.processes import Outcome, Started, SweepEngine
+from energyalign.experiments.train.locking import HeldFolder
 from energyalign.experiments.train.run_directory import RunDirectory
 
 _LOOK_EVERY = 0.2  # seconds
@@ -56,13 +59,20 @@ class Completion:
         ------
         Interrupted
             On Ctrl-C or SIGTERM, after all running processes have saved and ended.
+        CannotGoOn
+            If the folder was moved or removed, also after that.
         """
+        with contextlib.closing(HeldFolder(self._folder)) as self._held:
+            return self._finish()
+
+    def _finish(self) -> dict[str, str]:
         for run in self.state.waiting[:]:
             if run.is_done():
                 self._end(run, "done")
         self._watcher(self.state)
         with Interruption() as interruption:
             while (self.state.waiting or self._started) and interruption.signal_number is None:
+                self._refuse_moved()
                 self._fill()
                 for run, outcome in self._pop_ended():
                     self._handle(run, outcome)
@@ -115,6 +125,20 @@ class Completion:
         self.state.end(run, failed=state == "failed")
         self._note(run, state=state, **about)
 
+    def _refuse_moved(self) -> None:
+        """Stop all processes and raise if the folder was moved or removed."""
+        place = self._held.find()
+        if place == self._folder:
+            return
+        self._stop()
+        if place is None:
+            raise CannotGoOn(f"{self._folder} was removed during the sweep. The same command starts it again.")
+        back = f"move it back{' in place of what is there now' if self._folder.exists() else ''}"
+        raise CannotGoOn(
+            f"{self._folder} was moved to {place} during the sweep. Everything is saved there: {back}, and the same "
+            "command completes it."
+        )
+
     def _stop(self) -> None:
         """Stop all processes, and wait until they have saved and ended."""
         for process in self._started.values():
@@ -128,7 +152,9 @@ class Completion:
     def _note(self, run: PlannedRun, **about: Any) -> None:
         """Record the state of a run in sweep.json: waiting, running, done, failed or stopped."""
         self._record[run.name] |= about
-        RunDirectory(self._folder).write_json("sweep.json", {"runs": self._record})
+        folder = self._held.find()
+        if folder is not None:
+            RunDirectory(folder).write_json("sweep.json", {"runs": self._record})
 
 
 class SweepState:

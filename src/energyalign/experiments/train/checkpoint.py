@@ -68,7 +68,7 @@ def save_checkpoint(
     number of processes that share the training.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)  # the run directory exists, unless it was moved
     except OSError as error:
         raise EnergyAlignError(f"cannot create the folder {folder}: {error.strerror or error}.") from error
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}

@@ -25,7 +25,7 @@ from energyalign.experiments.train.checkpoint import (
 from energyalign.experiments.train.randomness import seed_torch
 from energyalign.experiments.train.recipe import Recipe
 from energyalign.experiments.train.reporter import Reporter
-from energyalign.experiments.train.run_directory import RunDirectory
+from energyalign.experiments.train.run_directory import MovedWhileWriting, RunDirectory
 from energyalign.pytorch.ranks import take_from_first
 
 Loss: TypeAlias = Callable[[torch.nn.Module, Any, int], torch.Tensor]
@@ -198,12 +198,18 @@ class TrainingLoop:
 
     def _save(self) -> None:
         if self._fabric.is_global_zero:
-            with self._run.saving(make_again=True) as folder:
-                save_checkpoint(
-                    RunDirectory(folder).checkpoints, self._position, self._network, self._optimizer,
-                    config=self._run.config_sha256, processes=self._fabric.world_size,
-                )  # fmt: skip
+            try:
+                self._write_checkpoint()
+            except MovedWhileWriting:
+                self._write_checkpoint()  # where the folder is now
         self._fabric.barrier()
+
+    def _write_checkpoint(self) -> None:
+        with self._run.saving(make_again=True) as folder:
+            save_checkpoint(
+                RunDirectory(folder).checkpoints, self._position, self._network, self._optimizer,
+                config=self._run.config_sha256, processes=self._fabric.world_size,
+            )  # fmt: skip
 
     def _asked_to_stop(self, interruption: Interruption) -> int:
         """Return the number of the signal, or 0."""

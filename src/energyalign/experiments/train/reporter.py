@@ -238,11 +238,14 @@ class MLflow:
     """An MLflow run in the experiment energyalign, in the folder unless MLFLOW_TRACKING_URI names a server."""
 
     def __init__(self, folder: Path, title: str) -> None:
+        server, path = os.environ.get("MLFLOW_TRACKING_URI"), folder.resolve()
+        if not server and set("?#") & set(str(path)):  # MLflow would write beside the run directory
+            raise ValueError(f"MLflow needs a path without ? and #, got {path}")
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
         from mlflow.tracking import MlflowClient
 
         folder.mkdir(parents=True, exist_ok=True)
-        self._client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI") or mlflow_store(folder))
+        self._client = MlflowClient(server or mlflow_store(path))
         known = self._client.get_experiment_by_name("energyalign")
         experiment = known.experiment_id if known else self._client.create_experiment("energyalign")
         self._run = self._client.create_run(experiment, run_name=title).info.run_id
@@ -256,11 +259,11 @@ class MLflow:
 
 
 def mlflow_store(folder: Path) -> str:
-    """Return the URI of a database in the folder, or of the folder itself for mlflow-skinny, which has no databases."""
+    """Return the URI of a database in an absolute folder, or of the folder for mlflow-skinny, which has no databases."""
     if importlib.util.find_spec("sqlalchemy"):
-        return f"sqlite:///{folder.resolve()}/mlflow.db"
+        return f"sqlite:///{folder}/mlflow.db"
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # or newer versions refuse to write files
-    return folder.resolve().as_uri()
+    return folder.as_uri()
 
 
 CURVES: dict[str, Callable[[Path, str], Curves]] = {

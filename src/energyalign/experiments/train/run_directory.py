@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,10 @@ def open_run(
             pass  # raise if the folder was moved, removed or changed, even if nothing was left to write
 
 
+class MovedWhileWriting(CannotGoOn):
+    """The folder was moved or removed while a file was written into it; the file was not written."""
+
+
 class RunDirectory:
     """The files of one run.
 
@@ -114,7 +119,12 @@ class RunDirectory:
         that sets `make_again` because it writes all that is needed to resume; other callers raise before writing.
         """
         folder, problem = self._inspect(make_again=make_again)
-        yield folder
+        try:
+            yield folder
+        except EnergyAlignError as error:
+            if self._held is not None and problem is None and self._held.find() != folder:
+                raise MovedWhileWriting(f"{self.path} was moved or removed during its run: {error}") from error
+            raise
         if problem is not None:
             raise CannotGoOn(problem)
 
@@ -135,12 +145,17 @@ class RunDirectory:
                 f"{self.path} was moved to {place} during its run. Everything is saved there: move it back, and the "
                 "same command resumes it."
             )
-        problem, known = None, self.read_json(_CONFIG)
+        problem, known = None, None
+        try:
+            known = self.read_json(_CONFIG)
+            what = "was removed during its run"
+        except EnergyAlignError:
+            with contextlib.suppress(OSError):  # writing it below says why
+                os.replace(self.path / _CONFIG, self.path / f"{_CONFIG}.damaged")
+            what = f"was damaged during its run, and is {_CONFIG}.damaged now"
         if known is None:
             _write_json(self.path / _CONFIG, config)
-            problem = (
-                f"{self.path / _CONFIG} was removed during its run. It was written again: the same command resumes it."
-            )
+            problem = f"{self.path / _CONFIG} {what}. It was written again: the same command resumes it."
         elif known != config:
             problem = (
                 f"{self.path / _CONFIG} was changed during its run: {'; '.join(_differences(known, config))}. Put it "
@@ -241,10 +256,16 @@ class RunDirectory:
 
 
 def run_files(folders: Iterable[str]) -> Iterator[Path]:
-    """Yield all files of the runs in these folders, which no output may replace."""
-    for folder in folders:
-        files = Path(folder).rglob("*")
-        yield from (path for path in files if path.suffix in _EXTENSIONS or path.name == LOCK)
+    """Yield all files of the runs in these folders, which no output may replace; not those of other kinds beside them.
+
+    A page or table may be in a run directory or among them, where the same command replaces it.
+    """
+    for folder in map(Path, folders):
+        yield from folder.rglob("sweep.json")
+        for run in {path.parent for name in (_CONFIG, _ROWS) for path in folder.rglob(name)}:
+            for path in run.rglob("*"):
+                if path.parent != run or path.suffix in _EXTENSIONS or path.name == LOCK:
+                    yield path
 
 
 def refuse_run_directory(out: Path) -> None:

@@ -71,9 +71,10 @@ def document(
         for name, section in _named(sections)
     )
     programs = "".join(f"<script>{script}</script>\n" for script in scripts)
-    return (
+    page = (
         f"{head}{body}</main>\n<footer><p class='note'>Made by energyalign.</p></footer>\n{programs}</body>\n</html>\n"
     )
+    return page.encode(errors="backslashreplace").decode()  # names of folders may be no valid text
 
 
 def _result(result: tuple[str, str]) -> str:
