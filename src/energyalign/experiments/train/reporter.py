@@ -259,7 +259,7 @@ class MLflow:
 
 
 def mlflow_store(folder: Path) -> str:
-    """Return the URI of a database in an absolute folder, or of the folder for mlflow-skinny, which has no databases."""
+    """Return the URI of a database in an absolute folder; of the folder for mlflow-skinny, which has no databases."""
     if importlib.util.find_spec("sqlalchemy"):
         return f"sqlite:///{folder}/mlflow.db"
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # or newer versions refuse to write files
