@@ -98,7 +98,7 @@ def test_a_forest_of_skl2onnx(folder, run):
     assert (code, err) == (0, "")
     first, second = out.splitlines()
     assert first.startswith("Wrote a.onnx: shifts added to the logarithm of 'probabilities', which is normalised again")
-    assert "the probabilities are those of raw + shifts within " in second
+    assert "the probabilities agree with raw + shifts within " in second
     assert second.endswith("Aligned outputs: 'output_label' (labels), 'output_probability' (probabilities).")
 
 

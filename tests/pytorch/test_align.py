@@ -278,7 +278,7 @@ class TestBadInput:
             align(linear, batches, counts=[1, 2, 3])
 
     def test_labels_in_some_batches_only(self, linear: nn.Module, batches: Batches) -> None:
-        with pytest.raises(EnergyAlignError, match="every batch must have one label per sample, or no batch any"):
+        with pytest.raises(EnergyAlignError, match="every batch must have one label per sample, or no batch may have"):
             align(linear, [batches[0], batches[1][0]])
 
     def test_the_model_is_as_before_after_an_error(self, linear: nn.Module, batches: Batches) -> None:

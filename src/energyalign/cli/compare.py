@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, compare, print."""
+    """Read the rows, compare them, print the table."""
     from energyalign.report.comparison import comparison_table
     from energyalign.report.selection import select_part
 

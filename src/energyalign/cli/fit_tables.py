@@ -46,7 +46,7 @@ def print_fit(
 
 
 def _print_labels(console: Console, shifts: MultilabelShifts, scores: Sequence[BeforeAfter] | None) -> None:
-    """Print a row per independent label, with cross-fitted scores or else balanced accuracies on these samples."""
+    """Print a row per independent label, with cross-fitted scores or else balanced accuracies on the samples."""
     columns = ["label", "samples", "without", "with", "estimator", "shift", "± std. error"]
     rows = [
         [shifts.class_names[k], f"{label.n_samples:,.0f}", _number(label.counts, 0, ",.0f"),
@@ -116,7 +116,7 @@ def _class_rows(shifts: Shifts) -> list[list[str]]:
 
 
 def _cluster_rows(shifts: Shifts) -> list[list[str]]:
-    """Return a row per cluster, largest counts first: means over its classes, and their minimum effective samples."""
+    """Return a row per cluster, largest counts first: means over its classes, and the minimum of effective samples."""
     members = [np.flatnonzero(shifts.clusters.indices == c) for c in range(shifts.clusters.n_clusters)]
     if shifts.counts is not None:
         members.sort(key=lambda classes: -float(np.mean(shifts.counts[classes])))  # type: ignore[index]

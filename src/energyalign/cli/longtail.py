@@ -50,7 +50,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
     add("--held-out", type=float, metavar="SHARE",
         help="hold out this share of the training images of each class from the training, for correctors that need "
-        "images it has not seen (default: 0.1 for repair where there are no validation images, else 0)")  # fmt: skip
+        "images the network has not seen (default: 0.1 for repair where there are no validation images, "
+        "else 0)")  # fmt: skip
 
     measure = parser.add_argument_group("correctors and evidence")
     add = measure.add_argument

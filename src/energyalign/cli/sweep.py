@@ -54,7 +54,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--address", metavar="HOST:PORT",
         help="address of the Ray cluster, or auto (default: start one on this machine)")  # fmt: skip
     add("--cpus", type=int, default=1, metavar="N", help="CPU threads per run (default: 1)")
-    add("--gpus", type=int, metavar="N", help="GPUs per run (default: as --devices, if this machine has any)")
+    add(
+        "--gpus",
+        type=int,
+        metavar="N",
+        help="GPUs per run (default: the number of --devices if this machine has GPUs, else 0)",
+    )
     add("--devices", type=int, metavar="N", help="processes that share each run, one GPU each (default: 1)")
     add("--retries", type=int, default=3, metavar="N", help="how often to resume a run that was killed (default: 3)")
     add_training_options(parser, ["cosine", "linear", "capsule", "causal-norm"])

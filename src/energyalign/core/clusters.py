@@ -52,7 +52,7 @@ class Clusters:
 
     @classmethod
     def jenks(cls, counts: npt.ArrayLike, n_clusters: int) -> Self:
-        """Split classes at natural breaks of their training counts, as in the paper; the anchor has the smallest."""
+        """Split classes at natural breaks of their counts, as in the paper; the rarest classes are the anchor."""
         values = np.asarray(counts, dtype=np.float64)
         distinct = len(np.unique(values))
         if not 1 <= n_clusters <= distinct:
@@ -74,7 +74,7 @@ class Clusters:
 
     @classmethod
     def from_assignment(cls, assignment: Sequence[int], counts: npt.ArrayLike | None = None) -> Self:
-        """Use the given partition; the anchor has the smallest mean count, or is cluster 0 without counts."""
+        """Use this partition; the anchor is the cluster with the smallest mean count, or cluster 0 without counts."""
         try:
             partition = cls(tuple(operator.index(cluster) for cluster in assignment))
         except TypeError as error:

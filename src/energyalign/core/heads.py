@@ -3,7 +3,7 @@
 ==========  =====================  ================  =========================================
 head        logits                 labels            as rows
 ==========  =====================  ================  =========================================
-classes     (n, C)                 (n,)              as they are
+classes     (n, C)                 (n,)              unchanged
 one logit   (n,) or (n, 1)         (n,) of 0 and 1   two classes with logits (0, f)
 sequence    (n, T, C)              (n, T)            a row for each token
 dense       (n, C, H, W)           (n, H, W)         a row for each pixel; more axes for volumes

@@ -1,4 +1,4 @@
-"""Cached exponentials of small evidence, from which posteriors for any biases follow."""
+"""Cached exponentials of small evidence, to compute posteriors for any biases."""
 
 from __future__ import annotations
 

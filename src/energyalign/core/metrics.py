@@ -103,7 +103,7 @@ class ClassScores:
         return {name: self.mean_over(members) for name, members in shot_groups(counts, self.n_classes).items()}
 
     def mean_over(self, classes: Bools | slice) -> float:
-        """Return the mean accuracy of these classes, ignoring those without samples; NaN if none is left."""
+        """Return the mean accuracy of the classes among these that have samples; NaN if none has."""
         return _mean_known(self.per_class[classes])
 
 

@@ -1,4 +1,4 @@
-"""Ways to share shifts between classes: those that the option `clusters` names, and those that `auto` tries.
+"""Sharings of shifts between classes: parse the option `clusters`, and list the sharings that `auto` compares.
 
 A sharing is either fixed `Clusters`, or ``monotone``: clusters found by isotonic regression of the energies.
 """
@@ -83,9 +83,10 @@ def _need_counts(evidence: Evidence, what: str) -> Floats:
 def smooth(energies: Floats, standard_errors: Floats, counts: Floats, usable: Bools) -> tuple[Floats, Floats]:
     """Fit energies that do not decrease with the training count, by isotonic regression.
 
-    A class that the model saw more often should not have a smaller negative free energy; where noise suggests it,
-    neighbours are pooled. Energies are weighted by 1 / standard error². Classes that are not `usable` take the fitted
-    value at their count; outside the range of usable counts it grows with the logarithm of the count, as in theory.
+    A class that the model saw more often should not have a smaller negative free energy; where it seems to, because of
+    noise, neighbours are pooled. Energies are weighted by 1 / standard error². Classes that are not `usable` take the
+    fitted value at their count; outside the range of usable counts it grows with the logarithm of the count, as in
+    theory.
 
     Returns
     -------

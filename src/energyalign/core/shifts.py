@@ -53,7 +53,7 @@ class Shifts:
     tau : float
         Scale of ``prior``.
     strength : float
-        What the estimator's shifts were multiplied by: 0 is the raw model, 1 the estimate.
+        Factor of the estimator's shifts: 0 is the raw model, 1 the estimate.
     energies : array of shape (n_classes,) or None
         Negative free energies of the raw model on the evidence.
     effective_samples : array of shape (n_classes,) or None
@@ -146,7 +146,7 @@ class Shifts:
 
     @property
     def log_target(self) -> Floats:
-        """What the target prior adds to the shifts: 0 if it is uniform, or for objectives but balanced accuracy."""
+        """What the target prior adds to the shifts: 0 if it is uniform or the objective is not balanced accuracy."""
         if self.scoring != "balanced_accuracy":
             return np.zeros(self.n_classes)
         return np.asarray(np.log(self.target_prior * self.n_classes))

@@ -76,7 +76,7 @@ def _not_a_logit(evidence: Evidence) -> str | None:
 
 
 def _passed_over(evidence: Evidence, selection: Selection | None) -> list[str]:
-    """Why preferred candidates were rejected; not for evidence of energies only, where this is expected."""
+    """Return why preferred candidates were rejected; nothing for evidence without logits, where that is expected."""
     if selection is None or evidence.accumulated is not None:
         return []
     taken = selection.candidates[selection.chosen]
@@ -106,7 +106,7 @@ def _not_scored(evidence: Evidence, selection: Selection | None) -> str | None:
 
 
 def _chosen_blindly(evidence: Evidence, selection: Selection | None, aim: Aim | None) -> str | None:
-    """The objective could not be measured, or not on all classes."""
+    """Return a concern if the objective could not be measured on all classes."""
     if aim is None or aim.name == "balanced_accuracy":
         return None
     lacking = np.flatnonzero(~scored_classes(evidence) & ~evidence.masked).tolist()

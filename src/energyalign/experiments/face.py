@@ -120,7 +120,7 @@ def run(
     kind: type[RunRequest], dataset: str | Source, *, methods: Iterable[str], correctors: Iterable[str],
     seeds: Iterable[int], out: str | Path | None, progress: bool, options: Mapping[str, Any],
 ) -> Results:  # fmt: skip
-    """Train what is missing and measure; the parameters are those of `energyalign.experiments.longtail`."""
+    """Train what is missing and measure; the parameters are the same as for `energyalign.experiments.longtail`."""
     from lightning_fabric import Fabric
 
     from energyalign.experiments.engine.experiment import Work

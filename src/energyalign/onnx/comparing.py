@@ -25,7 +25,7 @@ def largest_difference(found: NDArray[Any], wanted: NDArray[Any]) -> float:
 
 
 def close(found: NDArray[Any], wanted: NDArray[Any], *, like: NDArray[Any] | None = None) -> bool:
-    """Return whether the arrays differ only by the rounding of `found`, or of `like`, from which it was computed."""
+    """Return whether the arrays differ only by rounding of `found`, or of `like`, from which it was computed."""
     if found.dtype.kind != "f":
         return bool(np.array_equal(found, wanted))
     like = found if like is None else like

@@ -50,8 +50,8 @@ def write_model(model: Model, source: Path, path: Path, files_read: Sequence[Inp
     """Write the model, and its external data if it has any; return the files.
 
     Both are complete and on disk before either is renamed to its final name, the data first. The data file is called
-    ``<name>.<hash of the data>.data``, so that it never replaces that of another model: at any moment, the model at
-    `path` finds its own. The data of a replaced model is removed at the end.
+    ``<name>.<hash of the data>.data``, so that it never replaces the data of another model: at any moment, the model at
+    `path` finds its own data. The data of a replaced model is removed at the end.
     """
     own = external_files(model, source.parent, str(source))
     if not own:

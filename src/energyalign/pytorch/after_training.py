@@ -57,8 +57,8 @@ default=None
         is unchanged (a warning and the report say so).
     metrics_ : dict of str to float
         ``accuracy_before``, ``accuracy_after``, ``balanced_accuracy_before``, ...: cross-fitted on the evidence; means
-        over independent labels. With `scoring`, `costs` or minima, that score instead. Empty if it could not be
-        measured; the report says why.
+        over independent labels. With `scoring`, `costs` or minima, the score of that objective. Empty if it could not
+        be measured; the report says why.
     """
 
     shifts_: AnyShifts
@@ -224,7 +224,7 @@ def _measure(
 ) -> tuple[dict[str, float], str | None]:
     """Return cross-fitted metrics and None, or an empty dict and the reason.
 
-    Metrics are accuracies, or the score of another objective; for independent labels their means.
+    Metrics are accuracies, or the score of another objective; for independent labels, means over the labels.
     """
     if isinstance(evidence, MultilabelEvidence) and isinstance(shifts, MultilabelShifts):
         each = [_measure(*pair, aimed=aimed) for pair in zip(evidence.labels, shifts.labels, strict=True)]

@@ -14,7 +14,7 @@ ImageTransform: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Perspective(torch.nn.Module):  # type: ignore[misc]
-    """Perspective distortion of random degree; torchvision's has a fixed one."""
+    """Perspective distortion of random degree; in torchvision the degree is fixed."""
 
     def __init__(self, degree: tuple[float, float]) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ POLICIES: dict[str, Policy] = {
     "none": Policy(keep, "no augmentation"),
     "crop-flip": Policy(crop_and_flip, "the usual training augmentation: padded crop, horizontal flip"),
     "one": Policy(apply_one, "one of the paper's ten transformations, at random for every draw"),
-    "two": Policy(apply_two, "two different ones of the ten"),
+    "two": Policy(apply_two, "two different transformations of the ten"),
     "half": Policy(apply_half, "each of the ten with probability one half"),
 }
 

@@ -75,7 +75,7 @@ def balanced_evidence(
         batch_size=batch_size,
         num_workers=num_workers,
         collate_fn=_stack,
-        generator=torch.Generator(),  # its own, so that reading does not change the global state
+        generator=torch.Generator(),  # a separate generator, so that reading does not change the global state
     )
 
 

@@ -149,7 +149,7 @@ class _Run:
         self.precision = max(_precision(logits), *precisions, _precision_of_sum(head, logits))
 
     def followed_by(self, after: _Run, added: Floats, bias: torch.Tensor) -> bool:
-        """Return whether `after` has these logits plus `added`, up to rounding; elementwise, as some may be huge."""
+        """Return whether `after` has these logits plus `added`, up to rounding of each number: some may be huge."""
         expected = self.logits + torch.tensor(added, dtype=torch.float64, device=self.logits.device)
         terms = [self.logits, expected, bias.detach().double().expand_as(expected)]
         size = torch.stack([term.abs() for term in terms]).amax(0)

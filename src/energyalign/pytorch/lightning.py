@@ -41,7 +41,7 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
     Evidence is the first validation loader, or the training loader if there is none; its batches go through the
     module's batch hooks and the trainer's precision as in validation (or training). Training counts are counted from
     the batches of the first complete epoch. Checkpoints written during training hold the raw network, so that training
-    can resume from them; ``trainer.save_checkpoint(...)`` after ``fit`` saves the aligned one.
+    can resume from them; ``trainer.save_checkpoint(...)`` after ``fit`` saves the aligned network.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
             self._whole_epoch = trainer.is_last_batch
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Align, report, log."""
+        """Align the network, report the result and log it."""
         network, held_out = self._network_of(pl_module), _first(trainer.val_dataloaders)
         training = _read_like_trainer(trainer, _first(trainer.train_dataloader), trainer.num_training_batches)
         if held_out is not None:
@@ -181,7 +181,7 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
 
 
 def _read_like_trainer(trainer: Trainer, loader: Iterable[Any], n_batches: float) -> Iterator[Any]:
-    """Yield batches as Lightning's loops do: as many, with the same conversions and hooks."""
+    """Yield as many batches as Lightning's loops do, with the same conversions and hooks."""
     for batch in itertools.islice(loader, None if math.isinf(n_batches) else int(n_batches)):
         converted = trainer.precision_plugin.convert_input(batch)
         # Lightning's loops call this hook by this name; `batch_to_device` calls the other two.

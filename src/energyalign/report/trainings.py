@@ -112,7 +112,7 @@ def by_setting(runs: Sequence[StoredRun]) -> list[tuple[StoredRun, ...]]:
 
 
 def name_in_full(runs: Sequence[StoredRun]) -> list[Training]:
-    """Return trainings with full names, extended by what differs where two have the same."""
+    """Return trainings with full names; equal names are extended by the settings in which the trainings differ."""
     groups = by_setting(runs)
     names = [(seeds[0].config.name, _full_name(seeds[0])) for seeds in groups]
     trainings = []
@@ -124,7 +124,7 @@ def name_in_full(runs: Sequence[StoredRun]) -> list[Training]:
 
 
 def setting(run: StoredRun, *varied: str) -> str:
-    """Return all settings as text but the seed and `varied`: keys of the config or of its recipe."""
+    """Return all settings as text except the seed and `varied`, which are keys of the config or of its recipe."""
     values = run.config.values
     recipe = {key: value for key, value in values["recipe"].items() if key not in varied}
     config = {key: value for key, value in values.items() if key not in ("seed", *varied)}
@@ -207,7 +207,7 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """Make text printable, and cut it to what fits beside a panel."""
+    """Make text printable, and cut it to the length that fits beside a panel."""
     text = printable(text)
     return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}\N{HORIZONTAL ELLIPSIS}"
 

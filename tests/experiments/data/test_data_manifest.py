@@ -159,7 +159,7 @@ def test_a_run_keeps_the_manifest_that_it_began_with(manifest, tmp_path, small):
     with pytest.raises(
         EnergyAlignError,
         match=rf"data of sïx have changed since the run in {tmp_path} began: its manifest is {manifest.short_hash}, "
-        rf"that of the data now is {other.short_hash} \(what differs: images_sha256\)\. .*give another --out",
+        rf"and now is {other.short_hash} \(what differs: images_sha256\)\. .*give another --out",
     ):
         other.keep(path)
     assert path.read_bytes() == content

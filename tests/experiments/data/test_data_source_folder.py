@@ -130,7 +130,7 @@ def test_splits_of_other_names_are_no_classes(tree, names):
         return
     with pytest.raises(
         EnergyAlignError,
-        match=rf"\({', '.join(sorted(names))}\) are splits, not classes, .* Name the folder of the training",
+        match=rf"\({', '.join(sorted(names))}\) are splits, not classes, .* Name the training folder",
     ):
         open_source(f"folder:{root}").load("train")
 

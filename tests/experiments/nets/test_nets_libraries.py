@@ -115,7 +115,7 @@ def test_files_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             make_network(backbone, 3, weights=str(file))
 
     refused("nowhere.safetensors", "resnet8", r"--weights nowhere\.safetensors is not a file")
-    refused(path, "timm:test_convnext", r"not those of this backbone: it lacks stem\..* and \d+ more; it also has ")
+    refused(path, "timm:test_convnext", r"do not fit this backbone: it lacks stem\..* and \d+ more; it also has ")
     deeper = tmp_path / "resnet34.safetensors"  # every tensor of ResNet-18 is there, in the same shape
     save_file(models.get_model("resnet34", weights=None).state_dict(), deeper)
     refused(deeper, "torchvision:resnet18", r"it also has layer1\.2\.")

@@ -53,5 +53,5 @@ def test_resnets_of_torchvision() -> None:
 
 
 def test_backbones_without_known_blocks_are_refused() -> None:
-    with pytest.raises(EnergyAlignError, match=r"those of mlp are not known: choose one of resnet32, resnet8"):
+    with pytest.raises(EnergyAlignError, match=r"does not know the blocks of mlp: choose one of resnet32, resnet8"):
         experts("mlp")

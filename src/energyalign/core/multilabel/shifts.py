@@ -19,9 +19,9 @@ from energyalign.core.shifts import Shifts, list_shifts, load_text
 
 
 class MeanScore(NamedTuple):
-    """Cross-fitted scores of the raw and the aligned model, averaged over the `n_labels` labels that have one.
+    """Cross-fitted scores of the raw and the aligned model, averaged over the `n_labels` labels with scores.
 
-    `error` is an upper bound on the standard error of their difference: its mean over labels, which share samples.
+    `error` is an upper bound on the standard error of the difference: the mean of the labels' standard errors.
     """
 
     raw: float

@@ -82,7 +82,7 @@ class Loader:
         return self._plan.n_batches
 
     def epoch(self, number: int, *, start: int = 0, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-        """Yield batches `start`, `start` + 1, ... of an epoch, and of each the part of this rank."""
+        """Yield this rank's part of the batches `start`, `start` + 1, ... of an epoch."""
         return self._batches.load(number, self._plan.parts(number, start=start, rank=rank, world_size=world_size))
 
 
@@ -189,7 +189,7 @@ class PairedLoader:
         self._first, self._second, self.n_batches = first, second, first.n_batches
 
     def epoch(self, number: int, *, start: int = 0, rank: int = 0, world_size: int = 1) -> Iterator[Pair]:
-        """Yield pairs `start`, `start` + 1, ... of an epoch, and of each the part of this rank."""
+        """Yield this rank's part of the pairs `start`, `start` + 1, ... of an epoch."""
         first = self._first.epoch(number, start=start, rank=rank, world_size=world_size)
         second = self._second.epoch(number, start=start, rank=rank, world_size=world_size)
         return (Pair(*batch, *other) for batch, other in zip(first, second, strict=True))

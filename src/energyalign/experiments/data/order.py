@@ -16,7 +16,7 @@ from energyalign.core.errors import EnergyAlignError
 ORDER, AUGMENTATION, EVIDENCE = range(3)  # purposes with independent random streams
 
 Order: TypeAlias = Callable[[int], Ints]
-"""From the number of an epoch to indices of images, a function of that number; all epochs must be equally long."""
+"""Function from the number of an epoch to indices of images; all epochs must be equally long."""
 
 
 def generator(seed: int, purpose: int, *key: int) -> np.random.Generator:
@@ -66,7 +66,7 @@ def reversed_probabilities(counts: Ints) -> Floats:
 
 
 def weighted_classes(labels: Ints, probabilities: Floats, seed: int) -> Order:
-    """Sample as often as there are images: a class with these probabilities, then one of its images uniformly."""
+    """Draw as many samples as there are images: a class with these probabilities, then one of its images uniformly."""
     members = [np.flatnonzero(labels == k) for k in range(len(probabilities))]
     sizes = np.array([len(of_class) for of_class in members])
     by_class, first = np.concatenate(members), np.cumsum(sizes) - sizes

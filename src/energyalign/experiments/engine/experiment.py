@@ -31,7 +31,7 @@ from energyalign.pytorch.ranks import failing_together, own_part
 Config = TypeVar("Config", bound=RunConfig)
 
 MakeReporter = Callable[[str, Path | None], Reporter]
-"""From the title of a training and the folder for its curves (None for no curves) to its reporter."""
+"""Function from the title of a training and the folder for its curves (None for no curves) to a reporter."""
 
 
 @dataclass(frozen=True)
@@ -198,8 +198,8 @@ class Experiment(ABC, Generic[Config]):
                 removed = sorted(path for path in trained_files if not path.exists())
                 if removed:
                     raise CannotGoOn(
-                        f"{some_of(removed)}: removed during the run. Put back what you can, or remove {run.path} to "
-                        "train again."
+                        f"these files were removed during the run: {some_of(removed)}. Put them back, or remove "
+                        f"{run.path} to train again."
                     )
         return rows
 
@@ -271,7 +271,7 @@ class Experiment(ABC, Generic[Config]):
         missing = [path for path in files if not path.exists()]
         if missing:
             raise CannotGoOn(
-                f"{some_of(missing)}: removed during the run. The same command makes what is missing again."
+                f"these files were removed during the run: {some_of(missing)}. The same command writes them again."
             )
 
 

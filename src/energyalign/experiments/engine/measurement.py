@@ -147,7 +147,7 @@ def versions() -> Mapping[str, str]:
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """Return the versions, and what else the last digits of numbers depend on."""
+    """Return the versions, and everything else that the last digits of numbers depend on."""
     is_cuda = device.type == "cuda"
     return {
         **versions(),

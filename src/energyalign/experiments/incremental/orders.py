@@ -19,7 +19,7 @@ from energyalign.core.errors import EnergyAlignError, some_of
 ORDERS: dict[str, str] = {
     "natural": "classes by number",
     "seed1993": "NumPy's permutation from seed 1993, as in LUCIR, FACIL and PyCIL",
-    "icarl": "what iCaRL's own script draws from seed 1993, as in PODNet and DER; 100 classes only",
+    "icarl": "the permutation that iCaRL's own script draws from seed 1993, as in PODNet and DER; 100 classes only",
     "seed:N": "NumPy's permutation from a seed of your choice",
     "FILE.json": "a list of class names or numbers",
 }

@@ -69,7 +69,7 @@ class ClassStream:
 
     @cached_property
     def all_readable(self) -> bool:
-        """True if every image can be read, otherwise an error that names the others; checked once for all runs."""
+        """True if every image can be read; raises an error that names the others. Checked once for all runs."""
         refuse_unreadable(self.train, self.test)
         return True
 
@@ -124,7 +124,7 @@ class StepImages(NamedTuple):
     Attributes
     ----------
     indices : array
-        Those to train on: new images, then exemplars.
+        Images to train on: new images, then exemplars.
     new_held_out : tuple of arrays
         Held-out images of each new class; empty arrays if nothing is held out.
     """

@@ -34,7 +34,7 @@ class LongTailConfig(RunConfig):
     imbalance : float or None
         Largest class over smallest; None for the data as they are.
     split_seed : int
-        Seed of the long-tailed subset. Seed 0 is that of LDAM, BBN and later work, so it stays 0 while `seed` varies.
+        Seed of the long-tailed subset. LDAM, BBN and later work use seed 0, so it stays 0 while `seed` varies.
     """
 
     learner: CrossEntropy
@@ -169,7 +169,7 @@ class LongTailRequest(RunRequest):
         return {key: tuple(dict.fromkeys([*correctors, *extra])) for key, correctors in groups.items()}
 
     def _held_out_for(self, name: str) -> float:
-        """Return the share to hold out: --held-out, or what this corrector of a method needs."""
+        """Return the share to hold out: --held-out, or the share that the corrector of a method needs."""
         corrector = find_corrector(name)
         if self.held_out is None and corrector.takes_validation:
             source = self.own_source or open_source(self.preset.dataset, self.data_root)

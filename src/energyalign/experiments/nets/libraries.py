@@ -94,7 +94,7 @@ def load_weights(net: nn.Module, path: str, classifier: Iterable[str] = ()) -> N
     if any(problems.values()):
         listed = "; ".join(f"it {verb} {some_of(names)}" for verb, names in problems.items() if names)
         raise EnergyAlignError(
-            f"--weights {path} are not those of this backbone: {listed}. Give the --backbone that they belong to, and "
+            f"--weights {path} do not fit this backbone: {listed}. Give the --backbone that they belong to, and "
             "its unchanged state dict."
         )
     net.load_state_dict({name: value for name, value in stored.items() if name in wanted}, strict=False)

@@ -1,4 +1,4 @@
-"""Run what is missing of a sweep, as many runs at once as there is room for."""
+"""Run the missing runs of a sweep, as many at once as fit."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Completion:
     watcher : callable
         Called with the state several times a second.
     delays : sequence of float, default (0.0, 30.0, 100.0)
-        Seconds before the first retry, the second, and so on; the last one holds for all that follow. A machine that is
-        gone may keep the lock of its run for a while: NFS needs a minute and a half to notice.
+        Seconds before the first retry, the second, and so on; the last one applies to all further retries. A machine
+        that is gone may keep the lock of its run for a while: NFS needs a minute and a half to notice.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Completion:
         self._not_before: dict[PlannedRun, float] = {}
 
     def finish(self) -> dict[str, str]:
-        """Complete all runs; return the errors of those that failed, by name.
+        """Complete all runs; return the errors of failed runs, by name.
 
         Raises
         ------

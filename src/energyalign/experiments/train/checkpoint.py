@@ -51,7 +51,7 @@ class Position:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """Make a position of the output of `asdict`; floats survive JSON exactly."""
+        """Make a position from the output of `asdict`; floats survive JSON exactly."""
         integers = {name: values[name] for name in ("epoch", "batch", "n_samples")}
         if not all(type(number) is int for number in integers.values()):
             raise TypeError(f"expected integers, got {integers}")

@@ -130,7 +130,7 @@ class Narrator(Reporter):
 class Pace:
     """Speed of a training of `n_epochs` of `n_batches`, and the time that is left.
 
-    The clock starts with the object, and counts only the batches since `start`, not those of an earlier process.
+    The clock starts with the object, and counts only the batches since `start`, not batches of an earlier process.
     """
 
     def __init__(self, n_epochs: int, n_batches: int, start: Position) -> None:

@@ -1,4 +1,4 @@
-"""A run directory: the config of a run, its checkpoints, its rows, and a record of what made them.
+"""A run directory: the config of a run, its checkpoints, its rows, and a record of its commands and environments.
 
 One process at a time may write into it (`open_run`). It notices if somebody moves, removes or changes the folder
 during the run (`RunDirectory.saving`).
@@ -34,7 +34,7 @@ _EXTENSIONS = (".json", ".jsonl", ".safetensors", ".txt")
 def open_run(
     path: Path, config: Json, fabric: Fabric | None = None, *, within: RunDirectory | None = None
 ) -> Iterator[RunDirectory]:
-    """Create a run directory, or open that of an unfinished or finished run with the same config.
+    """Create a run directory, or open the directory of an unfinished or finished run with the same config.
 
     Files that a killed process left half-written are removed.
 
@@ -67,7 +67,7 @@ def open_run(
                 was_there = _claim(RunDirectory(path), config)
                 held = HeldFolder(path)
                 stack.callback(held.close)
-            except Exception as error:  # of any type: the other ranks are waiting to hear of it
+            except Exception as error:  # an error of any type: the other ranks wait for news of it
                 problem = error
         message = None if problem is None else str(problem)
         if fabric is not None:
@@ -256,7 +256,7 @@ def refuse_run_directory(out: Path) -> None:
 
 
 def _claim(run: RunDirectory, config: Json) -> bool:
-    """Write the config, or raise if the folder belongs to another config or is not ours; return if it was there."""
+    """Write the config, or raise if the folder has another config or is not ours; return whether it was there."""
     known = run.read_json(_CONFIG)
     if known is None:
         names = (entry.name for entry in run.path.iterdir())

@@ -31,8 +31,8 @@ _LETTER, _LINE, _MAX_WIDTH = 0.07, 0.28, 12.0
 def draw(runs: Sequence[StoredRun]) -> Figure:
     """Draw balanced accuracy, of incremental runs after the last step.
 
-    As in the table of this name, the best number of each training and those not clearly worse are in bold. Trainings
-    are rows and correctors columns, or the other way round if that is too wide.
+    As in the table of this name, the best number of each training and all that are not clearly worse are in bold.
+    Trainings are rows and correctors columns, or the other way round if that is too wide.
     """
     trainings = trainings_of("matrix", runs)
     correctors = sort_correctors({name for training in trainings for name in training.correctors})

@@ -46,7 +46,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 
 def _columns(drawn: Sequence[tuple[Training, str]]) -> int:
-    """Return the panels per row: those of one training, at most 3."""
+    """Return the number of panels per row: the panels of one training, at most 3."""
     return min(3, max(sum(training is other for other, _ in drawn) for training, _ in drawn))
 
 

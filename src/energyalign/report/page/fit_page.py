@@ -126,7 +126,7 @@ def _fitted_section(shifts: Shifts) -> Section:
 
 
 def _candidates(shifts: Shifts) -> str:
-    """Return the table of what `auto` compared."""
+    """Return the table of the candidates of `auto`."""
     selection = shifts.selection
     assert selection is not None
     columns = ["candidate", "strength", "cross-fitted score", "largest std. error of a shift", "problem"]

@@ -93,8 +93,8 @@ def _rates(scores: ClassScores) -> tuple[float, ...]:
 
 def _result(shifts: MultilabelShifts, labels: Sequence[_Label]) -> tuple[str, str]:
     """Return the headline and its details."""
-    # No mean precision: that of a label that is never predicted is unknown, so raw and aligned means would differ in
-    # the labels that they cover.
+    # No mean precision: a label that is never predicted has none, so raw and aligned means would cover different
+    # labels.
     rates = ", ".join(
         f"{_RATES[i]} {_percent(_mean(label.raw[i] for label in labels))} % → "
         f"{_percent(_mean(label.aligned[i] for label in labels))} %"

@@ -28,7 +28,7 @@ _BY_TRAINING = (
 )  # fmt: skip
 """Figures with a panel for each training."""
 _MAX_TRAININGS = 4
-"""Trainings that such a figure shows on the page."""
+"""Maximum number of trainings in one of these figures on the page."""
 _COMPARED = ["", AS_TRAINED, ALIGNED, "gain", "s.e.", "95 % interval", "only raw right", "only ea right", "p"]
 _ABOUT_COMPARED = (
     "Balanced accuracy in %. Gain of one seed: standard error and interval from a paired bootstrap over test images "

@@ -40,7 +40,7 @@ class Correction:
 
     @property
     def is_sane(self) -> bool:
-        """Whether the page can compute with it: shifts that offset a masked class, at -1e9, are too large."""
+        """Whether the page can compute with these shifts: to offset a class masked by -1e9, they are too large."""
         return bool(np.ptp(self.shifts) < FAR)
 
     def to_json(self) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class EncodedLogits:
 
     @property
     def note(self) -> str:
-        """What was left out or rounded to keep the page small; empty if nothing was."""
+        """Note on what was left out or rounded to keep the page small; empty if nothing was."""
         notes = []
         if len(self.kept) < self.n_images:
             notes.append(

@@ -1,4 +1,4 @@
-"""Tables of the paper with our numbers beside: up to three lines for each method, and notes on settings that differ."""
+"""Tables of the paper with our numbers: up to three lines for each method, and notes on settings that differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from energyalign.report.tables.order import line_key
 from energyalign.report.tables.settings import Difference, check_one_setting, differences_from_paper
 
 _QUOTED = (
-    "The paper's numbers are as printed there. It quotes its methods other than ea from papers with other networks and "
+    "The paper's numbers are as printed. The paper quotes its methods other than ea from papers with other networks "
+    "and "
     "subsets. A difference is ours minus the paper's."
 )
 

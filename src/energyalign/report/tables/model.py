@@ -31,9 +31,9 @@ class Cell:
     n : int or None, default None
         Number of seeds; None if unknown, as in the paper.
     off_paper : bool, default False
-        Whether it was measured in another setting than the paper's, or is a difference from such a measurement.
+        Whether the number was measured in another setting than the paper's, or is a difference from one that was.
     best : bool, default False
-        Whether it is printed in bold.
+        Whether the number is printed in bold.
     digits : int, default 1
         Decimals of the deviation.
     by_seed : mapping, default {}

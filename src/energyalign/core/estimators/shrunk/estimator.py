@@ -15,7 +15,7 @@ from energyalign.core.estimators.shrunk.posterior import DEVIATION, Free, Poster
 from energyalign.core.evidence import ONLY_ENERGIES, Evidence
 from energyalign.core.sharing import Sharing, share_per_class
 
-_MANY_SAMPLES = 2_000  # from here on, a fold hardly changes the temperature and the variance of u
+_MANY_SAMPLES = 2_000  # with this many samples, a fold hardly changes the temperature and the variance of u
 _FLOOR_TOLERANCE = 0.1  # in log s
 
 
@@ -84,7 +84,7 @@ class Shrunk(Estimator):
         return fit_posterior(evidence, clusters).temperature
 
     def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:
-        """Report a bias that does not follow the counts, and what training evidence cannot show."""
+        """Report a bias that does not follow the counts, and the limits of training evidence."""
         posterior = fit_posterior(evidence, estimate.clusters)
         slope, error = posterior.slope, posterior.slope_error
         trained_on = evidence.kind == "training" and evidence.labels is not None

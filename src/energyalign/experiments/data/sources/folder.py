@@ -63,8 +63,7 @@ class Folder(Source):
         if found and all(name.lower() in _SPLIT_NAMES and class_folders_in(self._path / name) for name in found):
             raise EnergyAlignError(
                 f"{self.name}: the folders in {self._path} ({', '.join(found)}) are splits, not classes, judging by "
-                "their names and the folders in them. Name the folder of the training images train, and that of the "
-                "test images test."
+                "their names and the folders in them. Name the training folder train and the test folder test."
             )
 
 
@@ -126,7 +125,7 @@ def _images_below(folder: Path, class_name: str) -> list[str]:
             folders.clear()
             continue
         seen.add(_identity(where))
-        folders.sort()  # of two links to one folder, follow the same one on every system
+        folders.sort()  # if two links lead to one folder, follow the same one on every system
         # Hidden files are metadata of a file system (._a.jpg, .DS_Store), not images.
         paths += [Path(where, name) for name in names if name[0] != "." and name.lower().endswith(EXTENSIONS)]
     return sorted(str(path.relative_to(folder)) for path in paths)
