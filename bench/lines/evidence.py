@@ -1,4 +1,4 @@
-"""What energy aligning costs beside training: evidence, and the shifts estimated from it."""
+"""Cost of energy aligning relative to training: drawing evidence and estimating shifts from it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from energyalign.experiments.longtail.presets import PRESETS
 from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import RunDirectory
 
-BATCHES = 4  # of the epoch's 85; the training of a whole one would take most of a minute
+BATCHES = 4  # of the 85 batches of an epoch; a whole epoch would take most of a minute
 
 
 def lines() -> Iterator[Line]:
-    """The evidence whole, the epoch in part: its batches take equally long."""
+    """Time all of the evidence and a part of an epoch, whose batches take equally long."""
     keep_freed_memory()  # as the commands do
     config = LongTailConfig.from_preset(PRESETS["cifar100-lt-100"], seed=0)
     data = _cifar_100_lt(config)
@@ -55,7 +55,7 @@ def lines() -> Iterator[Line]:
 
 
 def _cifar_100_lt(config: LongTailConfig) -> LongTailData:
-    """As the program cuts it out of 500 images of each class; hardly any test images, which are not the matter here."""
+    """Cut CIFAR-100-LT from 500 images of each class, with few test images because they are not used."""
     whole = made_up_images(50_000)
     whole = replace(whole, labels=np.arange(50_000) % whole.n_classes)
     test = whole.subset(range(whole.n_classes))
@@ -66,7 +66,7 @@ def _cifar_100_lt(config: LongTailConfig) -> LongTailData:
 
 
 def _after_training(config: LongTailConfig, data: LongTailData) -> Trained:
-    """A run that has just been trained, of which nothing is known yet."""
+    """Return a run that has just been trained, without cached outputs."""
     counts = torch.tensor(data.counts, dtype=torch.float32)
     setting = Setting(config, data.train, counts, 0, torch.device("cpu"))
     fabric, run = Fabric(accelerator="cpu", devices=1), RunDirectory(Path("nowhere"))

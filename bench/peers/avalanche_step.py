@@ -1,4 +1,9 @@
-"""A later step of avalanche-lib (Replay and LwF), for the Python of its own virtual environment.
+"""A later step of avalanche-lib (Replay and LwF), run by the Python of its own virtual environment.
+
+Prints a description as a line of JSON. Then it trains an epoch for every line on standard input and prints the number
+of images. Imports nothing of energyalign.
+
+    python avalanche_step.py THREADS EXEMPLARS NEW BATCH OLD_CLASSES NEW_CLASSES
 
 Says in a line of JSON what it is; then trains an epoch for every line on its standard input, and answers each with how
 many images that were. Imports nothing of energyalign.
@@ -25,7 +30,7 @@ from torchvision import transforms
 
 
 class Pictures:
-    """What torchvision's CIFAR sets are: PIL images and targets."""
+    """Dataset like torchvision's CIFAR sets: PIL images and targets."""
 
     def __init__(self, targets: list[int]) -> None:
         self.targets = targets
@@ -39,7 +44,7 @@ class Pictures:
 
 
 class OnDemand(SupervisedPlugin):
-    """An epoch for each line that comes in."""
+    """Plug-in that trains an epoch for each line on standard input."""
 
     def __init__(self, answers: Any) -> None:
         super().__init__()
