@@ -16,12 +16,8 @@ from energyalign.pytorch import align
 
 SIDES = {"ResNet-32": 32, "ResNet-50": 64}
 PAIRS = 4  # two copies of the same raw network were measured to differ by up to three per cent
-ROUNDS = {
-    ("ResNet-32", 1): 101,
-    ("ResNet-32", 128): 9,
-    ("ResNet-50", 1): 41,
-    ("ResNet-50", 128): 6,
-}  # copies of each network
+# Rounds for each pair of copies.
+ROUNDS = {("ResNet-32", 1): 101, ("ResNet-32", 128): 9, ("ResNet-50", 1): 41, ("ResNet-50", 128): 6}
 
 
 def lines() -> Iterator[Line]:

@@ -12,10 +12,8 @@ from bench.line import Line, at_most
 from bench.measure import alternate
 from bench.own_process import OwnProcess
 
-BATCHES, EPOCH = (
-    2,
-    85,
-)  # batches that are timed, and batches of an epoch of CIFAR-100-LT with imbalance 100 (10,847 images)
+# Timed batches, and batches of an epoch of CIFAR-100-LT with imbalance 100 (10,847 images).
+BATCHES, EPOCH = 2, 85
 
 
 def lines() -> Iterator[Line]:
