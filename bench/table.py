@@ -44,7 +44,7 @@ class Table:
         return cls(**{**stored, "lines": tuple(Line.from_json(line) for line in stored["lines"])})
 
     def slower_than(self, before: Table) -> list[str]:
-        """Return the lines that lost a tenth or more since `before`, beyond both quartiles; none for another machine."""
+        """Return the lines that lost over a tenth since `before`, beyond both quartiles; none for another machine."""
         if before.machine != self.machine:
             return []
         earlier = {line.key: line for line in before.lines}

@@ -1,4 +1,4 @@
-"""Independent labels: each is fitted as if it were alone."""
+"""Independent labels: each is fitted as if it were the only one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers per class are matched by name; by position only where a side has no names."""
+"""Numbers per class are matched by name, or by position if either side has no names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUMBERS = pd.Series([2] * 9 + [0] * 5 + [1] * 2)
 
 
 def shapes_of(labels: pd.Series) -> list[Any]:
-    """All that people count with."""
+    """Return the same counts in all supported types."""
     counts = labels.value_counts()
     return [
         counts,

@@ -1,4 +1,4 @@
-"""The label distribution of unlabelled data, by expectation maximisation."""
+"""The label distribution of unlabelled data, estimated by expectation maximisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same network, with corrected logits, and nothing else changed."""
+"""`align` returns the same network with corrected logits, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_shifts_are_those_of_the_core_on_the_same_logits(linear: nn.Module, batc
 
 @pytest.mark.filterwarnings("ignore:the model may have been balanced in training")
 def test_the_network_given_is_not_disturbed(linear: nn.Module, batches: Batches) -> None:
-    linear[1].eval()  # a mixture of modes, to be restored one by one
+    linear[1].eval()  # mixed modes, which must be restored one by one
     state, modes = copy.deepcopy(linear.state_dict()), [module.training for module in linear.modules()]
     torch.manual_seed(7)
     numbers = torch.get_rng_state()
@@ -170,7 +170,7 @@ def test_a_network_aligned_in_inference_mode_can_be_trained(batches: Batches) ->
 
 
 class Remembering(nn.Linear):
-    """Keeps what it computed, uses one buffer for every output, and has its own idea of evaluation."""
+    """Keeps its results, uses one buffer for every output, and overrides evaluation mode."""
 
     noisy = True
 
@@ -194,7 +194,7 @@ def test_a_network_with_habits(batches: Batches) -> None:
     found = align(network, batches, estimator="lse", clusters="per-class").shifts_
     expected = align(reference, batches, estimator="lse", clusters="per-class").shifts_
     np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
-    # What it kept is no inference tensor: training can go on with it.
+    # The results it keeps are not inference tensors: training can continue with them.
     (network.kept * torch.ones(4, requires_grad=True)).sum().backward()
 
 

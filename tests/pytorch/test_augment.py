@@ -13,7 +13,7 @@ from energyalign.pytorch.augment import POLICIES, TRANSFORMATIONS, make_policy
 
 @pytest.fixture
 def image() -> torch.Tensor:
-    """Every pixel another value, none at the ends of the range."""
+    """Return an image whose pixels all differ, without the extreme values."""
     return torch.linspace(0.1, 0.3, 3 * 32 * 32).reshape(3, 32, 32)
 
 
@@ -51,7 +51,7 @@ def test_brightness_multiplies_by_a_factor_from_0_to_5(image: torch.Tensor) -> N
 
 @pytest.mark.parametrize(("name", "kept"), [("contrast", False), ("saturation", True)])
 def test_contrast_and_saturation_scale_the_distance_to_grey(name: str, kept: bool) -> None:
-    """Factor 0 is grey, factor 1 the image, up to 5 beyond it; saturation keeps each pixel's own grey."""
+    """Factor 0 is grey, factor 1 the image, and up to 5 exceeds it; saturation keeps the grey value of each pixel."""
     pixels = torch.full((3, 8, 8), 0.5)
     pixels[0, :4] += 0.02
     out = many(name, pixels)
@@ -64,13 +64,13 @@ def test_contrast_and_saturation_scale_the_distance_to_grey(name: str, kept: boo
 def test_hue_turns_by_at_most_half_a_circle() -> None:
     red = torch.tensor([0.8, 0.2, 0.2]).reshape(3, 1, 1).expand(3, 8, 8).contiguous()
     out = many("hue", red)[:, :, 0, 0]
-    # From red over yellow, green to cyan: blue never dominates alone.
+    # From red through yellow and green to cyan: blue is never the only maximum.
     assert bool((out[:, 2] <= out[:, 1] + 1e-5).all())
     assert bool((out[:, 1] > 0.7).any())
 
 
 def test_rotations_stay_within_ten_degrees() -> None:
-    """The farthest corner of a 64-pixel image moves by at most 10 degrees of its circle, and nearly that far."""
+    """The farthest corner of a 64-pixel image moves along its circle by at most 10 degrees, and sometimes nearly so."""
     for name in ("rotate", "affine"):
         picture = torch.zeros(1, 65, 65)
         picture[0, 32, 60:] = 1.0
@@ -110,7 +110,7 @@ def test_erase_takes_a_rectangle_of_the_published_size_and_shape() -> None:
 
 
 def applied(policy: str, image: torch.Tensor, monkeypatch: pytest.MonkeyPatch, n: int = 2000) -> list[tuple[int, ...]]:
-    """Which transformations a policy applies, in order, over many draws."""
+    """Return the transformations that a policy applies, in order, over many draws."""
     log: list[int] = []
     names = list(TRANSFORMATIONS)
 
@@ -140,7 +140,7 @@ def test_policies_apply_what_they_say(
         assert sizes.var() == pytest.approx(2.5, abs=0.3)  # ten independent coins
     else:
         assert set(sizes) == {int(mean)}
-    assert all(list(draw) == sorted(set(draw)) for draw in draws)  # each at most once, in the table's order
+    assert all(list(draw) == sorted(set(draw)) for draw in draws)  # each at most once, in the order of the table
     if mean:
         shares = np.bincount(np.concatenate([np.array(d, dtype=int) for d in draws]), minlength=10) / len(draws)
         np.testing.assert_allclose(shares, mean / 10, atol=0.05)

@@ -1,4 +1,4 @@
-"""Metrics agree with scikit-learn's, also in expectation over posteriors."""
+"""Metrics agree with scikit-learn's, also for expectations over posteriors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of the images of a run."""
+"""The manifest of the images of a run."""
 
 from __future__ import annotations
 

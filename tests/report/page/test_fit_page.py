@@ -1,4 +1,4 @@
-"""The page of own logits begins with the result, and what it cost."""
+"""The page of a fit starts with the result and its cost."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -15,7 +15,7 @@ from energyalign.report.trainings import name_in_full
 
 
 def training(accuracies: dict[str, list[float]], *, head: str = "cosine", few: float | None = 0.5) -> list[StoredRun]:
-    """A run for each seed, with a row for each corrector."""
+    """Make a training with a run for each seed, and a row for each corrector."""
     runs = []
     for seed in range(len(next(iter(accuracies.values())))):
         config = {
