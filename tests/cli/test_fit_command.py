@@ -374,7 +374,16 @@ class TestObjectives:
             json.dump(costs, file)
         code, out, _ = run(*self.given, "--costs", "costs.json", "--out", "shifts.json")
         assert code == 0
-        assert "%" not in out.partition("Candidates")[2]
+        assert ", for mean cost." in out
+        candidates = out.partition("Candidates")[2]
+        assert "%" not in candidates
+        selection = Shifts.load("shifts.json").selection
+        raw, chosen = selection.raw_and_chosen
+        assert raw < chosen < 0
+        assert f" {-raw:.3f} " in candidates
+        change = f"({-selection.gain:+.4f} +- {selection.gain_error:.4f})"
+        assert f"Chosen: cross-fitted mean cost: raw {-raw:.4f}, aligned " in candidates
+        assert f", chosen {-chosen:.4f} {change} at strength" in " ".join(candidates.split())
         expected = library_shifts(np.load("logits.npy"), np.load("labels.npy"), costs=costs)
         np.testing.assert_allclose(Shifts.load("shifts.json").values, expected, rtol=1e-12, atol=1e-12)
 

@@ -245,6 +245,19 @@ def test_the_summary_has_the_mean_score_the_shifts_and_the_concerns() -> None:
     assert "Cross-fitted" not in blind.summary()
 
 
+def test_the_summary_of_costs_has_mean_costs() -> None:
+    logits, labels = problem()
+    evidence = MultilabelEvidence.from_arrays(logits, labels, kind="held-out", class_names=NAMES)
+    shifts = fit_multilabel(evidence, costs=[[0, 1], [5, 0]])
+    head, score, *_ = shifts.summary().splitlines()
+    assert "independent labels by shrunk for mean cost, from" in head
+    raw, chosen, error, _ = shifts.mean_score
+    assert score == (
+        f"Cross-fitted mean cost, mean over the labels: raw {-raw:.3f}, aligned {-chosen:.3f} (standard error of the "
+        f"difference at most {error:.3f})."
+    )
+
+
 DOORS = {
     "fit_multilabel": lambda logits, labels: fit_multilabel(
         MultilabelEvidence.from_arrays(logits, labels), scoring="f1"

@@ -14,6 +14,7 @@ from torch import nn
 from energyalign import EnergyAligner, EnergyAlignError
 from energyalign.pytorch import AlignedModel, align
 from energyalign.pytorch.after_training import AfterTraining
+from energyalign.pytorch.label_counts import LabelCounter
 
 COUNTS = [100, 40, 10, 4]
 Batches = list[tuple[torch.Tensor, torch.Tensor]]
@@ -303,3 +304,12 @@ def test_a_callback_refuses_what_it_does_not_know_before_training() -> None:
     with pytest.raises(EnergyAlignError, match="unknown scoring 'f1_marco'"):
         AfterTraining(scoring="f1_marco")
     assert AfterTraining(scoring="f1_macro").aims == {"scoring": "f1_macro"}
+
+
+def test_the_report_of_a_callback_has_mean_costs(linear: nn.Module, batches: Batches) -> None:
+    costs = (1 - np.eye(4)) * [[1], [1], [1], [5]]
+    callback = AfterTraining(loader=batches, evidence="held-out", counts=COUNTS, costs=costs)
+    assert callback.align_or_warn(linear, None, None, LabelCounter)
+    before, after = (callback.metrics_[f"costs_{when}"] for when in ("before", "after"))
+    assert before < after < 0
+    assert f"mean cost {-before:.3f} -> {-after:.3f} (cross-fitted on these samples)." in callback.report()

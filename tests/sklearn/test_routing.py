@@ -154,9 +154,8 @@ def test_inside_a_pipeline_a_search_and_a_cross_validation(samples: Any) -> None
     )  # fmt: skip
     cross_validate(search, X, y, params={"sample_weight": weights, "groups": groups}, cv=GroupKFold(2), scoring=scorer)
     sets = [set(groups[rows(one["X"])]) for one in base.fits]
-    assert len(sets) == 2 * (2 + 1) * (
-        1 + 3
-    )  # outer folds x (folds of the search, and its refit) x (all samples, and folds)
+    # Outer folds x (folds of the search, and its refit) x (all samples, and folds).
+    assert len(sets) == 2 * (2 + 1) * (1 + 3)
     for everyone, *folds in [sets[k : k + 4] for k in range(0, len(sets), 4)]:
         left_out = [everyone - fold for fold in folds]
         assert set.union(*left_out) == everyone

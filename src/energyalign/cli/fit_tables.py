@@ -13,7 +13,7 @@ from energyalign.cli.terminal import print_table
 from energyalign.core.estimators import look_up_estimator
 from energyalign.core.evidence import Evidence
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts
-from energyalign.core.objectives import show_score
+from energyalign.core.objectives import score_name, show_score
 from energyalign.core.shifts import Shifts
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _print_labels(console: Console, shifts: MultilabelShifts, scores: Sequence[B
     cross_fitted = shifts.describe_score()
     if cross_fitted or scores is not None:
         metric = shifts.scoring if cross_fitted else "balanced_accuracy"
-        columns += [f"{model} {metric.replace('_', ' ')}" for model in ("raw", "aligned")]
+        columns += [f"{model} {score_name(metric).replace('_', ' ')}" for model in ("raw", "aligned")]
     for k, label in enumerate(shifts.labels):
         if cross_fitted:
             pair = None if label.selection is None else label.selection.raw_and_chosen

@@ -27,6 +27,7 @@ from energyalign.core.heads import (
     refuse_nan,
     refuse_other_columns,
 )
+from energyalign.core.objectives import score_name
 from energyalign.core.probabilities import TAKEN_AS_LOGITS, are_logarithms, are_probabilities, log_probabilities
 from energyalign.core.selection.record import Selection
 
@@ -136,8 +137,8 @@ class Shifts:
 
     @property
     def aim(self) -> str:
-        """Name of the objective, with the class for F1."""
-        return f"f1 of class {self.names_of([1])[0]}" if self.scoring == "f1" else self.scoring
+        """Name of the objective in text, with the class for F1."""
+        return f"f1 of class {self.names_of([1])[0]}" if self.scoring == "f1" else score_name(self.scoring)
 
     @property
     def aligned_energies(self) -> Floats | None:

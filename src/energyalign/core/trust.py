@@ -13,6 +13,7 @@ from energyalign.core.column_order import doubt_column_order
 from energyalign.core.errors import classes_of
 from energyalign.core.estimators import Estimate
 from energyalign.core.evidence import Evidence
+from energyalign.core.objectives import score_name
 from energyalign.core.probabilities import TAKEN_AS_LOGITS
 from energyalign.core.selection.record import Selection
 from energyalign.core.selection.samples import Aim
@@ -112,7 +113,11 @@ def _chosen_blindly(evidence: Evidence, selection: Selection | None, aim: Aim | 
     lacking = np.flatnonzero(~scored_classes(evidence) & ~evidence.masked).tolist()
     classes = classes_of(evidence.names_of(lacking))
     if selection is not None and selection.gain is not None:
-        return f"{aim.name} is measured without {classes}: give at least two samples of each." if lacking else None
+        return (
+            f"{score_name(aim.name)} is measured without {classes}: give at least two samples of each."
+            if lacking
+            else None
+        )
     if aim.name == "accuracy":
         return None
     if evidence.kind != "training" and evidence.labels is not None:

@@ -20,7 +20,7 @@ from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.heads import IGNORE_INDEX
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_head
 from energyalign.core.names import Counts
-from energyalign.core.objectives import Aims, make_objective
+from energyalign.core.objectives import Aims, make_objective, score_name, show_score
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.pytorch.collect import collect_evidence
@@ -150,8 +150,8 @@ default=None
         ]
         if self.metrics_:
             pairs = [
-                f"{name.replace('_', ' ')} {100 * self.metrics_[f'{name}_before']:.1f} % -> "
-                f"{100 * self.metrics_[f'{name}_after']:.1f} %"
+                f"{score_name(name).replace('_', ' ')} {show_score(name, self.metrics_[f'{name}_before'])} -> "
+                f"{show_score(name, self.metrics_[f'{name}_after'])}"
                 for name in (key.removesuffix("_after") for key in self.metrics_ if key.endswith("_after"))
             ]
             too_high = ", too high: the model was trained on them" if shifts.evidence_kind == "training" else ""

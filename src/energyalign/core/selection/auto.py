@@ -13,6 +13,7 @@ from energyalign.core.arrays import Floats
 from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError, classes_of
 from energyalign.core.estimators import Estimate, Estimator, make_estimator
 from energyalign.core.evidence import Evidence
+from energyalign.core.objectives import score_name
 from energyalign.core.selection.decision import decide
 from energyalign.core.selection.record import Candidate, Selection
 from energyalign.core.selection.samples import Aim, collect
@@ -219,9 +220,13 @@ def _aim_at(evidence: Evidence, estimate: Estimate, aim: Aim, added: Floats) -> 
             largest_error=None if candidate.largest_error is None else found.strength * candidate.largest_error,
         ),
     )
+    sign = -1.0 if aim.name == "costs" else 1.0  # the score of costs is a negative mean cost
+    raw, aligned, chosen, change = (
+        sign * score.value + 0.0 for score in (found.raw, found.aligned, found.chosen, found.gain)
+    )
     reason = (
-        f"cross-fitted {aim.name}: raw {found.raw.value:.4f}, aligned {found.aligned.value:.4f}, chosen "
-        f"{found.chosen.value:.4f} ({found.gain.value:+.4f} +- {found.gain.error:.4f}) {found.described}"
+        f"cross-fitted {score_name(aim.name)}: raw {raw:.4f}, aligned {aligned:.4f}, chosen {chosen:.4f} "
+        f"({change:+.4f} +- {found.gain.error:.4f}) {found.described}"
     )
     selection = Selection(candidates, 0 if found.kept_raw else 2, reason, *found.gain)
     if found.kept_raw:

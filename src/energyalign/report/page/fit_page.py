@@ -89,13 +89,16 @@ def _headline(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:
     if selection is not None and selection.raw_and_chosen is not None:
         raw, chosen = (show_score(shifts.scoring, score) for score in selection.raw_and_chosen)
         scale, form = (100, "+.1f") if raw.endswith("%") else (1, "+.3f")
+        change = "gain"
+        if shifts.scoring == "costs":
+            change, form = "reduction", ".3f"
         low, high = (
             scale * ((selection.gain or 0.0) + sign * _NORMAL * (selection.gain_error or 0.0)) for sign in (-1, 1)
         )
         aim = _in_words(shifts)
         return (
             f"{aim[0].upper()}{aim[1:]} {raw} → {chosen} on samples that the shifts were not fitted on "
-            f"(95 % interval of the gain: {low:{form}} to {high:{form}})."
+            f"(95 % interval of the {change}: {low:{form}} to {high:{form}})."
         )
     error = 100 * balanced_standard_error(np.nan_to_num(after.per_class), after.total)
     return (
@@ -129,7 +132,8 @@ def _candidates(shifts: Shifts) -> str:
     """Return the table of the candidates of `auto`."""
     selection = shifts.selection
     assert selection is not None
-    columns = ["candidate", "strength", "cross-fitted score", "largest std. error of a shift", "problem"]
+    score = "mean cost" if shifts.scoring == "costs" else "score"
+    columns = ["candidate", "strength", f"cross-fitted {score}", "largest std. error of a shift", "problem"]
     lines = [
         [
             f"{candidate.estimator}, {candidate.sharing}" + (" (chosen)" if i == selection.chosen else ""),
