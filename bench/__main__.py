@@ -104,10 +104,10 @@ def _measure_all(console: Console, subjects: Sequence[str]) -> _Found:
                 for line in _measure(subject):
                     _tell(console, line)
                     found.lines[part].append(line)
-        except Exception:  # the other lines are still worth having
+        except Exception:  # continue with the other lines
             traceback.print_exc()
             found.broken.append(subject)
-        except KeyboardInterrupt:  # and so are those from before
+        except KeyboardInterrupt:  # keep the lines so far
             found.stopped = True
             break
         finally:

@@ -61,7 +61,7 @@ def plain_step(network: torch.nn.Module) -> Callable[[torch.Tensor, torch.Tensor
 def train(turns: Turns, folder: Path, images: MemoryImages, batches: int, compile: bool = False) -> None:
     """Train with the package's loop and loader, a fixed number of batches per turn.
 
-    One training serves all rounds of a benchmark: to compile a network anew for each would take too long.
+    All rounds of a benchmark share one training, because compiling the network for each would take too long.
     """
     keep_freed_memory()  # as the commands do
     turns.next()

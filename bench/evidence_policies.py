@@ -2,7 +2,8 @@
 
     python bench/evidence_policies.py --fashion FOLDER --cifar100 FOLDER --seed 0 1 --out policies.json
 
-Fashion-MNIST: a folder of the published .gz files (Debian: dataset-fashion-mnist). CIFAR-100: of train/CLASS/*.png.
+FOLDER holds the published .gz files of Fashion-MNIST (Debian: dataset-fashion-mnist), or train/CLASS/*.png of
+CIFAR-100.
 
 A small residual network is trained on a long-tailed cut (imbalance 100) of the training set, with a cosine and with a
 linear head. Under every policy, shifts are estimated on images it was trained on, and measured on images of the

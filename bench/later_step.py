@@ -30,7 +30,7 @@ class LaterStep:
     Parameters
     ----------
     folder : Path
-        For the run directories of the trainings, one for each.
+        Folder of the run directories, one for each training.
     n_exemplars, n_new : int
         Images of all old and of all new classes.
     """

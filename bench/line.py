@@ -17,9 +17,6 @@ class Goal:
 
     If `faster`, the ratio is the other's seconds over ours and must be at least `bound`. Otherwise it is ours over the
     other's and must be at most `bound`.
-
-    `faster` ratios are the other's seconds over ours and have to be at least `bound`; the others are ours over the
-    other's and may be at most `bound`.
     """
 
     bound: float
@@ -142,7 +139,7 @@ class Line:
     def verdict(self) -> str:
         """The result in a word, or with a link to the explanation of the limit.
 
-        Where the goal lies within the interval, so many runs on this machine cannot tell whether it is reached.
+        If the goal lies within the interval, the number of runs is too small to tell whether it is reached.
         """
         if self.passed:
             return "pass"

@@ -32,8 +32,6 @@ def alternate(works: Mapping[str, Work | Callable[[], object]], rounds: int = RO
     """Return the seconds of every round, by name, after one warm-up run of each.
 
     Every other round is in reverse order, so that no work always follows the same neighbour.
-
-    Every other round goes backwards: what follows a hungry neighbour does not always follow the same one.
     """
     named = {name: work if isinstance(work, Work) else Work(work) for name, work in works.items()}
     seconds: dict[str, list[float]] = {name: [] for name in named}

@@ -2,9 +2,6 @@
 
 Compared programs must not share a process: once two threads of a process have run parallel loops, OpenMP sees more
 threads than processors and lets all of them wait passively, which makes a training a tenth slower.
-
-Contestants that are to be compared must not share a process: once two of its threads have run parallel loops, OpenMP
-sees more threads than processors and lets all of them wait passively, which makes a training a tenth slower.
 """
 
 from __future__ import annotations

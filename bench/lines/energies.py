@@ -14,7 +14,7 @@ from bench.measure import Work, alternate
 from energyalign import FreeEnergy
 from energyalign.core._engine.threads import Threads
 
-_DISTINCT_BATCHES = 10  # of those that are streamed
+_DISTINCT_BATCHES = 10  # streamed batches that differ; the rest repeat them
 _SHAPES = ((256, 1_000, 100), (256, 8_142, 100), (12_000, 8_142, 1), (50_000, 1_000, 1), (20_000, 8_142, 1))
 
 

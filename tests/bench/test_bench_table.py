@@ -145,7 +145,7 @@ def test_lines_from_before_a_stop_are_stored(
     ("arguments", "complaint"),
     [
         (["--only", "jenks", "--record"], "leave out --only"),
-        (["--only", "jenks", "--out", "no/such/folder.json"], "no file in a folder"),
+        (["--only", "jenks", "--out", "no/such/folder.json"], "must be a file in an existing folder"),
     ],
 )
 def test_what_cannot_be_kept_is_not_measured(

@@ -54,7 +54,7 @@ def test_quickstart(tmp_path, monkeypatch, capsys):
     assert numbers_after("balanced accuracy rises", "quickstart.md") == [
         round(100 * score.balanced_accuracy, 1) for score in scores
     ]
-    assert numbers_after("that of the digits with few training images", "quickstart.md") == [
+    assert numbers_after("the accuracy of the digits with few training images", "quickstart.md") == [
         round(100 * score.groups(page["train_counts"])["few"], 1) for score in scores
     ]
     np.testing.assert_array_equal(page["corrected"], page["test_logits"] + page["shifts"].values)

@@ -66,8 +66,6 @@ def run_digits(
     """Run, and return the rows of these correctors; by default of the network as trained.
 
     If `per_class` is given, train on the first `per_class` training images of each class only.
-
-    With `per_class` from the first so many training images of each class alone.
     """
     stream = load_stream(config)
     if per_class is not None:

@@ -15,11 +15,9 @@ def stopped(
     """Run ``energyalign`` with these arguments in this folder; return exit code and stderr.
 
     If `stage` is given, wait for a checkpoint of that stage, in a folder below the run's.
-
-    With a stage, a folder below that of the run, the checkpoint is one of it.
     """
     process = WarmProcess(["-m", "energyalign.cli.main", *arguments], folder, folder / "logs")
-    begun = f"{arguments[-1]}/**/seed-0/{stage}/checkpoints/epoch-*"  # the last argument is that of --out
+    begun = f"{arguments[-1]}/**/seed-0/{stage}/checkpoints/epoch-*"  # the last argument is the value of --out
     while not list(folder.glob(begun)):
         assert process.poll() is None, process.stderr
         time.sleep(0.02)

@@ -3,10 +3,6 @@
 Only third-party libraries are loaded here. A program starts by a fork before anything was computed, imports this
 package itself, has its own session, and ends like any interpreter. So it differs from a program started in a shell only
 in the seconds that loading the libraries takes.
-
-Only libraries of others are loaded here. A program is begun by a fork before anything was computed, imports this
-package by itself, has its own session, and ends as every interpreter does, so it differs from one that was started
-from a shell only in the seconds that the libraries take.
 """
 
 from __future__ import annotations

@@ -58,8 +58,6 @@ def hostile(tmp_path: Path) -> Path:
     """Make a folder with a recording module for every name that may be imported, and settings of a library.
 
     The folder above contains the inputs.
-
-    Inputs are above it.
     """
     folder = tmp_path / "hostile"
     folder.mkdir()

@@ -51,7 +51,7 @@ class ProcessCounts(NamedTuple):
 def process_counts(
     devices: int | None, nodes: int | None, environment: Mapping[str, str] = os.environ
 ) -> ProcessCounts:
-    """Return the counts of --devices and --nodes; raise if torchrun or srun has already started others.
+    """Return the counts of --devices and --nodes; raise if torchrun or srun has started the processes.
 
     Parameters
     ----------

@@ -8,8 +8,8 @@ from pathlib import Path
 
 DESCRIPTION = (
     "Compute features of labelled texts or images with a model on this machine, for experiments on features:FILE. "
-    "Features of a text are the mean over its tokens, scaled to length one; those of an image are the input of the "
-    "model's head."
+    "Features of a text are the mean over its tokens, scaled to length one; features of an image are the input of "
+    "the model's head."
 )
 EXAMPLES = """\
 examples:

@@ -1,4 +1,4 @@
-"""Which classes share a shift: none, those with similar counts, old and new ones, or a given partition."""
+"""Which classes share a shift: no classes, classes with similar counts, old and new classes, or a given partition."""
 
 from __future__ import annotations
 
@@ -107,5 +107,5 @@ class Clusters:
         return np.bincount(self.indices, weights=per_class, minlength=self.n_clusters).astype(np.float64)
 
     def sizes(self, among: Bools | None = None) -> Floats:
-        """Count the classes of each cluster; if `among` is given, only those classes."""
+        """Count the classes of each cluster; if `among` is given, only these classes."""
         return self.sums(np.ones(self.n_classes) if among is None else among.astype(np.float64))

@@ -167,7 +167,7 @@ def refuse_nan(logits: Array) -> None:
     undefined = xp.isnan(logits)
     if bool(xp.any(undefined)):
         first = ", ".join(str(index) for index in np.argwhere(to_numpy(undefined))[0])
-        raise EnergyAlignError(f"logits to correct have NaN, first at [{first}]: fix the model or drop those samples.")
+        raise EnergyAlignError(f"logits to correct have NaN, first at [{first}]: fix the model or drop these samples.")
 
 
 def _one_per_row(labels: npt.NDArray[np.generic], shape: tuple[int, ...]) -> npt.NDArray[np.generic]:

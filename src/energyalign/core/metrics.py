@@ -103,7 +103,7 @@ class ClassScores:
         return {name: self.mean_over(members) for name, members in shot_groups(counts, self.n_classes).items()}
 
     def mean_over(self, classes: Bools | slice) -> float:
-        """Return the mean accuracy of the classes among these that have samples; NaN if none has."""
+        """Return the mean accuracy of these classes, without classes that have no samples; NaN if none are left."""
         return _mean_known(self.per_class[classes])
 
 

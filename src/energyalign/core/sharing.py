@@ -96,7 +96,7 @@ def smooth(energies: Floats, standard_errors: Floats, counts: Floats, usable: Bo
     from sklearn.isotonic import IsotonicRegression
 
     # An unknown error gets almost no weight. If all errors are 0 (known energies), weights are equal. The weight is at
-    # most 100 times that of the median error, so that one underestimated error cannot decide a pool.
+    # most 100 times the weight of the median error, so that one underestimated error cannot decide a pool.
     errors = np.minimum(standard_errors[usable], 1e6)
     floor = 0.1 * float(np.median(errors))
     weights = 1.0 / np.maximum(errors, floor) ** 2 if floor > 0 else np.ones(len(errors))

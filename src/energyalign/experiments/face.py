@@ -61,7 +61,7 @@ class Results:
     def where(self, **values: Any) -> Results:
         """Select the rows with these values: ``results.where(seed=[0, 1], corrector="ea")``.
 
-        Keys are those of ``energyalign table --where``, with ``__`` for a dot: ``recipe__batch_size=128``.
+        Keys are the same as in ``energyalign table --where``, with ``__`` for a dot: ``recipe__batch_size=128``.
         """
         from energyalign.report.selection import conditions, select_rows
 

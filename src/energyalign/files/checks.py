@@ -172,7 +172,7 @@ def require_distinct(names: Sequence[str], name: str) -> None:
 
 
 def label_column(names: Sequence[str], name: str) -> str | None:
-    """Return which column or array of a file holds labels; None if none does."""
+    """Return which column or array of a file holds labels; None if there is none."""
     present = [one for one in ("label", "labels") if one in names]
     if len(present) > 1:
         raise EnergyAlignError(f"{name} has both `label` and `labels`: keep one of them.")

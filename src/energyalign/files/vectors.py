@@ -138,7 +138,7 @@ def _read_list(path: Path, of_what: str) -> list[Any]:
 
 
 def _text_or_numbers(values: list[Any]) -> NDArray[Any]:
-    """Return an array of numbers, or else of objects; `label_indices` refuses those that are not text."""
+    """Return an array of numbers or, if a value is not a number, of objects; `label_indices` refuses all but text."""
     if all(type(value) in (int, float) for value in values):
         return np.array(values)
     return np.array(values, dtype=object)

@@ -97,7 +97,7 @@ def _written_data(path: Path) -> set[Path]:
 
 
 def external_tensors(model: Model) -> Iterator[Any]:
-    """Yield every tensor with external data, including those of functions and subgraphs."""
+    """Yield every tensor with external data, including tensors of functions and subgraphs."""
     function_nodes = chain.from_iterable(function.node for function in model.functions)
     tensors = chain(_tensors_of_graph(model.graph), _tensors_of_nodes(function_nodes))
     return (tensor for tensor in tensors if uses_external_data(tensor))

@@ -1,4 +1,4 @@
-"""Inputs to verify a model with: random ones that fit its signature, or the user's."""
+"""Inputs to verify a model with: random inputs that fit its signature, or the user's inputs."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def fold_or_wrap(
 
 
 def fold_into_head(network: torch.nn.Module, shifts: AnyShifts, probe: ModelBatch, head: str | None) -> str:
-    """Fold into the first head that passes verification and return its name; the network is unchanged if none does."""
+    """Fold into the first head that passes verification, and return its name; if none passes, change nothing."""
     with undisturbed(network):
         shape = tuple(logits_of(probe.call(network)).shape)
         heads = find_heads(network, probe, head)
@@ -212,7 +212,7 @@ class AlignedModel(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, model: torch.nn.Module, shifts: AnyShifts) -> None:
         super().__init__()
         self.model = model
-        # float32 whatever the model: its head may be more precise than its body.
+        # float32 for every model: its head may be more precise than its body.
         self.register_buffer("shifts", torch.tensor(shifts.values, dtype=torch.float32, device=device_of(model)))
 
     def forward(self, *inputs: Any, **named: Any) -> Any:

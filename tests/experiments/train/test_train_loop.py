@@ -251,8 +251,6 @@ def test_two_processes_train_as_one_would(tmp_path: Path) -> None:
     of one process.
 
     Of a batch of three samples, one rank has two and the other one; all samples must have equal weight.
-
-    Of a batch of three, one rank has two samples and the other one; each must count as much as the others.
     """
     script = f"""
 import sys; sys.path.insert(0, {HELPERS!r})

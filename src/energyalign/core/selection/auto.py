@@ -172,7 +172,7 @@ def _sharings_for(estimator: Estimator, clusters: SharingChoice, evidence: Evide
 def _try_each(
     evidence: Evidence, estimator: Estimator, sharings: Sequence[Sharing]
 ) -> tuple[list[Candidate], list[int]]:
-    """Return a candidate for each sharing, and the indices of those with an estimate."""
+    """Return a candidate for each sharing, and the indices of candidates with an estimate."""
     candidates, standing = [], []
     for i, sharing in enumerate(sharings):
         candidate = Candidate(estimator.name, name_of(sharing))

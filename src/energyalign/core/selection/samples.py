@@ -130,7 +130,7 @@ class Samples:
         return result
 
     def gain(self, new: Ints, old: Ints) -> Score:
-        """Return the score of `new` minus that of `old`, with its standard error."""
+        """Return the score of `new` minus the score of `old`, with the standard error."""
         draws = self.draws(new, old)
         return Score(self.score(new) - self.score(old), float(np.std(draws[:, 0] - draws[:, 1])))
 

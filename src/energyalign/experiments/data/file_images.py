@@ -45,7 +45,7 @@ class Encoded(Protocol):
         """Open the bytes of an image for reading."""
 
     def mark(self, index: int) -> str:
-        """Return what identifies an image without reading it, independent of where the set is stored."""
+        """Return text that identifies an image without reading it, wherever the set is stored."""
 
 
 @dataclass(frozen=True, eq=False)

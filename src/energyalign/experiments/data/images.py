@@ -31,7 +31,7 @@ class ImageSet(ABC):
 
     @property
     def n_classes(self) -> int:
-        """Number of classes, including those without images."""
+        """Number of classes, including classes without images."""
         return len(self.class_names)
 
     def __len__(self) -> int:

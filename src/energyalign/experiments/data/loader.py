@@ -123,7 +123,7 @@ class _FromFiles:
             num_workers=self._workers,
             worker_init_fn=leave_signals_to_the_parent,
             pin_memory=self._device.type == "cuda",
-            # Without a generator of its own, DataLoader would advance torch's global one.
+            # Without this generator, DataLoader would advance torch's global generator.
             generator=torch.Generator(),
         )
         with plain_errors():

@@ -25,7 +25,7 @@ def generator(seed: int, purpose: int, *key: int) -> np.random.Generator:
 
 
 def torch_seed(seed: int, purpose: int, *key: int) -> int:
-    """Return a seed for a torch generator, independent of all others like `generator`."""
+    """Return a seed for a torch generator, independent of all other seeds, as in `generator`."""
     # torch's generator for the CPU uses no more than 32 bits of a seed.
     return int(_sequence(seed, purpose, *key).generate_state(1, np.uint32)[0])
 

@@ -204,7 +204,7 @@ class Experiment(ABC, Generic[Config]):
         return rows
 
     def _files(self, run: RunDirectory, step: int) -> set[Path]:
-        """Return the files of the run, and those that were trained in a step."""
+        """Return the files of the run, and the files that the training of a step wrote."""
         folders = {run.path, run.checkpoints, step_folder(run.path, step, in_steps=self.config.in_steps)}
         return {path for folder in folders for path in folder.glob("*") if path.suffix and path.is_file()}
 
@@ -212,8 +212,8 @@ class Experiment(ABC, Generic[Config]):
         changes = run.note_environment(environment(self.fabric.device))
         if changes:
             self.reporter.note(
-                f"{run.path} is resumed in another environment: {'; '.join(changes)}. What is computed from here on "
-                "can differ in its last digits from a run in one environment; rows record both."
+                f"{run.path} is resumed in another environment: {'; '.join(changes)}. Results from here on can "
+                "differ in their last digits from a run in one environment; rows record both."
             )
 
     def _check_weights(self, run: RunDirectory) -> None:

@@ -109,7 +109,7 @@ class Measurement:
         predictions, weights = scores.argmax(axis=1), np.ones(len(labels))
         calibration = measure_calibration(scores, labels) if corrected.gives_logits else None
         counts = trained.counts
-        if trained.held_out is not None and not trained.config.in_steps:  # groups are those of the cell
+        if trained.held_out is not None and not trained.config.in_steps:  # the groups follow the counts of the cell
             counts = counts + np.bincount(trained.held_out.labels, minlength=trained.n_seen)
         # Without training images of some class, the groups by count would leave it out.
         by_count = counted.groups(counts) if counts.all() else {}

@@ -143,7 +143,7 @@ class Memory:
 def n_held_out(plan: MemoryPlan, n_old: int, part: float) -> int:
     """Return how many exemplars of each old class to hold out: this share of them, at least one.
 
-    Raises an error if none would be left to train on.
+    Raises an error if no exemplar would be left to train on.
     """
     if part == 0:
         return 0

@@ -219,7 +219,7 @@ def refuse_gap(run: RunDirectory, number: int, n_steps: int) -> None:
 def save_step(
     run: RunDirectory, number: int, network: Network, memory: Memory, record: StepRecord, *, processes: int = 1
 ) -> FinishedStep:
-    """Write the files of a step, trained by `processes` processes, and delete those of its trainings."""
+    """Write the files of a step, trained by `processes` processes, and delete the files of its trainings."""
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     content = save(weights)
     finished = FinishedStep(memory, record, hashlib.sha256(content).hexdigest(), processes)

@@ -69,7 +69,7 @@ class ClassStream:
 
     @cached_property
     def all_readable(self) -> bool:
-        """True if every image can be read; raises an error that names the others. Checked once for all runs."""
+        """True if every image can be read; raises an error that names unreadable images. Checked only once."""
         refuse_unreadable(self.train, self.test)
         return True
 

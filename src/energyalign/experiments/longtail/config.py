@@ -86,7 +86,7 @@ class LongTailRequest(RunRequest):
     split_seed : int or None
         Seed of the long-tailed subset.
     held_out : float or None
-        Share of the training images that is held out; None for what each method needs.
+        Share of the training images that is held out; None for the share that each method needs.
     clusters : tuple of int
         Numbers of Jenks clusters; each adds energy aligning with that number.
     """
@@ -143,7 +143,7 @@ class LongTailRequest(RunRequest):
         return checkpoint is not None and checkpoint.position.epoch > config.recipe.epochs
 
     def behind(self, run: RunDirectory, config: LongTailConfig) -> Sequence[str]:
-        """Return the correctors of the requested methods, which must have this learner, and those given by name."""
+        """Return the correctors of requested methods, which must have this learner, and correctors given by name."""
         groups = self._groups(config.head, config.learner)
         for learner, _, _ in groups:
             if learner != config.learner:

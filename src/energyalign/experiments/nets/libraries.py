@@ -23,8 +23,8 @@ Size: TypeAlias = tuple[int, int]
 class LibraryBackbone(nn.Module):  # type: ignore[misc]
     """A network without its classifier, which converts the images of a data set to the format it expects.
 
-    `scale` and `offset` convert from the normalisation of the data set to the library's, and broadcast grey images to
-    three channels. Images are resized to `size` unless it is None.
+    `scale` and `offset` convert from the normalisation of the data set to the normalisation of the library, and
+    broadcast grey images to three channels. Images are resized to `size` unless it is None.
     """
 
     scale: torch.Tensor | None

@@ -216,8 +216,8 @@ class TrainingLoop:
 
 
 class _WithLoss(torch.nn.Module):  # type: ignore[misc]
-    """The module that Fabric wraps. Ranks average the gradients of what passes through its forward method and of
-    nothing else, so it computes the loss as well.
+    """The module that Fabric wraps. It computes the loss as well, because ranks average only the gradients of its
+    forward method.
     """
 
     def __init__(self, network: torch.nn.Module, loss: Loss) -> None:
@@ -255,7 +255,7 @@ def compiled(network: torch.nn.Module) -> Iterator[None]:
         for part in parts:
             del part.forward
         # torch keeps code for eight batch sizes and then silently compiles no more: later trainings in this process
-        # would differ from those in a process of their own.
+        # would differ from trainings in a separate process.
         torch.compiler.reset()
 
 

@@ -170,7 +170,7 @@ def _bar(stream: TextIO) -> Any:
 
 
 class Curves(Protocol):
-    """A tracker of scalars. Each process of a run adds a part of its own. Methods may raise errors of any type."""
+    """A tracker of scalars. Each process of a run adds its own part. Methods may raise errors of any type."""
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Add a point to each of these curves."""
@@ -180,7 +180,7 @@ class Curves(Protocol):
 
 
 class TensorBoard:
-    """A TensorBoard event file, numbered after those of earlier processes in the same folder.
+    """A TensorBoard event file, numbered after the files of earlier processes in the same folder.
 
     `torch.utils.tensorboard` would write in its own thread, where an error on a full disk could not be caught.
     """

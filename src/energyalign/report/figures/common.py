@@ -89,7 +89,7 @@ def missing_error(figure: str, needs: str, command: str) -> MissingRowsError:
 
 
 def with_and_without(figure: str, trainings: Sequence[Training]) -> tuple[list[Training], str]:
-    """Return the trainings and seeds that have rows of raw and ea, and a note on the others."""
+    """Return the trainings and seeds that have rows of raw and ea, and a note on those left out."""
     both = [shared for training in trainings if (shared := training.shared_by(AS_TRAINED, ALIGNED)).runs]
     rows = f"rows of {AS_TRAINED} and {ALIGNED}"
     if not both:

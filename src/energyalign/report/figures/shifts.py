@@ -26,7 +26,7 @@ from energyalign.report.trainings import Training
 def draw(runs: Sequence[StoredRun]) -> Figure:
     """Draw a panel for each training and corrector with estimated shifts.
 
-    Shifts are centred: a constant on all classes changes nothing.
+    Shifts are centred: a constant added to all classes changes nothing.
     """
     trainings = trainings_of("shifts", runs)
     drawn = [(training, corrector) for training in trainings for corrector in _shift_correctors(training)]

@@ -22,7 +22,7 @@ from energyalign.report.page.view import BUDGET, Block, Correction, View
 
 _ALTERNATIVES = ("lse", "marginal", "prior")
 _UNIFORM = 1e-12
-"""A target prior is uniform if its logarithms differ by less."""
+"""Maximum difference between the logarithms of a target prior that counts as uniform."""
 _NORMAL = 1.96
 """Half a 95 % interval, in standard errors."""
 

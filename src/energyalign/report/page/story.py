@@ -108,7 +108,7 @@ def _compared(line: Line, table: PaperTable) -> list[str]:
 
 
 def figures_section(pictures: Pictures) -> Section:
-    """Return the figures, and a list of those that could not be drawn."""
+    """Return the figures, and a list of figures that could not be drawn."""
     html = "".join(picture_html(svg, caption) for svg, caption in pictures.drawn)
     left_out = f"<details><summary>Not drawn</summary>{list_html(pictures.left_out)}</details>\n"
     return Section("Figures", f'<div class="figures">{html}</div>\n{left_out if pictures.left_out else ""}')
@@ -205,7 +205,7 @@ def draw_pictures(trainings: Sequence[Training]) -> Pictures:
 
 
 def _first_trainings(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """Return the runs of the first trainings, those with a row of ea before others."""
+    """Return the runs of the first trainings; trainings with a row of ea come first."""
     groups = by_setting(runs)
     if len(groups) <= _MAX_TRAININGS:
         return list(runs)

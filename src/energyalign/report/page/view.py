@@ -44,7 +44,7 @@ class Correction:
         return bool(np.ptp(self.shifts) < FAR)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the data for the page's script: shifts in float32, what is displayed, and the file to save."""
+        """Return the data for the page's script: shifts in float32, the displayed numbers, and the file to save."""
         return {
             "name": self.name,
             "shifts": [float(str(shift)) for shift in np.asarray(self.shifts, dtype=np.float32)],
@@ -169,7 +169,7 @@ class EncodedLogits:
         if len(self.kept) < self.n_images:
             notes.append(
                 f"To stay small, this page holds {len(self.kept):,} of the {self.n_images:,} images, spread evenly "
-                "over the classes, so its numbers differ from those in the tables."
+                "over the classes, so its numbers differ from the numbers in the tables."
             )
         if self.classes is not None and self.n_candidates < self.n_classes:
             notes.append(

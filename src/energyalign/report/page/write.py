@@ -96,7 +96,7 @@ def page_of(
 
 
 def _views(trainings: Sequence[Training]) -> tuple[dict[str, list[View]], list[str]]:
-    """Return the views of every run whose logits can be read, by its name, and the errors of the others."""
+    """Return the views of every run whose logits can be read, by its name, and the errors of the other runs."""
     views, problems = {}, []
     for training in trainings:
         for run in training.runs:

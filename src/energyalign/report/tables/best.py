@@ -1,4 +1,4 @@
-"""Bold numbers of a table: the best, and those that are not clearly worse."""
+"""Bold numbers of a table: the best, and all numbers that are not clearly worse."""
 
 from __future__ import annotations
 

@@ -132,8 +132,6 @@ def test_two_stages_from_the_second_step_on(monkeypatch: pytest.MonkeyPatch) -> 
     """7 epochs are divided into 4 and 3. The teacher of the second stage is the result of the first: here all zeros.
 
     Its 14 images are shown 22 times in an epoch, as many as the first stage shows.
-
-    Its 14 images are shown 22 times in an epoch, as many as the first stage has.
     """
     step = tiny_step(EEIL(), COUNTS, SIZES)
     network = make_network("small-cnn", 5, head="linear", in_channels=1)

@@ -28,7 +28,7 @@ _MIN_PER_CLASS = 12  # samples that thinning keeps
 
 
 def standard_errors(model: MeanPosterior, solution: Balance) -> tuple[Floats, Floats]:
-    """Return the standard error of each bias, and of its difference from the anchor's."""
+    """Return the standard error of each bias, and of its difference from the anchor's bias."""
     if model.clusters.n_clusters <= _MAX_JOINT:
         return _joint_errors(model, solution)
     return _diagonal_errors(model, solution)
@@ -116,7 +116,7 @@ def _sums_by_class(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
 def _variances(
     model: BiasedModel, expectation: _Expectation, inverse: Floats, anchor: int, blocks: Iterable[Block]
 ) -> Sums:
-    """Sum the variance of each bias, and of its difference from the anchor's."""
+    """Sum the variance of each bias, and of its difference from the anchor's bias."""
     sums = Sums(model.biases.shape, model.biases.shape)
     # Sum over samples, without a covariance matrix, so that terms cancel before they are squared.
     for posterior, samples in model.posteriors(blocks):

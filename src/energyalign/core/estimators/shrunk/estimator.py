@@ -58,7 +58,7 @@ class Shrunk(Estimator):
         return [share_per_class(evidence)]
 
     def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
-        """Return minus the most probable shifts."""
+        """Return the energies, which are minus the most probable shifts."""
         posterior = fit_posterior(evidence, clusters)
         covariance, anchor = posterior.covariance, clusters.anchor
         variance = np.diag(covariance) if covariance.ndim == 2 else covariance

@@ -53,7 +53,7 @@ class Posterior(NamedTuple):
     curvature: Floats
     scale: float
     log_floor_scale: float
-    transformed: bool = False  # whether training samples are harder for the model than those it was trained on
+    transformed: bool = False  # whether the samples are harder for the model than its training samples
 
     @property
     def temperature(self) -> float:

@@ -105,7 +105,7 @@ class FeatureFolder(ParquetFolder):
         return bool(self._shards["test"])
 
     def files(self, split: str) -> Sequence[Path]:
-        """Return the shards of a split, or those of ``train`` if the test split is held out from them."""
+        """Return the shards of a split, or the shards of ``train`` if the test split is held out from them."""
         return super().files(split if self._has_test else "train")
 
     def _load(self, split: str) -> FeatureSet:

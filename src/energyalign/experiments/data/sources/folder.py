@@ -116,7 +116,7 @@ def _identity(folder: str | Path) -> tuple[int, int]:
 def _images_below(folder: Path, class_name: str) -> list[str]:
     paths = []
     top = folder / class_name
-    # Folders seen so far, and those that contain this one: following a link to one of these would loop, and reach the
+    # Folders seen so far, and folders that contain this one: following a link to one of these would loop, and reach the
     # images of other classes.
     outside = [*top.resolve().parents, folder.resolve(), *folder.resolve().parents]
     seen = {_identity(one) for one in outside}

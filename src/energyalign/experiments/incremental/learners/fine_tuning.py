@@ -30,7 +30,7 @@ class FineTuning(Learner):
     starts_anew: ClassVar[bool] = False
     """Whether each step begins with a new network."""
     needs_no_negative_features: ClassVar[bool] = False
-    """Whether it needs features that are never negative, such as those of a ReLU."""
+    """Whether it needs features that are never negative, such as the outputs of a ReLU."""
     grows: ClassVar[bool] = False
     """Whether the network gets more features in every step."""
     constant_weight_decay: ClassVar[bool] = False

@@ -44,7 +44,7 @@ class ICaRL(FineTuning):
     constant_weight_decay: ClassVar[bool] = True
 
     def recipe(self, preset: Preset) -> Recipe:
-        """Return the original's schedule and, for SGD, its rate and weight decay; the rest is the cell's."""
+        """Return the original's schedule and, for SGD, its rate and weight decay; other settings come from the cell."""
         schedule, lr, weight_decay = Steps((50, 64), 0.2, 70), 2 / 100, 2e-3
         if preset.dataset == "imagenet":
             n_outputs = 1000 if preset.subset == "all" else 100

@@ -32,8 +32,8 @@ _PHOTOGRAPHS = ("resnet18", "resnet50", "resnext50", "rps-large")
 class RandomPathSelection(FineTuning):
     """``CE + phi KL``; every `jump` steps a new path through `RandomPaths`, beside the former ones, which are frozen.
 
-    CE is over all classes seen, KL from the softened outputs of the teacher to those of the network over the old ones,
-    both on new images and exemplars. With b the number of the step, phi is 1 up to step ``jump + 1`` and
+    CE is over all classes seen, KL from the softened outputs of the teacher to the softened outputs of the network over
+    the old ones, both on new images and exemplars. With b the number of the step, phi is 1 up to step ``jump + 1`` and
     ``rigidness * (b - 1 - jump)`` after it. Adam starts at 1e-3, halved after 20, 40, 60 and 80 of 100 epochs, without
     weight decay. Epochs and batch size come from the cell (the original: 100, and 128 or 64).
 
@@ -123,7 +123,7 @@ class RandomPathSelection(FineTuning):
         return loss
 
     def _choose_path(self, step: Step, network: Network, teacher: torch.nn.Module | None) -> tuple[int, ...]:
-        """Return the candidate with the best accuracy on images of the step that none was trained on."""
+        """Return the candidate with the best accuracy on images of the step that no candidate was trained on."""
         random = np.random.default_rng(step.seed("paths"))
         paths: list[tuple[int, ...]] = [network.backbone.random_path(random) for _ in range(self.candidates)]
         if len(paths) == 1:

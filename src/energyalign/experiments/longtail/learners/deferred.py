@@ -97,7 +97,7 @@ class DeferredResampling(Deferred):
     name: ClassVar[str] = "ce-drs"
 
     def batches(self, setting: Setting) -> EpochBatches:
-        # Early epochs are exactly those of plain training, so that the two differ in the re-sampling alone.
+        # Early epochs are exactly the same as in plain training, so that the two differ in the re-sampling alone.
         plain = shuffled(len(setting.train), setting.seed("data"))
         balanced = class_balanced(setting.train.labels, setting.seed("re-sampling"))
 
