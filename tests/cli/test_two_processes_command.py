@@ -101,7 +101,7 @@ def test_if_one_is_killed_the_other_does_not_wait_for_it(tmp_path: Path, who: st
 
 
 def begun(arguments: list[str], folder: Path) -> tuple[subprocess.Popen[str], int]:
-    """Start a command, and wait for the middle of its training; return the process id of its second process too."""
+    """Start a command, wait for the middle of its training, and return it with the id of its second process."""
     process = started([*COMMAND, *arguments], folder)
     while not list(folder.glob("cut/ce/seed-0/checkpoints/epoch-*")):
         assert process.poll() is None, process.communicate()

@@ -45,7 +45,7 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
 
 
 def working_precision(block: Array, *, double: bool = False) -> Array:
-    """Convert `block` to float64 if it is as wide as that or `double` is set, otherwise to float32."""
+    """Convert `block` to float64 if it has at least 64 bits or `double` is set, otherwise to float32."""
     xp = namespace(block)
     # Compare sizes: byte-swapped float64 and long double are not equal to float64.
     wide = block.dtype == xp.float64 or getattr(block.dtype, "itemsize", 0) >= 8

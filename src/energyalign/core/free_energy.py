@@ -61,7 +61,7 @@ class FreeEnergy:
             raise EnergyAlignError(f"n_classes must be >= 2, got {n_classes}.")
         self._n_classes = n_classes
         self._peak: Floats = np.full(n_classes, -np.inf)  # max f, or 0
-        self._sums: Floats = np.zeros((3, n_classes))  # of w e^(f - peak), w² e^(f - peak) and w² e^2(f - peak)
+        self._sums: Floats = np.zeros((3, n_classes))  # sums of w e^(f - peak), w² e^(f - peak) and w² e^2(f - peak)
 
     @property
     def n_classes(self) -> int:

@@ -54,8 +54,8 @@ def _strained_sharing(evidence: Evidence, estimate: Estimate) -> str | None:
     order = strained[np.argsort(-estimate.strain[strained])]
     return (
         f"monotone sharing moves the shift of {classes_of(evidence.names_of(order.tolist()))} by up to "
-        f"{estimate.strain[order[0]]:.1f}, far more than chance explains: there the bias of this model does not follow "
-        "its training counts. Give every class its own shift (clusters: per-class)."
+        f"{estimate.strain[order[0]]:.1f}, far more than chance explains: for these classes, the model's bias does "
+        "not follow the training counts. Give every class its own shift (clusters: per-class)."
     )
 
 
@@ -81,7 +81,7 @@ def _passed_over(evidence: Evidence, selection: Selection | None) -> list[str]:
     if selection is None or evidence.accumulated is not None:
         return []
     taken = selection.candidates[selection.chosen]
-    found: dict[str | None, str] = {}  # by problem: several candidates may share one
+    found: dict[str | None, str] = {}  # the reason for each problem, which several candidates may share
     for candidate in takewhile(lambda candidate: candidate.problem, selection.candidates):
         if candidate is taken:
             reason = f"{candidate.problem} Keep the raw model with strength 0, or give held-out samples."

@@ -252,7 +252,7 @@ def label_indices(values: NDArray[Any], class_names: Sequence[str] | None, sourc
 
 
 def _to_integers(values: NDArray[Any], source: str) -> NDArray[np.int64]:
-    """Return `values` as int64; raise if that would change one."""
+    """Return `values` as int64; raise if that would change a value."""
     with np.errstate(invalid="ignore"):  # NaN and inf do not equal the integers they become
         integers: NDArray[np.int64] = values.astype(np.int64)
     _refuse_first(values, integers != values, source)

@@ -47,7 +47,7 @@ def sigmoid(logits: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def class_axes(shape: tuple[int, ...], n_classes: int) -> list[int]:
-    """Return the axes that may be the class axis. The first axis is the samples', unless there is only one."""
+    """Return the axes that may be the class axis. The first axis is for samples, unless it is the only one."""
     return [axis for axis, size in enumerate(shape) if size == n_classes and (axis > 0 or len(shape) == 1)]
 
 

@@ -51,7 +51,7 @@ def possible_heads(shifts: Shifts | MultilabelShifts) -> list[Head]:
 
 @dataclass(frozen=True)
 class FoundLogits:
-    """The logits of a model, and the graph outputs that follow from them.
+    """The logits of a model, and the graph outputs that are computed from them.
 
     Attributes
     ----------

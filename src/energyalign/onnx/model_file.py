@@ -33,7 +33,7 @@ KEY = "energyalign"
 
 
 def read_model(path: Path) -> tuple[Model, list[InputFile]]:
-    """Read a model without its external data; return it and all its files, which must not change until it is written.
+    """Read a model without its external data; return it and its files, which must stay unchanged until it is written.
 
     The data are read several times, and belong to this version of the model only.
     """

@@ -262,5 +262,5 @@ def _as_metrics(scores: BeforeAfter) -> dict[str, float]:
 
 
 def _describe(error: Exception) -> str:
-    """Return the message, with the type of the error unless it is ours."""
+    """Return the message, with the type of the error unless it is an `EnergyAlignError`."""
     return str(error) if isinstance(error, EnergyAlignError) else f"{type(error).__name__}: {error}"

@@ -169,7 +169,7 @@ def _precision_of_sum(head: torch.nn.Module, logits: torch.Tensor) -> float:
 
 
 def _refuse_tied(network: torch.nn.Module, name: str, head: torch.nn.Module) -> None:
-    """Raise if another module uses the bias too, which would get the shifts as well."""
+    """Raise if another module shares the bias and would get the shifts too."""
     bias = head._parameters["bias"]
     for other_name, other in network.named_modules():
         if bias is not None and other is not head and any(p is bias for p in other.parameters(recurse=False)):

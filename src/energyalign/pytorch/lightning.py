@@ -31,7 +31,7 @@ else:
         except ModuleNotFoundError as error:
             raise ImportError("the callback for Lightning needs Lightning: pip install lightning.") from error
 
-# By name, because their existence and package depend on the version.
+# Names, because the existence and the package of these classes depend on the version.
 _WEIGHT_AVERAGING = {"StochasticWeightAveraging", "WeightAveraging", "EMAWeightAveraging"}
 
 
@@ -103,7 +103,7 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
         return str(self._generate_state_key(network=self.network))
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Reset the counts of an earlier fit, before a checkpoint restores its own; `on_fit_start` is too late."""
+        """Reset the counts of an earlier fit, before a checkpoint restores its counts; `on_fit_start` is too late."""
         if stage == "fit":
             self._forget_counts()
 
@@ -200,7 +200,7 @@ def _stage_of(trainer: Trainer, *, validating: bool) -> Iterator[None]:
 
 
 def _first(loaders: Any) -> Any:
-    """Return the first of one, several or no loaders."""
+    """Return the first loader, or None if there are none."""
     if isinstance(loaders, dict):
         loaders = list(loaders.values())
     return (_first(loaders[0]) if loaders else None) if isinstance(loaders, (list, tuple)) else loaders

@@ -58,7 +58,7 @@ class Training:
 
     @property
     def counts(self) -> Ints:
-        """Training images of each class; every seed has the same."""
+        """Training images of each class, the same for every seed."""
         return self.runs[0].counts(self.step)
 
     @property
@@ -88,7 +88,7 @@ class Training:
         return Training(self.label, tuple(run for run in self.runs if all(run.config.seed in of for of in seeds)))
 
     def rows_of(self, corrector: str) -> list[Row]:
-        """Return the row of each seed that has one of this corrector."""
+        """Return the row of this corrector for each seed that has it."""
         return [row for _, row in self.measured(corrector)]
 
     def percentages(self, corrector: str, columns: Sequence[str]) -> NDArray[np.float64]:

@@ -93,7 +93,7 @@ def _score_out_of_bag(training: Training) -> Unseen:
         estimator.set_params(oob_score=wanted)
         del estimator.oob_decision_function_, estimator.oob_score_
     classes, counts = np.unique(training.labels[training.observed], return_counts=True)
-    # No member fitted without the only sample of a class knows the class.
+    # A member fitted without the only sample of a class does not know the class.
     known = np.isin(training.labels, classes[counts > 1])
     rows = np.flatnonzero(known & (probabilities.sum(axis=1) > 0.5))  # 0 or NaN for a sample in every bag
     return Unseen(estimator, rows, log_probabilities(probabilities[rows]), None)

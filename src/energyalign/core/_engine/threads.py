@@ -34,7 +34,7 @@ class _LinearAlgebra:
 
     @cached_property
     def _libraries(self) -> ThreadpoolController:
-        """Loaded BLAS libraries, searched once because that takes milliseconds. NumPy has loaded its own."""
+        """Loaded BLAS libraries, searched once because that takes milliseconds. NumPy has loaded one already."""
         return ThreadpoolController().select(user_api="blas")
 
     def limit(self) -> int:

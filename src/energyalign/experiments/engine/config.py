@@ -132,7 +132,7 @@ class Method(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A cell of the paper's tables, or one of our own: data, network and recipe. Each application adds its protocol.
+    """A cell of the paper's tables, or a cell of our own: data, network and recipe. Each application adds its protocol.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class Preset:
         return replace(self, backbone=self.quick_backbone, recipe=self.recipe.lasting(self.quick_epochs))
 
     def with_head(self, head: str | None) -> Self:
-        """Return the cell with another head; None keeps its own."""
+        """Return the cell with another head; None keeps the cell's head."""
         return replace(self, head=head or self.head)
 
 

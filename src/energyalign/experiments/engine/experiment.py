@@ -246,7 +246,7 @@ class Experiment(ABC, Generic[Config]):
                 row = self.fabric.broadcast(measurement.find_row(name, read, stored))  # all ranks measure, or none
                 if row is None:
                     row = measurement.measure(name, read, corrector.apply(trained, plan))
-                    store_row(trained.run, row)  # at once: the next corrector may train for hours
+                    store_row(trained.run, row)  # store the row now: the next corrector may train for hours
                 rows.append(row)
         if self.config.in_steps:
             accuracies = ", ".join(f"{row.corrector} {100 * row.balanced:.1f}" for row in rows)
@@ -279,5 +279,5 @@ def refuse_unreadable(*sets: ImageSet) -> None:
     """Decode every image file, and raise if one cannot be read. The ranks of a process group share the files."""
     with failing_together():
         for images in sets:
-            if not isinstance(images, MemoryImages):  # these were decoded when they were loaded
+            if not isinstance(images, MemoryImages):  # images in memory were decoded on loading
                 verify_images(images.subset(own_part(range(len(images)))))

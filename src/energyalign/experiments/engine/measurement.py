@@ -93,7 +93,7 @@ class Measurement:
         return step_folder(run, self._trained.number, in_steps=self._trained.config.in_steps)
 
     def _is_readable(self, path: Path) -> bool:
-        """Return whether the file exists and is undamaged; report a damaged one, which will be written again."""
+        """Return whether the file exists and is undamaged; report a damaged file, which will be written again."""
         if not path.exists():
             return False
         try:

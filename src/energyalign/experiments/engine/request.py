@@ -233,7 +233,7 @@ class RunRequest(ABC):
 
     @property
     def out_folder(self) -> Path:
-        """The folder of the runs: --out, or one that is named after cell and options."""
+        """The folder of the runs: --out, or a folder named after cell and options."""
         out = Path(self.out or f"runs/{self.folder_name(self.preset.name)}")
         refuse_run_directory(out)
         self.refuse_among_images(out)

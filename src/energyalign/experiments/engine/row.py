@@ -205,7 +205,7 @@ class Row:
         return balanced_standard_error([share or 0.0 for share in self.per_class], self.test_counts)
 
     def accuracy(self, column: str) -> float | None:
-        """Return one of `ACCURACIES`."""
+        """Return the accuracy `column`, which is one of `ACCURACIES`."""
         if column not in ACCURACIES:
             raise EnergyAlignError(f"unknown accuracy {column!r}: choose one of {', '.join(ACCURACIES)}.")
         return typing.cast("float | None", getattr(self, column))

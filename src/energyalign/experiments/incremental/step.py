@@ -1,4 +1,4 @@
-"""A step: what its learner sees, what it keeps, and the files from which the next step can begin."""
+"""A step: its images, the memory that it keeps, and the files from which the next step continues."""
 
 from __future__ import annotations
 

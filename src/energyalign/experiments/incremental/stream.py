@@ -141,7 +141,8 @@ def images_of_step(stream: ClassStream, number: int, memory: Memory, config: Inc
     """Choose the images of a step, given the memory of earlier classes."""
     new = stream.new_indices(number)
     classes = range(stream.n_seen(number - 1), stream.n_seen(number))
-    # As many as of each old class. The classes of the first step will be the old ones of the second.
+    # Hold out as many images of each new class as of an old one. The classes of the first step will be the old
+    # classes of the second.
     n_old = classes.start or classes.stop
     n_held = n_held_out(config.memory, n_old, config.held_out)
     labels = stream.train.labels[new]

@@ -49,7 +49,7 @@ class ExpandingNetwork(Network):
 def expand(
     parts: Iterable[nn.Module], head: nn.Linear, n_classes: int, *, n_auxiliary: int, bias: bool
 ) -> ExpandingNetwork:
-    """Return copies of backbones beside a trainable copy of the last, under a widened head and an auxiliary one.
+    """Return copies of backbones beside a trainable copy of the last, under a widened head and an auxiliary head.
 
     The auxiliary head has `n_auxiliary` outputs. Its weights are drawn from torch's global generator.
     """

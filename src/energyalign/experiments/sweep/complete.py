@@ -159,7 +159,7 @@ class SweepState:
         self.waiting.insert(0, run)
 
     def end(self, run: PlannedRun, *, failed: bool) -> None:
-        """Move a run to done or failed; one that was not running was done before."""
+        """Move a run to done or failed; a run that was not running was done before the sweep."""
         if run in self.running:
             self.running.remove(run)
             self._finished_here += [] if failed else [run]

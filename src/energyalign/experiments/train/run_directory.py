@@ -256,7 +256,7 @@ def refuse_run_directory(out: Path) -> None:
 
 
 def _claim(run: RunDirectory, config: Json) -> bool:
-    """Write the config, or raise if the folder has another config or is not ours; return whether it was there."""
+    """Write the config, or raise if the folder has another config or other files; return whether it was there."""
     known = run.read_json(_CONFIG)
     if known is None:
         names = (entry.name for entry in run.path.iterdir())
@@ -277,7 +277,7 @@ def _claim(run: RunDirectory, config: Json) -> bool:
 
 
 def _differences(known: Json, wanted: Json, prefix: str = "") -> list[str]:
-    """List the settings that differ, such as ``seed is 0 there and 1 here``; a missing one is ``not set``."""
+    """List the settings that differ, such as ``seed is 0 there and 1 here``; a missing setting is ``not set``."""
     differences = []
     for key in sorted(known.keys() | wanted.keys()):
         there, here = known.get(key), wanted.get(key)

@@ -112,7 +112,7 @@ def _fits(lines: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence
 
 
 def _colours(means: NDArray[np.float64]) -> Normalize:
-    """Return the colour scale; the lowest number is not white, which would look like a missing one."""
+    """Return the colour scale; the lowest number is not white, which would look like a missing number."""
     low, high = float(np.nanmin(means)), float(np.nanmax(means))
     room = max(high - low, 1.0)
     return Normalize(low - 0.25 * room, low + 1.1 * room)

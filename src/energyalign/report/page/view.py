@@ -28,19 +28,19 @@ _MIN_RANGE = 1e-30
 
 @dataclass(frozen=True)
 class Correction:
-    """Shifts for this network, as they were fitted."""
+    """Fitted shifts for this network."""
 
     name: str
     fitted: Shifts
 
     @property
     def shifts(self) -> Floats:
-        """Shifts for a uniform target prior; the page adds the target prior that is chosen there."""
+        """Shifts for a uniform target prior; the page adds the chosen target prior."""
         return self.fitted.values - self.fitted.log_target
 
     @property
     def is_sane(self) -> bool:
-        """Whether the page can compute with these shifts: to offset a class masked by -1e9, they are too large."""
+        """Whether the page can compute with these shifts, which are too large if they offset a class masked by -1e9."""
         return bool(np.ptp(self.shifts) < FAR)
 
     def to_json(self) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def _corrections(rows: list[Row], class_names: Sequence[str]) -> list[Correction
 
 
 def _shifts(row: Row, class_names: Sequence[str]) -> Shifts:
-    """Return the shifts of a row; a row does not store its clusters, so equal shifts are taken for shared ones."""
+    """Return the shifts of a row; a row does not store its clusters, so equal shifts count as shared."""
     arrays = (row.shifts, row.standard_errors, row.energies_before, row.effective_samples)
     values, errors, energies, effective = (None if one is None else np.array(one, dtype=np.float64) for one in arrays)
     assert values is not None

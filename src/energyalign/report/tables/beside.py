@@ -22,7 +22,7 @@ _QUOTED = (
 
 
 class Slot(NamedTuple):
-    """A column and its number: a measure of a cell, after a step or, for incremental cells without one, on average."""
+    """A column and its number: a measure of a cell, after a step, or averaged over the steps of an incremental cell."""
 
     column: Column
     cell: str

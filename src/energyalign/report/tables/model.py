@@ -20,7 +20,7 @@ MAX_BESIDE = 10
 
 @dataclass(frozen=True)
 class Cell:
-    """A number, or a missing one.
+    """A number in a table, or a missing number.
 
     Attributes
     ----------

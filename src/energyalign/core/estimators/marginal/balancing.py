@@ -227,5 +227,5 @@ class _Problem:
 
 
 def hold_constant(curvature: Floats) -> Floats:
-    """Add a multiple of 1 1ᵀ to the curvature, so that the constant it leaves free stays 0."""
+    """Add a multiple of 1 1ᵀ to the curvature, so that the constant, which it leaves free, stays 0."""
     return np.asarray(curvature + np.trace(curvature) / len(curvature) ** 2)

@@ -171,7 +171,7 @@ def _well_conditioned_inverse(matrix: Floats) -> Floats | None:
 
 
 def _diagonal_errors(model: MeanPosterior, solution: Balance) -> tuple[Floats, Floats]:
-    """Compute standard errors from diagonals only, for so many clusters that they hardly interact."""
+    """Compute standard errors from diagonals only: many clusters hardly interact."""
     biased, mass = model.at(solution.biases), solution.moments.mass
     evidence, anchor = model.evidence, model.clusters.anchor
     expectation = _diagonal_expectation(biased, evidence, mass)

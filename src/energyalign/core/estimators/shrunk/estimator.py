@@ -43,7 +43,7 @@ class Shrunk(Estimator):
     reads_counts: ClassVar[bool] = True
 
     def applies(self, evidence: Evidence) -> str | None:
-        """Reject training evidence that is harder for the model than its training data: its labels mislead."""
+        """Reject training evidence that is harder for the model than its training data: its labels are misleading."""
         if evidence.accumulated is not None:
             return ONLY_ENERGIES
         if not fit_posterior(evidence, share_per_class(evidence)).transformed:

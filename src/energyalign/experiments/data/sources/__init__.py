@@ -138,5 +138,5 @@ def hold_out(images: _Set, split: str) -> _Set:
 
 
 def first_with(places: Sequence[Path], wanted: str) -> Path:
-    """Return the first folder that has an entry of this name, or the first of all if none has."""
+    """Return the first folder that has an entry of this name, or the first folder if none has."""
     return next((place for place in places if (place / wanted).exists()), places[0])

@@ -110,7 +110,7 @@ class Cifar(Source):
         return not (self._binary / self._layout.files["train"][0]).exists() and self._has_classes(self._folders)
 
     def _has_classes(self, place: Path) -> bool:
-        """Return whether there is a folder of one of the classes; ImageNet has a folder train too."""
+        """Return whether a class has a folder: a folder train alone may belong to ImageNet."""
         return any(name in self._layout.class_names for name in class_folders_in(place / "train"))
 
     def _load(self, split: str) -> ImageSet:

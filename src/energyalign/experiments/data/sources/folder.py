@@ -41,7 +41,7 @@ class Folder(Source):
         return ("train", "val", "test") if self._is_split and len(self._evaluation) > 1 else ("train", "test")
 
     def files(self, split: str) -> Sequence[Path]:
-        """Return the folder of the split, or the one from which it is held out."""
+        """Return the folder of the split, or the folder from which the split is held out."""
         if not self._is_split:
             return [self._path]
         if split == "test":

@@ -41,7 +41,7 @@ class FineTuning(Learner):
         """Raise an error, before any training, if the learner cannot work with these settings."""
 
     def start(self, step: Step, before: Network | None) -> Network:
-        """Return the network that a step begins with: a new one, or the previous step's with a larger head."""
+        """Return the initial network of a step: a new network, or the previous step's network with a larger head."""
         from energyalign.experiments.engine.trained import network_for
         from energyalign.experiments.nets.heads import grow
 
