@@ -396,7 +396,7 @@ class TestObjectives:
         ("options", "message"),
         [(("--scoring", "f1_marco"), "unknown scoring 'f1_marco'"),
          (("--minimum-recall", "2"), "must be CLASS=NUMBER, such as fraud=0.8, got '2'"),
-         (("--minimum-recall", "fraud=0.8"), "unknown class 'fraud'; the classes are"),
+         (("--minimum-recall", "fraud=0.8"), "unknown class 'fraud': choose one of"),
          (("--costs", "missing.json"), "cannot read costs from missing.json"),
          (("--costs", "dict.json"), "cannot read costs from dict.json: costs must be 3 rows of 3 numbers"),
          (("--costs", "ragged.json"), "cannot read costs from ragged.json: costs must be 3 rows of 3 numbers"),

@@ -212,7 +212,7 @@ def test_the_aims_of_each_label() -> None:
     assert np.mean(shifts.predict(logits)[labels[:, 1] == 1, 1]) >= 0.9
     alone = fit_shifts(Evidence.from_arrays(logits[:, 0], labels[:, 0], kind="held-out"), scoring="f1")
     np.testing.assert_array_equal(shifts.labels[0].values, alone.values)
-    with pytest.raises(EnergyAlignError, match="minimum_recall: unknown class 'snow'; the classes are rain, fog, wind"):
+    with pytest.raises(EnergyAlignError, match="minimum_recall: unknown class 'snow': choose one of rain, fog, wind"):
         fit_multilabel(evidence, minimum_recall={"snow": 0.9})
     np.testing.assert_allclose(
         fitted(logits, labels, "marginal").scaled(0.5).values * 2, fitted(logits, labels, "marginal").values

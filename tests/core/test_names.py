@@ -147,7 +147,7 @@ def test_rows_and_columns_of_tables() -> None:
 
 def test_a_class_is_found_by_name() -> None:
     assert find_class(2.0, ("3", "2"), "x") == 1
-    with pytest.raises(EnergyAlignError, match="x: unknown class 0; the classes are 3, 2"):
+    with pytest.raises(EnergyAlignError, match="x: unknown class 0: choose one of 3, 2"):
         find_class(0, ("3", "2"), "x")
 
 

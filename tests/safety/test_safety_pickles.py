@@ -1,4 +1,4 @@
-"""A file with a pickle is refused by name in place of each of our files, and its code is not run."""
+"""A pickle in place of any of our files is refused by name, and its code is not run."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def find_class(name: object, class_names: Sequence[str], source: str) -> int:
     """Return the number of the class with this name. Classes without names are called 0, 1, 2, ..."""
     (text,) = names_of([name])
     if text not in class_names:
-        raise BadValueError(f"{source}: unknown class {name!r}; the classes are {some_of(class_names)}.")
+        raise BadValueError(f"{source}: unknown class {name!r}: choose one of {some_of(class_names)}.")
     return list(class_names).index(text)
 
 

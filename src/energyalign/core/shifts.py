@@ -112,7 +112,9 @@ class Shifts:
         if not (np.all(self.target_prior > 0) and np.isclose(self.target_prior.sum(), 1.0)):
             raise EnergyAlignError("shifts: target_prior must be positive and sum to one.")
         if self.class_names is not None and len(self.class_names) != self.n_classes:
-            raise EnergyAlignError(f"shifts: got {len(self.class_names)} class names for {self.n_classes} classes.")
+            raise EnergyAlignError(
+                f"shifts: got {len(self.class_names)} class names for {self.n_classes} classes: give one per class."
+            )
 
     @property
     def n_classes(self) -> int:
@@ -208,7 +210,10 @@ class Shifts:
         xp, axis = namespace(corrected), class_axis(corrected.ndim)
         largest = xp.max(corrected, axis=axis, keepdims=True)
         if not bool(xp.all(xp.isfinite(largest))):
-            raise EnergyAlignError("a sample has +inf, or -inf for every class: its probabilities are undefined.")
+            raise EnergyAlignError(
+                "a sample has +inf, or -inf for every class: its probabilities are undefined. Fix the model or drop "
+                "this sample."
+            )
         return corrected - largest
 
     def _corrected(self, logits: Array) -> Array:
@@ -301,7 +306,7 @@ def load_text(path: str | os.PathLike[str], parse: Callable[[str], Loaded]) -> L
     try:
         text = read_text(path)
     except (OSError, ValueError) as error:
-        raise EnergyAlignError(f"cannot read shifts from {path}: {error}.") from error
+        raise EnergyAlignError(f"cannot read shifts from {path}: {error}. Check the path.") from error
     try:
         return parse(text)
     except EnergyAlignError as error:

@@ -42,7 +42,7 @@ def read_labels(
     class_names : sequence of str, default=None
         Class names in the order of the columns of the logits.
     n_rows : int, default=None
-        Number of rows of logits. If a .csv file has one line more, the first is a header, whatever it contains.
+        Number of rows of logits. If a .csv file has one line more, its first line is a header, whatever it contains.
 
     Returns
     -------

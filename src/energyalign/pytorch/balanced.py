@@ -123,7 +123,9 @@ def _checked_labels(labels: npt.ArrayLike, dataset: Any) -> Ints:
         raise EnergyAlignError(f"labels must have one entry per image, got {len(classes)} for {len(dataset)} images.")
     missing = np.flatnonzero(np.bincount(classes) == 0)
     if len(missing):
-        raise EnergyAlignError(f"the dataset has no image of {classes_of(missing.tolist())}.")
+        raise EnergyAlignError(
+            f"the dataset has no image of {classes_of(missing.tolist())}: add some, or leave the class out."
+        )
     return classes.astype(np.int64)
 
 

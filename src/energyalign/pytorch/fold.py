@@ -90,7 +90,9 @@ def fold_into_head(network: torch.nn.Module, shifts: AnyShifts, probe: ModelBatc
         shape = tuple(logits_of(probe.call(network)).shape)
         heads = find_heads(network, probe, head)
     if shifts.n_classes != n_columns(shape) and not is_one_logit(shape, shifts.n_classes):
-        raise EnergyAlignError(f"the shifts are for {shifts.n_classes} classes, but the model has {n_columns(shape)}.")
+        raise EnergyAlignError(
+            f"the shifts are for {shifts.n_classes} classes, but the model has {n_columns(shape)}: give its own shifts."
+        )
     added = shifts.columns_for(shape)
     reason = NotFolded("no module with a bias computes the logits (a functional or scripted head?).")
     for name, module in heads:

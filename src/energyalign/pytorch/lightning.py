@@ -176,7 +176,10 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
             return module
         network = getattr(module, self.network, None)
         if not isinstance(network, torch.nn.Module):
-            raise EnergyAlignError(f"{type(module).__name__} has no module named {self.network!r}.")
+            raise EnergyAlignError(
+                f"{type(module).__name__} has no module named {self.network!r}: name the attribute that computes the "
+                "logits."
+            )
         return network
 
 

@@ -247,7 +247,7 @@ class TestConstraints:
 
     def test_an_unknown_class_is_named(self, simulate: Simulate) -> None:
         logits, labels = samples(simulate, 11)
-        with pytest.raises(BadValueError, match="unknown class 'fraud'; the classes are 0, 1, 2"):
+        with pytest.raises(BadValueError, match="unknown class 'fraud': choose one of 0, 1, 2"):
             fit_shifts(held_out(logits, labels), minimum_recall={"fraud": 0.8})
 
 

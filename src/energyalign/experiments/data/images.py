@@ -61,7 +61,7 @@ class ImageSet(ABC):
         if len(wrong):
             raise EnergyAlignError(
                 f"{self.name}: label {self.labels[wrong[0]]} of {self.unit} {wrong[0]} is out of range: there are "
-                f"{self.n_classes} classes, numbered 0..{self.n_classes - 1}."
+                f"{self.n_classes} classes, numbered 0..{self.n_classes - 1}. Correct the label."
             )
 
 

@@ -98,7 +98,9 @@ class Manifest:
         try:
             content = read_json_file(path)
         except OSError as error:
-            raise EnergyAlignError(f"cannot read the manifest {path}: {error.strerror or error}.") from error
+            raise EnergyAlignError(
+                f"cannot read the manifest {path}: {error.strerror or error}. Restore it."
+            ) from error
         except ValueError as error:
             raise EnergyAlignError(f"the manifest {path} is not valid JSON ({error}): make it again.") from error
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
@@ -114,7 +116,9 @@ class Manifest:
             values |= {name: tuple(values[name]) for name in ("counts", "class_names")}
             manifest = cls(**values)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise EnergyAlignError(f"the manifest {path} has a missing or wrong entry ({error!r}).") from error
+            raise EnergyAlignError(
+                f"the manifest {path} has a missing or wrong entry ({error!r}): restore the original."
+            ) from error
         if manifest.sha256 != content.get("sha256"):
             raise EnergyAlignError(
                 f"the manifest {path} was changed after it was written: its hash does not match. Restore the original, "

@@ -47,7 +47,9 @@ def save_features(path: Path, parts: Mapping[str, Encoded]) -> None:
     for split, part in parts.items():
         unknown = sorted(set(part.labels) - number.keys())
         if unknown:
-            raise EnergyAlignError(f"the {split} part has classes that the training part lacks: {some_of(unknown)}.")
+            raise EnergyAlignError(
+                f"the {split} part has classes that the training part lacks: {some_of(unknown)}. Remove them."
+            )
         arrays[f"x_{split}"] = part.features
         arrays[f"y_{split}"] = np.array([number[label] for label in part.labels], dtype=np.int64)
     with atomic_write(path, "wb") as stream:
@@ -98,7 +100,7 @@ def _pairs(path: Path, split: str, values: Iterable[Any]) -> Texts:
         texts.append(value[0])
         labels.append(value[1])
     if not texts:
-        raise EnergyAlignError(f"{path} has no sample of {split}.")
+        raise EnergyAlignError(f"{path} has no sample of {split}: add labelled samples.")
     return Texts(texts, labels)
 
 

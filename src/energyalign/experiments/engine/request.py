@@ -192,7 +192,9 @@ class RunRequest(ABC):
             raise EnergyAlignError(f"{run.path} is a run of `energyalign {command}`: use that command.")
         config: RunConfig = self.config_class.from_json(stored)
         if not self.names_data_of(config):
-            raise EnergyAlignError(f"{run.path} is a run on {config.dataset}, not on {self.dataset}.")
+            raise EnergyAlignError(
+                f"{run.path} is a run on {config.dataset}, not on {self.dataset}: give runs on that data set."
+            )
         if not self.is_finished(run, config):
             raise EnergyAlignError(f"the run in {run.path} is not finished: finish it with the command that began it.")
         names = (*self.training_options, "head", "out", *self.refused_with_source, "seed")

@@ -218,7 +218,7 @@ class Row:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: object = "this row") -> Self:
-        """Convert the output of `to_json` back; errors name the wrong field and the file, `where`."""
+        """Convert the output of `to_json` back; errors name the wrong field and the file `where`."""
         hints = _hints()
         value = {"environments": [], **value}
         problems = [f"{name} is missing" for name in hints if name not in value]

@@ -110,7 +110,7 @@ def read_order(name: str) -> str:
     try:
         entries = read_json_file(name)
     except (OSError, ValueError) as error:
-        raise EnergyAlignError(f"cannot read the class order of {name}: {error}.") from error
+        raise EnergyAlignError(f"cannot read the class order of {name}: {error}. Check the file.") from error
     if not (isinstance(entries, list) and all(isinstance(entry, (str, int)) for entry in entries)):
         raise EnergyAlignError(f"{name} must hold a JSON list of class names or numbers.")
     return _LISTED + json.dumps(entries)

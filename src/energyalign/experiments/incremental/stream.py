@@ -83,7 +83,9 @@ def step_sizes(n_classes: int, n_steps: int) -> tuple[int, ...]:
     if n_steps < 2:
         raise EnergyAlignError(f"--steps must be >= 2, got {n_steps}.")
     if n_classes < 3:
-        raise EnergyAlignError(f"steps need at least 3 classes, two of them in the first step, got {n_classes}.")
+        raise EnergyAlignError(
+            f"steps need at least 3 classes, two of them in the first step, got {n_classes}: choose more classes."
+        )
     if n_steps >= n_classes:
         raise EnergyAlignError(
             f"{n_steps} steps are too many for {n_classes} classes, because the first step needs two: give --steps "
@@ -94,7 +96,7 @@ def step_sizes(n_classes: int, n_steps: int) -> tuple[int, ...]:
 
 
 def make_stream(train: ImageSet, test: ImageSet, *, subset: str, order: str, n_steps: int) -> ClassStream:
-    """Arrange the classes of a subset in an order, both as in `orders.py`; `train` and `test` hold all classes."""
+    """Arrange the classes of a subset in an order (both from `orders.py`); `train` and `test` hold all classes."""
     classes = np.array(subset_classes(subset, train.n_classes))
     arrival = classes[list(class_order(order, len(classes), [train.class_names[k] for k in classes]))]
     sizes = step_sizes(len(classes), n_steps)

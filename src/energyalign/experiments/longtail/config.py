@@ -184,7 +184,7 @@ def _read_profile(name: str) -> str | Mapping[str, int]:
     try:
         counts = read_json_file(name)
     except (OSError, ValueError) as error:
-        raise EnergyAlignError(f"cannot read the counts of {name}: {error}.") from error
+        raise EnergyAlignError(f"cannot read the counts of {name}: {error}. Check the file.") from error
     if not isinstance(counts, dict):
         raise EnergyAlignError(f"{name} must hold a JSON object that maps class names to training counts.")
     return counts

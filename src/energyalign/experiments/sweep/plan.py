@@ -100,7 +100,9 @@ def plan_sweep(
     kinds = {cell: _kind(table, cell) for cell in cells}
     for name, kind in PROTOCOL.items():
         if shared.get(name) is not None and kind not in kinds.values():
-            raise EnergyAlignError(f"--{name} is for runs of `energyalign {kind.command}`, of which {table} has none.")
+            raise EnergyAlignError(
+                f"--{name} is for runs of `energyalign {kind.command}`, of which {table} has none: leave it out."
+            )
     plans = []
     for cell, kind in kinds.items():
         own = {name: value for name, value in shared.items() if PROTOCOL.get(name, kind) is kind}
@@ -163,7 +165,7 @@ def _runs_of_cell(
 
 
 def _methods(asked: Sequence[str], kind: type[RunRequest], cell: str) -> list[str]:
-    """Return the requested methods, by default the paper's methods in this cell, or all if it has none.
+    """Return the requested methods, by default the paper's methods in this cell, or all methods if it has none.
 
     On a user's own data the default is plain training with few correctors.
     """

@@ -173,7 +173,7 @@ class EncodedLogits:
             )
         if self.classes is not None and self.n_candidates < self.n_classes:
             notes.append(
-                f"Of each image it holds the {self.n_candidates} of {self.n_classes:,} classes that come closest to "
+                f"For each image it holds the {self.n_candidates} of {self.n_classes:,} classes that come closest to "
                 "winning, raw or with fitted shifts; at other strengths and for other target priors, numbers are "
                 "approximate."
             )

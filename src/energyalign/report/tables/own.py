@@ -257,7 +257,7 @@ def _checked(rows: Sequence[Row], table: str, *, in_steps: bool | None = None) -
         if in_steps:
             expected, got, other = "incremental", "long-tailed", "longtail"
         raise EnergyAlignError(
-            f"the table {table} must be of {expected} runs, got {got} ones: use energyalign table {other}."
+            f"the table {table} must be of {expected} runs, got {got} runs: use energyalign table {other}."
         )
     if in_steps is not None:
         rows = [row for row in rows if row.in_steps == in_steps]

@@ -96,7 +96,9 @@ def read_class_folders(folder: Path, name: str, class_names: tuple[str, ...] | N
     labels = np.array([number[one] for one, paths in files.items() for _ in paths], dtype=np.int64)
     paths = tuple(path for members in files.values() for path in members)
     if not paths:
-        raise EnergyAlignError(f"{name}: there are no class folders in {folder}.")
+        raise EnergyAlignError(
+            f"{name}: there are no class folders in {folder}: add the images, a folder for each class."
+        )
     return FileImages(name, DiskFiles(folder, paths), np.arange(len(paths)), labels, names, IMAGENET)
 
 

@@ -56,7 +56,7 @@ class FineTuning(Learner):
         return network
 
     def learn(self, step: Step, network: Network, teacher: torch.nn.Module | None) -> None:
-        """Train the network in place. The teacher returns logits of the old classes; the first step has none."""
+        """Train the network in place. The teacher returns logits of the old classes; it is None in the first step."""
         step.train_network(network, self.loss(step, teacher))
 
     def loss(self, step: Step, teacher: torch.nn.Module | None) -> Loss:  # noqa: ARG002

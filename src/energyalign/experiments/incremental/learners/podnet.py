@@ -38,7 +38,7 @@ class PODNet(FineTuning):
     """``NCA + sqrt(C_seen / C_new) * (flat * (1 - cos(x_old, x)) + spatial * POD)``, then the head on balanced classes.
 
     NCA is `nca_loss` with a margin, on the logits of `ProxyHead`. x are features, and POD compares the maps after each
-    stage of the backbone (`pooled_outputs`), both between the network and the network of the step before.
+    stage of the backbone (`pooled_outputs`). Both compare the network with the network of the step before.
 
     1. Training on all images of the step. Proxies of new classes start at the k-means centres of their features, scaled
        to the mean length of the old proxies, which are kept fixed. Distillation starts with the second step.
