@@ -62,7 +62,10 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
         (["digits", "--corrector", "magic"], "unknown corrector 'magic'"),
         (["digits", "--corrector", "la-post-hoc"], "unknown corrector 'la-post-hoc': it is called logit-adjustment."),
         (["digits", "--corrector", "prior"], "unknown corrector 'prior': it is called logit-adjustment."),
-        (["digits", "--corrector", "bic"], "bic corrects new classes against old ones, and here all come at once"),
+        (
+            ["digits", "--corrector", "bic"],
+            "bic corrects new classes against old ones, and all classes of this run come at once",
+        ),
         (["digits", "--backbone", "alexnet"], "unknown backbone 'alexnet'"),
         (["digits", "--epochs", "0"], "epochs and batch size must be >= 1"),
         (["cifar100", "--data-root", "nowhere"], "cifar100 needs"),

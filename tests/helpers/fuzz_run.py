@@ -1,4 +1,4 @@
-"""Many mutations of the files of one reader, each read under a limit of memory and time; run as a program.
+"""Fuzz one reader: read many mutations of its files with limited memory and time. Run as a program.
 
     python tests/helpers/fuzz_run.py READER [--cases 0:10000] [--keep FOLDER]
 

@@ -93,7 +93,7 @@ def test_softmax_without_a_bias_before_it(workshop: Any) -> None:
 
 
 def test_of_two_softmaxes_the_last_one_counts(workshop: Any) -> None:
-    """Its input is the logits, whatever their values."""
+    """The input of the last softmax is the logits, whatever their values."""
     nodes, constants = head(workshop)
     workshop.save([*nodes, make_node("Softmax", ["z"], ["p"]), make_node("Softmax", ["p"], ["y"])], constants)
     assert workshop.align().logits == "p"

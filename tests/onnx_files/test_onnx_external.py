@@ -176,9 +176,9 @@ def truncated(shop: Any) -> None:
 @pytest.mark.parametrize(
     ("spoil", "named"),
     [
-        (outside, r"'\.\./secret', which is outside its folder"),
-        (absolute, "'/etc/hostname', which is outside its folder"),
-        (linked, r"'weights\.bin', which is outside its folder"),
+        (outside, r"'\.\./secret', which is outside the model's folder"),
+        (absolute, "'/etc/hostname', which is outside the model's folder"),
+        (linked, r"'weights\.bin', which is outside the model's folder"),
         (missing, r"'weights\.bin', which is missing: put the complete data file into the folder of the model"),
         (truncated, r"'weights\.bin', which is too short"),
     ],

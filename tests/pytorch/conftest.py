@@ -39,7 +39,7 @@ class FunctionalHead(nn.Module):
 
 
 class Output:
-    """An output like that of a Hugging Face model."""
+    """An output like a Hugging Face model's."""
 
     def __init__(self, logits: torch.Tensor) -> None:
         self.logits = logits

@@ -28,7 +28,7 @@ def estimate_target_prior(logits: Array | Evidence, shifts: Shifts, *, tolerance
     logits : array of shape (n_samples, n_classes) or Evidence
         Raw logits of the target data; labels are ignored.
     shifts : Shifts
-        The shifts of the model that gave the logits.
+        The shifts of the model that computed the logits.
     tolerance : float, default=1e-8
         Stop when no probability changes by more than this.
 

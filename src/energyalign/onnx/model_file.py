@@ -116,7 +116,8 @@ def external_files(model: Model, folder: Path, name: str) -> set[Path]:
             end = int(info.offset or 0) + int(info.length or 0)
         if not path.is_relative_to(folder.resolve()):
             raise EnergyAlignError(
-                f"{name} keeps tensor {tensor.name!r} in {info.location!r}, which is outside its folder and not read: "
+                f"{name} keeps tensor {tensor.name!r} in {info.location!r}, which is outside the model's folder and "
+                "is not read: "
                 "put copies (no links) of the model and its data into one folder."
             )
         if not path.is_file() or path.stat().st_size < end:

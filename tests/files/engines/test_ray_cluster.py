@@ -58,7 +58,7 @@ def test_the_cluster_of_others(ray: FakeRay) -> None:
 
 
 def test_no_address(ray: FakeRay) -> None:
-    """As from an unset variable."""
+    """An empty address, as from an unset variable."""
     with pytest.raises(EnergyAlignError, match="--address must not be empty"):
         join_cluster("")
     assert not hasattr(ray, "options")

@@ -51,7 +51,7 @@ def test_the_class_of_f1_keeps_its_name(tmp_path):
 
 
 def test_costs_are_shown_as_mean_costs(tmp_path):
-    """The score is the negative mean cost, which nobody wants to read."""
+    """The score is the negative mean cost, which is hard to read."""
     tried = (Candidate("none", "none", score=-0.31), Candidate("prior", "per-class", score=-0.22))
     scored = replace(SHIFTS, scoring="costs", selection=Selection(tried, 1, "it pays.", gain=0.09, gain_error=0.01))
     path = tmp_path / "page.html"

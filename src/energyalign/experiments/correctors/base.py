@@ -106,7 +106,8 @@ def refuse_one_step(setting: RunSetting, name: str) -> None:
     """Raise an error if all classes come at once."""
     if not setting.config.in_steps:
         raise EnergyAlignError(
-            f"{name} corrects new classes against old ones, and here all come at once: leave it out, or use it with "
+            f"{name} corrects new classes against old ones, and all classes of this run come at once: leave it out, "
+            "or use it with "
             "energyalign incremental."
         )
 

@@ -2,7 +2,7 @@
 
 A batch does not depend on what was loaded before it: order and augmentation are functions of the seed, the epoch and
 the position in it. So a run that is resumed at batch 57 sees what the uninterrupted run would have seen, with any
-number of worker processes, and several training processes together see what one would have seen.
+number of worker processes, and several training processes together see the batches of a single process.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Manifest:
         if chosen.digest() != self.images_sha256:
             raise EnergyAlignError(
                 f"the manifest {self.short_hash} was made from other images of {self.dataset}: only the labels are the "
-                "same. Point the data root to that copy, or make a new manifest."
+                "same. Point the data root to the original images, or make a new manifest."
             )
         return chosen
 

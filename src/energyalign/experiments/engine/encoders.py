@@ -64,7 +64,7 @@ class Texts(NamedTuple):
 
 
 def read_texts(path: Path) -> dict[str, Texts]:
-    """Read labelled texts by split: a table has the training split alone, JSON may have all.
+    """Read labelled texts by split: a table has only the training split, JSON may have all splits.
 
     A .csv or .tsv table has a header with the column ``text`` and one of `_LABELS`. A .json file is an object from
     ``train``, ``test`` and ``val`` to lists of ``[text, label]``; other keys are ignored.

@@ -31,7 +31,7 @@ class ExpandingBackbone(nn.Module):  # type: ignore[misc]
 
 
 class ExpandingNetwork(Network):
-    """A head on all features, and for training only, an auxiliary head on the features of the newest backbone."""
+    """A head on all features and, for training only, an auxiliary head on the features of the newest backbone."""
 
     def __init__(self, backbone: ExpandingBackbone, head: nn.Module, auxiliary: nn.Module | None = None) -> None:
         super().__init__(backbone, head)

@@ -110,7 +110,7 @@ class RunDirectory:
     def saving(self, *, make_again: bool = False) -> Iterator[Path]:
         """Yield the folder to write into, then raise `CannotGoOn` if it was moved, removed or changed by others.
 
-        A moved folder is found and written into. A removed one is created again, with its config, only for a caller
+        A moved folder is found and written into. A removed folder is created again, with its config, only for a caller
         that sets `make_again` because it writes all that is needed to resume; other callers raise before writing.
         """
         folder, problem = self._inspect(make_again=make_again)

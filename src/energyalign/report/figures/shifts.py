@@ -51,7 +51,7 @@ def _columns(drawn: Sequence[tuple[Training, str]]) -> int:
 
 
 def _shift_correctors(training: Training) -> list[str]:
-    """Return the correctors with estimated shifts; logit adjustment is the line."""
+    """Return the correctors with estimated shifts; logit adjustment is drawn as a line."""
     names = [name for name in training.correctors if name != "logit-adjustment"]
     return [name for name in names if training.measured(name)[0][1].estimator not in (None, "none")]
 

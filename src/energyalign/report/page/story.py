@@ -173,7 +173,7 @@ def unfinished_section(runs: Sequence[tuple[StoredRun, str]], seen_from: Path) -
 
 
 class Pictures(NamedTuple):
-    """SVG elements with their captions, and why other figures could not be drawn."""
+    """SVG elements with their captions, and the reasons why other figures are missing."""
 
     drawn: list[tuple[str, str]]
     left_out: list[str]

@@ -29,7 +29,7 @@ class Folder(Source):
     def __init__(self, path: Path) -> None:
         self.name = f"folder:{path}"
         self.how_to_get = (
-            f"Make {path} with a folder of images for each class, or with such folders in train/ and test/."
+            f"Make {path} with a folder of images for each class, or with these folders in train/ and test/."
         )
         self._path = path
         # A folder train without folders in it is a class of that name.
