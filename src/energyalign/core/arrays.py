@@ -129,7 +129,7 @@ def as_logits(logits: Array, n_classes: int | None = None, *, name: str = "logit
             f"{name} must be floating point, got {logits.dtype}: pass the scores before argmax or rounding."
         )
     if logits.shape[1] < 2:
-        raise EnergyAlignError(f"{name} has {logits.shape[1]} class columns; at least 2 are needed. {ONE_SCORE}")
+        raise EnergyAlignError(f"{name} must have at least 2 class columns, got {logits.shape[1]}. {ONE_SCORE}")
     if n_classes is not None and logits.shape[1] != n_classes:
         raise EnergyAlignError(f"{name} has {logits.shape[1]} class columns, but {n_classes} were expected.")
     return logits

@@ -146,10 +146,10 @@ def test_seeds_are_compared_after_the_last_step_that_all_have() -> None:
 
 def test_the_other_kind_of_runs_is_refused_with_the_table_for_it() -> None:
     long_tail, steps = [long_tail_row("ea", "digits-lt-50", 0.9)], step_rows("ea", "digits-il-5", [0.9])
-    with pytest.raises(EnergyAlignError, match=r"got incremental ones: use energyalign table incremental\."):
+    with pytest.raises(EnergyAlignError, match=r"got incremental runs: use energyalign table incremental\."):
         TABLES["longtail"].make(steps)
     for name in ("incremental", "steps"):
-        with pytest.raises(EnergyAlignError, match=r"got long-tailed ones: use energyalign table longtail\."):
+        with pytest.raises(EnergyAlignError, match=r"got long-tailed runs: use energyalign table longtail\."):
             TABLES[name].make(long_tail)
     assert TABLES["longtail"].make([*steps, *long_tail]) == TABLES["longtail"].make(long_tail)  # the fitting kind
     for name in ("incremental", "steps"):

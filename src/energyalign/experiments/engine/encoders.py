@@ -178,7 +178,7 @@ def _load_transformer(folder: Path) -> tuple[Any, Any]:
     except ImportError as error:
         raise EnergyAlignError("encoding texts needs transformers: pip install transformers.") from error
     if not (folder / "config.json").is_file():
-        raise EnergyAlignError(f"{folder} has no config.json: give the folder of a model of transformers.")
+        raise EnergyAlignError(f"{folder} has no config.json: give the folder of a transformers model.")
     disable_progress_bar()
     options = {"local_files_only": True, "trust_remote_code": False}
     try:

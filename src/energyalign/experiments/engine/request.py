@@ -209,7 +209,7 @@ class RunRequest(ABC):
         return Planned(config, tuple(dict.fromkeys(self.behind(run, config))), str(run.path))
 
     def words(self, names: Sequence[str]) -> list[str]:
-        """Return those options that were given, as words of a command line."""
+        """Return the options among `names` that were given, as words of a command line."""
         words: list[str] = []
         for name in names:
             value, option = getattr(self, name), _OPTIONS.get(name, "--" + name.replace("_", "-"))
@@ -283,6 +283,6 @@ class RunRequest(ABC):
         return replace(recipe, optimizer=optimizer, batch_size=self.batch_size or recipe.batch_size)
 
     def get_options(self, *names: str) -> dict[str, Any]:
-        """Return those options that were given."""
+        """Return the options among `names` that were given."""
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}

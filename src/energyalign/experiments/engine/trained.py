@@ -149,7 +149,7 @@ class Trained(SeenClasses):
     evidence_seed : int
         Seed of the draws of evidence.
     run : RunDirectory
-        The run directory. A corrector that trains does so in a folder below it.
+        The run directory. A corrector with its own training uses a folder below it.
     number : int
         Number of the step, from 1.
     network_sha256 : str
