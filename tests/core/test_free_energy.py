@@ -375,7 +375,7 @@ class TestRefusals:
         assert_same(energy, FreeEnergy().update(hand_logits()), rtol=0)
 
     def test_fewer_than_two_classes(self) -> None:
-        with pytest.raises(EnergyAlignError, match="1 class columns; at least 2"):
+        with pytest.raises(EnergyAlignError, match="must have at least 2 class columns, got 1"):
             FreeEnergy().update(np.zeros((4, 1)))
         with pytest.raises(EnergyAlignError, match="n_classes must be >= 2, got 1"):
             FreeEnergy(1)
