@@ -90,7 +90,7 @@ CASES = {
         lambda: write("t.json", "[1, 1, 1]"), "fit good.npy --target-prior t.json --target-logits good.npy", "not both"
     ),
     "target logits of other width": (
-        lambda: save("t.npy", GOOD[:, :2]), "fit good.npy --estimator lse --target-logits t.npy", "3 class columns"
+        lambda: save("t.npy", GOOD[:, :2]), "fit good.npy --estimator lse --target-logits t.npy", "2 class columns"
     ),
     "directory as output": (lambda: os.mkdir("folder"), "fit good.npy --out folder", "folder is a directory"),
     "output in a missing folder": (lambda: None, "fit good.npy --out nowhere/s.json", "nowhere"),

@@ -164,6 +164,7 @@ class Experiment(ABC, Generic[Config]):
         chosen = {name: find_corrector(name) for name in correctors}
         self.check_protocol()
         for name, corrector in chosen.items():
+            corrector.check(RunSetting(self.config, self.train, name))
             served = self.config.held_out or (corrector.takes_validation and self.validation is not None)
             if corrector.held_out and not served:
                 own, share = "give it a run of its own", f"train with --held-out {corrector.held_out:g}"
@@ -171,7 +172,6 @@ class Experiment(ABC, Generic[Config]):
                     f"{name} needs images that were held out from training, and this run holds out none: "
                     f"{own if self.config.in_steps else share}."
                 )
-            corrector.check(RunSetting(self.config, self.train, name))
         return chosen
 
     def run(self, folder: Path, correctors: Sequence[str], *plans: EvidencePlan) -> list[Row]:
