@@ -1,1 +1,1 @@
-"""How fast energyalign is, beside what a user would pick instead and what the machine can do. Run with `make bench`."""
+"""Benchmarks of energyalign against alternatives and against the limits of the machine. Run them with `make bench`."""

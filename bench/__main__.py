@@ -1,4 +1,4 @@
-"""`python -m bench`: measure the lines, print them as they come, store the table, say what became slower."""
+"""`python -m bench`: measure all lines, print them as they come, store the table, and report what became slower."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.table import Table, amounts, with_table
 _HERE = Path(__file__).parent
 _PAGE = _HERE.parent / "docs" / "performance.md"
 
-# In the order of the table; those of the machine's own limits first.
+# In the order of the table: lines about the machine's own limits come first.
 SUBJECTS = (
     "energies", "streamed", "marginal", "auto", "jenks", "inference", "sklearn_wrapper", "sklearn_fit", "training",
     "features", "photographs", "teacher", "evidence", "cold_start", "fit_command", "resume",
@@ -57,7 +57,7 @@ def main() -> int:
     for subject in found.broken:
         console.print(f"[red]Could not be measured:[/] {subject}")
     if found.stopped:
-        console.print("Stopped: the rest was not measured, and nothing recorded.")
+        console.print("Stopped: the remaining lines were not measured, and nothing was recorded.")
         return 130
     return 1 if found.broken or missed else 0
 
@@ -68,22 +68,22 @@ def _parse() -> argparse.Namespace:
         epilog="Example: python -m bench --only energies jenks --out some.json",
     )  # fmt: skip
     add = parser.add_argument
-    add("--full", action="store_true", help="add what takes longer: growth, memory, peers of their own")
+    add("--full", action="store_true", help="add longer measurements: growth, memory, comparisons with other programs")
     add("--only", nargs="+", metavar="SUBJECT", choices=SUBJECTS + FULL_SUBJECTS, default=[],
         help=f"measure these: {', '.join(SUBJECTS)}; {', '.join(FULL_SUBJECTS)}")  # fmt: skip
     add("--out", type=Path, default=Path("bench-results.json"), help="where the table is stored (default: %(default)s)")
     add("--record", action="store_true", help="also make it the baseline and the table of the docs")
     options = parser.parse_args()
     if options.record and options.only:
-        parser.error("--record is for a whole table, so that all of its lines are of one run: leave out --only.")
+        parser.error("--record needs a whole table, with all lines from one run: leave out --only.")
     if not options.out.parent.is_dir() or options.out.is_dir():
-        parser.error(f"--out {options.out} is no file in a folder that is there.")
+        parser.error(f"--out {options.out} must be a file in an existing folder.")
     return options
 
 
 @dataclass
 class _Found:
-    """The lines and minutes of both tables, by what their names end with; and what there are no lines of."""
+    """Lines and minutes of both tables, by the ending of their names, and subjects that could not be measured."""
 
     lines: dict[str, list[Line]] = field(default_factory=lambda: {"": [], "-full": []})
     minutes: dict[str, float] = field(default_factory=lambda: {"": 0.0, "-full": 0.0})
@@ -104,10 +104,10 @@ def _measure_all(console: Console, subjects: Sequence[str]) -> _Found:
                 for line in _measure(subject):
                     _tell(console, line)
                     found.lines[part].append(line)
-        except Exception:  # the other lines are still worth having
+        except Exception:  # continue with the other lines
             traceback.print_exc()
             found.broken.append(subject)
-        except KeyboardInterrupt:  # and so are those from before
+        except KeyboardInterrupt:  # keep the lines so far
             found.stopped = True
             break
         finally:
@@ -145,8 +145,10 @@ def _tell_what_is_slower(console: Console, table: Table, baseline: Path) -> None
         return
     try:
         before = Table.read(baseline)
-    except (KeyError, TypeError, ValueError):  # ten minutes of measuring are not to be lost for it
-        console.print(f"Not compared: bench/{baseline.name} is not of this version. Record another one with --record.")
+    except (KeyError, TypeError, ValueError):  # a bad baseline must not discard ten minutes of measurements
+        console.print(
+            f"Not compared: bench/{baseline.name} is from another version. Record a new baseline with --record."
+        )
         return
     if before.machine != table.machine:
         differing = [
@@ -154,7 +156,7 @@ def _tell_what_is_slower(console: Console, table: Table, baseline: Path) -> None
             for key, there in before.machine.items()
             if there != table.machine[key]
         ]
-        console.print(f"Not compared: the recorded table is of another machine ({'; '.join(differing)}).")
+        console.print(f"Not compared: the recorded table is from another machine ({'; '.join(differing)}).")
         return
     unknown = {line.key for line in table.lines} - {line.key for line in before.lines}
     if unknown:

@@ -1,10 +1,10 @@
-"""What you would otherwise use: class weights, re-sampling, logit adjustment by hand, vector scaling.
+"""Alternatives to energyalign: class weights, re-sampling, logit adjustment by hand, vector scaling.
 
     pip install imbalanced-learn
     python -m bench.alternatives [--splits 3]
 
-The data sets, cuts and models of bench/efficacy.py: long tails of what scikit-learn ships, measured on balanced test
-samples. Time is that of `fit`, relative to the model's own. docs/comparison.md has the results.
+Uses the data sets, cuts and models of bench/efficacy.py: long tails of data that scikit-learn ships, measured on
+balanced test samples. Times are of `fit`, relative to the plain model. docs/comparison.md has the results.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def _log_probabilities(model: Any, x: Floats) -> Floats:
 
 
 def fit_plain(model: Any, x: Floats, y: Ints) -> Predict:
-    """The model as it is."""
+    """Fit the model unchanged."""
     return _fit(model, x, y).predict
 
 
 def fit_weighted(model: Any, x: Floats, y: Ints) -> Predict:
-    """Balanced class weights."""
+    """Fit with balanced class weights."""
     return _fit(model, x, y, compute_sample_weight("balanced", y)).predict
 
 
 def fit_resampled(model: Any, x: Floats, y: Ints, sampler: str) -> Predict:
-    """imbalanced-learn; SMOTE with as many neighbours as the rarest class allows."""
+    """Fit on data re-sampled by imbalanced-learn; SMOTE uses as many neighbours as the rarest class allows."""
     from imblearn.over_sampling import SMOTE, RandomOverSampler
 
     neighbours = min(5, np.bincount(y).min() - 1)
@@ -64,13 +64,13 @@ def fit_resampled(model: Any, x: Floats, y: Ints, sampler: str) -> Predict:
 
 
 def fit_adjusted(model: Any, x: Floats, y: Ints) -> Predict:
-    """Logit adjustment by hand: subtract the log counts."""
+    """Adjust the logits by hand: subtract the log counts."""
     fitted, log_counts = _fit(model, x, y), np.log(np.bincount(y))
     return lambda new: np.argmax(_log_probabilities(fitted, new) - log_counts, axis=1)
 
 
 def fit_vector_scaling(model: Any, x: Floats, y: Ints) -> Predict:
-    """A scale (not negative) and a bias for each class, by balanced cross-entropy on out-of-fold log-probabilities."""
+    """Fit a scale (not negative) and a bias per class, by balanced cross-entropy on out-of-fold log-probabilities."""
     pipeline = make_pipeline(StandardScaler(), clone(model))
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     scores = np.log(np.maximum(cross_val_predict(pipeline, x, y, cv=folds, method="predict_proba"), 1e-12))
@@ -93,7 +93,7 @@ def fit_vector_scaling(model: Any, x: Floats, y: Ints) -> Predict:
 
 
 def fit_aligned(model: Any, x: Floats, y: Ints) -> Predict:
-    """Ours, with its defaults."""
+    """Fit `EnergyAlignedClassifier` with its defaults."""
     return EnergyAlignedClassifier(make_pipeline(StandardScaler(), clone(model))).fit(x, y).predict
 
 
@@ -113,7 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=3, help="cuts of each data set (default: %(default)s)")
     n_splits = parser.parse_args().splits
-    warnings.simplefilter("ignore")  # of convergence: not every user's model has converged either
+    warnings.simplefilter("ignore")  # convergence warnings: users' models do not always converge either
     cells = [(data, model) for data in LOADERS for model in MODELS]
     accuracy = {name: np.zeros((len(cells), n_splits)) for name in ALTERNATIVES}
     seconds = {name: np.zeros((len(cells), n_splits)) for name in ALTERNATIVES}

@@ -1,4 +1,4 @@
-"""A training of ResNet-32 on made-up CIFAR images: as a plain step, and by the program's own loop, a part at a time."""
+"""Train ResNet-32 on synthetic CIFAR images, by a plain step or by the package's loop, some batches at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECIPE = Recipe(1000, BATCH, SGD(0.1), Constant())
 
 
 def made_up_images(n: int) -> MemoryImages:
-    """So many images of 32 x 32 pixels, from a seed."""
+    """Draw `n` images of 32 x 32 pixels from a seed."""
     rng = np.random.default_rng(0)
     pixels = torch.from_numpy(rng.integers(0, 256, (n, 3, 32, 32), dtype=np.uint8))
     preparation = SmallPreparation(Normalisation(MEAN, STD))
@@ -39,13 +39,13 @@ def made_up_images(n: int) -> MemoryImages:
 
 
 def made_up_network() -> Network:
-    """The network of the CIFAR presets, from a seed."""
+    """Make the network of the CIFAR presets from a seed."""
     seed_torch(0, "network")
     return make_network("resnet32", CLASSES)
 
 
 def plain_step(network: torch.nn.Module) -> Callable[[torch.Tensor, torch.Tensor], None]:
-    """Forward, backward and the optimiser's step, and nothing else."""
+    """Make a plain training step: forward, backward, and the optimiser's step."""
     optimizer = RECIPE.optimizer.make(network.parameters())
     network.train()
 
@@ -59,9 +59,9 @@ def plain_step(network: torch.nn.Module) -> Callable[[torch.Tensor, torch.Tensor
 
 
 def train(turns: Turns, folder: Path, images: MemoryImages, batches: int, compile: bool = False) -> None:
-    """The program's own loop and loader, so many batches a turn.
+    """Train with the package's loop and loader, a fixed number of batches per turn.
 
-    One training serves all rounds of a benchmark: to compile a network anew for each would take too long.
+    All rounds of a benchmark share one training, because compiling the network for each would take too long.
     """
     keep_freed_memory()  # as the commands do
     turns.next()
@@ -74,14 +74,14 @@ def train(turns: Turns, folder: Path, images: MemoryImages, batches: int, compil
 
 
 class PartByPart(Reporter):
-    """Lets a training go on for so many batches a turn."""
+    """Reporter that pauses the training after a fixed number of batches."""
 
     def __init__(self, turns: Turns, batches: int) -> None:
         self._turns, self._batches = turns, batches
         self._done = 0
 
     def batch_done(self, position: Position, lr: float) -> None:  # noqa: ARG002
-        """After each batch: go on, or wait for the next part."""
+        """Count a batch; after the last batch of the turn, wait for the next turn."""
         self._done += 1
         if self._done % self._batches == 0:
             self._turns.next()

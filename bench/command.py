@@ -1,4 +1,4 @@
-"""Commands as users run them: each a process of its own, from the bytecode that an installation has."""
+"""Commands as users run them: each in a process of its own, with the bytecode of an installation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 ENERGYALIGN = ("-m", "energyalign.cli.main")
-# Where it is set, every import would be compiled again.
+# If this is set, every import would be compiled again.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -19,5 +19,5 @@ def python(*arguments: object) -> Callable[[], object]:
 
 
 def energyalign(*words: object) -> Callable[[], object]:
-    """Return a function that runs our command with these words."""
+    """Return a function that runs `energyalign` with these arguments."""
     return python(*ENERGYALIGN, *words)

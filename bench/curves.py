@@ -1,4 +1,4 @@
-"""How time and memory grow, as a picture: below the dashed line is less than in proportion."""
+"""Draw how time and memory grow. Points below the dashed line grow less than proportionally."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TICKS = (1, 2, 4, 8, 16)
 
 
 def draw_curves(lines: Sequence[Line], path: Path) -> None:
-    """A panel for each subject, a colour for each workload, time as a line and memory as a dotted one."""
+    """Draw a panel for each subject and a colour for each workload; time is solid, memory dotted."""
     subjects = list(dict.fromkeys(line.name for line in lines))
     with new_figure(
         width=2.6 * len(subjects), height=3.6, title="What growth costs, beside the smallest size"
@@ -48,7 +48,7 @@ def _draw(panel: Axes, subject: str, lines: Sequence[Line]) -> None:
 
 
 def _legend(line: Line) -> str:
-    """The sizes are told by the axis: which size it is, how large the smallest and the largest are."""
+    """Label a workload with its smallest and largest size."""
     sizes, of = line.workload.rsplit(", ", 1)
     smallest, largest = (f"{size:,.0f}" for size in (line.curve[0][0], line.curve[-1][0]))
     return f"{smallest} to {largest} {sizes.rsplit(' ', 1)[1]},\n{of}"

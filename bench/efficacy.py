@@ -1,13 +1,14 @@
-"""How good, and how safe, is `auto`? On small real data, and on the logits of stored runs.
+"""Benchmark of `auto`: its gain and its safety, on small real data sets and on the logits of stored runs.
 
     make efficacy
     python -m bench.efficacy --only wine iris --splits 1 --cells
 
 Data sets that scikit-learn ships are cut to long tails. Each model is trained on them plainly and with class-balanced
 weights; `auto` is fitted on out-of-fold and on training evidence and measured on balanced test samples, beside the raw
-model and each candidate. Of every stored long-tailed run in results/ it is fitted on the training evidence kept there,
-and on test images of one half, and measured on the other. A cell is a mean over splits. `best` is the best of raw and
-the candidates on the test samples, so nobody can quite reach it. docs/efficacy.md has the results.
+model and each candidate. For every stored long-tailed run in results/ it is fitted on the stored
+training evidence, and on one half of the test images, and measured on the other half. A cell is a mean over splits.
+`best` is the best of raw and the candidates on the test samples, so no method can quite reach it. docs/efficacy.md has
+the results.
 """
 
 from __future__ import annotations
@@ -62,14 +63,14 @@ CANDIDATES: dict[str, dict[str, Any]] = {
 
 
 class Cell(NamedTuple):
-    """What the table has a line for is `group`; a cell is a name within it."""
+    """A cell of the benchmark: `group` is its line of the table, `name` identifies it within the group."""
 
     group: tuple[str, EvidenceKind, str]  # data, evidence, base
     name: str
 
 
 class Scored(NamedTuple):
-    """Balanced accuracy on test samples, in percent, and whether the estimate came with a warning."""
+    """Balanced accuracy on test samples, in per cent, and whether the estimate came with a warning."""
 
     accuracy: float
     warned: bool = False
@@ -89,7 +90,7 @@ class Split:
 
 
 def cut(name: str, seed: int) -> tuple[Floats, Ints, Ints, Ints]:
-    """Features and labels, and the rows of a long tail and of a balanced test sample; any class may be the rarest."""
+    """Return features, labels, and rows of a long tail and of a balanced test sample; any class may be the rarest."""
     features, labels = LOADERS[name](return_X_y=True)
     random = np.random.default_rng(seed)
     rows = [random.permutation(np.flatnonzero(labels == k)) for k in random.permutation(labels.max() + 1)]
@@ -100,7 +101,7 @@ def cut(name: str, seed: int) -> tuple[Floats, Ints, Ints, Ints]:
 
 
 def tabular_splits(name: str, seed: int, models: Sequence[str] = tuple(MODELS)) -> Iterator[Split]:
-    """Out-of-fold and training evidence of every model, trained plainly and with class-balanced weights."""
+    """Yield out-of-fold and training evidence of every model, trained plainly and with class-balanced weights."""
     features, labels, train, test = cut(name, seed)
     x, y, x_test = features[train], labels[train], features[test]
     counts = np.bincount(y).astype(np.float64)
@@ -124,13 +125,13 @@ def tabular_splits(name: str, seed: int, models: Sequence[str] = tuple(MODELS)) 
 def _train(model: str, base: str, x: Floats, y: Ints) -> Any:
     weights = None if base == "plain" else compute_sample_weight("balanced", y)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of convergence: not every user's model has converged either
+        warnings.simplefilter("ignore")  # convergence warnings: users' models do not always converge either
         pipeline = Pipeline([("scale", StandardScaler()), ("model", clone(MODELS[model]))])
         return pipeline.fit(x, y, model__sample_weight=weights)
 
 
 def stored_splits(results: Path, n_draws: int) -> Iterator[Split]:
-    """Training evidence of long-tailed runs (evidence-POLICY-N.safetensors), and held-out evidence."""
+    """Yield training evidence of long-tailed runs (evidence-POLICY-N.safetensors), and held-out evidence."""
     from energyalign.experiments.engine.stored import find_runs
     from energyalign.experiments.train.tensor_file import load_arrays
 
@@ -160,7 +161,7 @@ def stored_splits(results: Path, n_draws: int) -> Iterator[Split]:
 
 
 def measure(split: Split) -> dict[str, Scored]:
-    """Raw, every candidate that can be fitted, and `auto`."""
+    """Score the raw model, every candidate that can be fitted, and `auto`."""
 
     def score(shifts: Floats | float, *, warned: bool = False) -> Scored:
         predicted = np.argmax(split.test_logits + shifts, axis=1)
@@ -190,16 +191,16 @@ class Row:
     auto: float
     best: float
     best_name: str
-    silent: bool  # a split lost more than a point and nothing was said
+    silent: bool  # whether a split lost more than a point without a warning
 
     @property
     def lost(self) -> bool:
-        """Whether aligning cost more than a point."""
+        """Return whether aligning cost more than a point."""
         return self.auto < self.raw - 1
 
     @classmethod
     def of(cls, cell: Cell, splits: Sequence[dict[str, Scored]]) -> Row:
-        """Average; candidates that failed on some split are left out."""
+        """Average over splits, leaving out candidates that failed on some split."""
         names = [name for name in splits[0] if all(name in split for split in splits)]
         mean = {name: float(np.mean([split[name].accuracy for split in splits])) for name in names}
         auto = mean.pop("auto")
@@ -217,7 +218,7 @@ HEADER = (
 
 
 def table_line(group: tuple[str, str, str], rows: Sequence[Row]) -> str:
-    """A line of the table, in percent of balanced accuracy."""
+    """Return a line of the table, in per cent of balanced accuracy."""
     raw, auto, best = (np.array([getattr(row, name) for row in rows]) for name in ("raw", "auto", "best"))
     lost = [row for row in rows if row.lost]
     values = (

@@ -1,8 +1,9 @@
-"""Which augmentation policy of `balanced_evidence` serves best: the measurement behind its default.
+"""Compare the augmentation policies of `balanced_evidence`; the best one is its default.
 
     python bench/evidence_policies.py --fashion FOLDER --cifar100 FOLDER --seed 0 1 --out policies.json
 
-Fashion-MNIST: a folder of the published .gz files (Debian: dataset-fashion-mnist). CIFAR-100: of train/CLASS/*.png.
+FOLDER holds the published .gz files of Fashion-MNIST (Debian: dataset-fashion-mnist), or train/CLASS/*.png of
+CIFAR-100.
 
 A small residual network is trained on a long-tailed cut (imbalance 100) of the training set, with a cosine and with a
 linear head. Under every policy, shifts are estimated on images it was trained on, and measured on images of the
@@ -45,7 +46,7 @@ CORRECTORS: dict[str, dict[str, Any]] = {
 
 
 class Split(NamedTuple):
-    """Long-tailed training images, and a balanced part that training never sees."""
+    """Long-tailed training images, and a balanced part that is never trained on."""
 
     images: torch.Tensor
     labels: np.ndarray
@@ -83,7 +84,7 @@ READERS = {"fashion": read_fashion, "cifar100": read_folders}
 
 
 def cut(pixels: np.ndarray, labels: np.ndarray, setting: Setting, seed: int) -> Split:
-    """The exponential profile on what is left after the held-out part is set aside."""
+    """Set aside the held-out part, and cut the rest to the exponential profile."""
     generator, n_classes = np.random.default_rng(seed), int(labels.max()) + 1
     kept, held = [], []
     for k in range(n_classes):
@@ -97,7 +98,7 @@ def cut(pixels: np.ndarray, labels: np.ndarray, setting: Setting, seed: int) -> 
 
 
 class Head(nn.Module):
-    """Linear, or the cosine between features and class weights times 16."""
+    """A linear head, or the cosine between features and class weights, times 16."""
 
     def __init__(self, n_features: int, n_classes: int, kind: str) -> None:
         super().__init__()
@@ -133,7 +134,7 @@ def normalize(images: torch.Tensor) -> torch.Tensor:
 
 
 def train(split: Split, head: str, epochs: int, seed: int) -> nn.Module:
-    """SGD with momentum and a cosine schedule; padded crops, and flips, as the network would be trained in practice."""
+    """Train by SGD with momentum, a cosine schedule, padded crops and flips, as users would."""
     torch.manual_seed(seed)
     model = network(split.images.shape[1], len(split.counts), head)
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, weight_decay=5e-4)
@@ -165,7 +166,7 @@ def accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
 
 
 def measure(split: Split, model: nn.Module, seed: int) -> list[dict[str, Any]]:
-    """One row for every policy and corrector, and for the raw model and logit adjustment without any policy."""
+    """Return a row for every policy and corrector, and for the raw model and logit adjustment without a policy."""
     held = logits_on(model, split.held_images)
 
     def row(policy: str | None, corrector: str, logits: np.ndarray, **more: Any) -> dict[str, Any]:

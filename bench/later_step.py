@@ -1,4 +1,4 @@
-"""A later step of an incremental run on made-up images of CIFAR's size, as the program trains it."""
+"""Train a later step of an incremental run on synthetic images of CIFAR's size, as the package does."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ OLD, NEW = 50, 10  # classes: a step of ten after fifty
 
 
 class LaterStep:
-    """The second step of a run: exemplars of 50 old classes and images of ten new ones, one epoch with a teacher.
+    """The second step of a run: exemplars of 50 old classes, images of ten new ones, one epoch with a teacher.
 
     Parameters
     ----------
     folder : Path
-        For the run directories of the trainings, one for each.
+        Folder of the run directories, one for each training.
     n_exemplars, n_new : int
         Images of all old and of all new classes.
     """
@@ -54,15 +54,15 @@ class LaterStep:
         self.prepare()
 
     def prepare(self) -> None:
-        """A student and a folder that nothing was trained in yet."""
+        """Make a student, and a folder without a training."""
         self.step = replace(self.step, run=RunDirectory(next(self._folders)))
         self.student: Network = self.step.config.learner.start(self.step, self._before)
 
     def learn(self) -> None:
-        """One epoch, its checkpoint included."""
+        """Train one epoch, and write its checkpoint."""
         self.step.config.learner.learn(self.step, self.student, self.teacher)
 
     def batch(self) -> torch.Tensor:
-        """Images as the network gets them."""
+        """Return a batch of images in the form that the network gets."""
         images: torch.Tensor = next(self.step.loader().epoch(1)).images
         return images

@@ -1,4 +1,4 @@
-"""One line of the table: ours beside something else, with the goal it has to reach."""
+"""A line of the table: a comparison of energyalign with something else, and its goal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _DOUBT = 0.025  # on each side: 95 % confidence
 
 @dataclass(frozen=True)
 class Goal:
-    """What a ratio has to be.
+    """Goal of a ratio.
 
-    `faster` ratios are the other's seconds over ours and have to be at least `bound`; the others are ours over the
-    other's and may be at most `bound`.
+    If `faster`, the ratio is the other's seconds over ours and must be at least `bound`. Otherwise it is ours over the
+    other's and must be at most `bound`.
     """
 
     bound: float
@@ -26,17 +26,17 @@ class Goal:
         return f"≥ {self.bound:g}×" if self.faster else f"≤ {self.bound:g}×"
 
     def holds(self, ratio: float) -> bool:
-        """Whether it is reached."""
+        """Return whether the ratio reaches the goal."""
         return ratio >= self.bound if self.faster else ratio <= self.bound
 
 
 def at_least(bound: float) -> Goal:
-    """So many times faster than the other."""
+    """Return the goal of being at least `bound` times as fast as the other."""
     return Goal(bound, faster=True)
 
 
 def at_most(bound: float) -> Goal:
-    """So many times the other's time, and no more."""
+    """Return the goal of taking at most `bound` times as long as the other."""
     return Goal(bound, faster=False)
 
 
@@ -47,21 +47,21 @@ class Line:
     Attributes
     ----------
     name, workload, against : str
-        What was measured, on what, and beside what. Name, workload and against together identify a line.
+        What was measured, on which workload, and against what. Together they identify a line.
     ratio, low, high : float
         The median of the ratios of neighbouring runs, and their quartiles.
     interval : pair of float
-        Where the median would be after any number of runs, with 95 % confidence.
+        95 % confidence interval of the median.
     runs : int
     ours, theirs : float
-        Median seconds (or bytes, or whatever `unit` says).
+        Median amounts, in seconds by default; see `unit`.
     goal : Goal
     limit : str
-        Where the goal is out of reach, the heading in docs/performance.md that shows why.
+        Heading in docs/performance.md that explains why the goal is out of reach; empty if it is not.
     floor : float
-        What is reached all the same: a worse ratio is a failure.
+        Ratio that must be reached all the same: a worse ratio is a failure.
     curve : tuple of pairs
-        Of a line about growth: each size, and how much it took.
+        For a line about growth: each size with its seconds or bytes.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Line:
         limit: str = "",
         floor: float = 0.0,
     ) -> Self:
-        """From seconds measured in turns."""
+        """Make a line from seconds that were measured in turns."""
         pairs = zip(ours, theirs, strict=True)
         ratios = [other / own if goal.faster else own / other for own, other in pairs]
         low, median, high = statistics.quantiles(ratios, n=4, method="inclusive")
@@ -105,7 +105,7 @@ class Line:
 
     @classmethod
     def single(cls, name: str, workload: str, against: str, value: float, bound: float, *, unit: str) -> Self:
-        """A figure that is the same however often it is taken, and may be at most so much."""
+        """Make a line for a deterministic number, which must be at most `bound`."""
         ratio = value / bound
         return cls(
             name, workload, against, ratio, ratio, ratio, (ratio, ratio), 1, value, bound, at_most(1.0), unit=unit
@@ -116,7 +116,7 @@ class Line:
         cls, name: str, workload: str, bound: float, *, curve: Sequence[tuple[float, float]], slopes: Sequence[float],
         unit: str, limit: str = "", floor: float = 0.0,
     ) -> Self:  # fmt: skip
-        """By which power something grows: `slopes` of each round, and medians at each size, which the curve has."""
+        """Make a line for an exponent of growth, from the `slopes` of all rounds and the medians by size (`curve`)."""
         low, median, high = statistics.quantiles(slopes, n=4, method="inclusive") if len(slopes) > 1 else slopes * 3
         (_, smallest), *_, (_, largest) = curve
         return cls(
@@ -127,7 +127,7 @@ class Line:
 
     @property
     def key(self) -> str:
-        """What identifies the line in another table."""
+        """Identifies the line in another table."""
         return " | ".join((self.name, self.workload, self.against))
 
     @property
@@ -137,9 +137,9 @@ class Line:
 
     @property
     def verdict(self) -> str:
-        """In a word, or with the place that shows the limit.
+        """The result in a word, or with a link to the explanation of the limit.
 
-        Where the goal lies within the interval, so many runs on this machine cannot tell whether it is reached.
+        If the goal lies within the interval, the number of runs is too small to tell whether it is reached.
         """
         if self.passed:
             return "pass"
@@ -149,19 +149,19 @@ class Line:
         return "within noise" if self.interval[0] <= self.goal.bound <= self.interval[1] else "FAIL"
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, and what follows from it."""
+        """Return all fields and derived values for JSON."""
         return {**asdict(self), "passed": self.passed, "verdict": self.verdict}
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Self:
-        """What `to_json` gave."""
+        """Convert the output of `to_json` back."""
         fields = {key: value for key, value in stored.items() if key not in ("passed", "verdict")}
         curve = tuple((size, taken) for size, taken in fields["curve"])
         return cls(**{**fields, "goal": Goal(**fields["goal"]), "interval": tuple(fields["interval"]), "curve": curve})
 
 
 def _interval(values: Sequence[float]) -> tuple[float, float]:
-    """Between which of the values the median of their distribution lies: each is as often above it as below."""
+    """Return a confidence interval for the median of the values' distribution, from order statistics."""
     ordered, n = sorted(values), len(values)
     left_out = 0
     while sum(math.comb(n, below) for below in range(left_out + 2)) <= _DOUBT * 2**n:

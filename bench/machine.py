@@ -1,4 +1,4 @@
-"""Which machine and which libraries a table belongs to."""
+"""The machine and the libraries that a table was measured with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LIBRARIES = ("energyalign", "numpy", "scipy", "scikit-learn", "numba", "torch",
 
 
 def describe_machine() -> dict[str, object]:
-    """The processor, how many cores of it we may use, and its memory: what makes seconds comparable."""
+    """Return processor, usable cores and memory, which make seconds comparable."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -21,7 +21,7 @@ def describe_machine() -> dict[str, object]:
 
 
 def installed_versions() -> dict[str, str]:
-    """Of Python and of what the lines are measured with."""
+    """Return the versions of Python and of all measured libraries."""
     found = {"python": platform.python_version()}
     for name in _LIBRARIES:
         try:

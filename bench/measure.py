@@ -1,4 +1,4 @@
-"""Seconds of several ways to do one thing, taken in turns so that a busy machine slows them all."""
+"""Time several ways of doing the same thing in turns, so that a busy machine slows them all equally."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class Work:
-    """Something to be timed, and what has to be made ready before each time without being timed."""
+    """Something to time, and what to prepare before each run without timing it."""
 
     run: Callable[[], object]
     prepare: Callable[[], object] = _nothing
 
     def seconds(self) -> float:
-        """One run."""
+        """Prepare, run once, and return the seconds of the run."""
         self.prepare()
         start = time.perf_counter()
         self.run()
@@ -29,9 +29,9 @@ class Work:
 
 
 def alternate(works: Mapping[str, Work | Callable[[], object]], rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """Seconds of each by its name, one for each round, after one run of each that does not count.
+    """Return the seconds of every round, by name, after one warm-up run of each.
 
-    Every other round goes backwards: what follows a hungry neighbour does not always follow the same one.
+    Every other round is in reverse order, so that no work always follows the same neighbour.
     """
     named = {name: work if isinstance(work, Work) else Work(work) for name, work in works.items()}
     seconds: dict[str, list[float]] = {name: [] for name in named}

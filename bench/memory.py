@@ -1,4 +1,4 @@
-"""How much memory a piece of work or a process takes at its largest."""
+"""Peak memory of a piece of work or of a process."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _EVERY = 0.005
 
 @dataclass
 class Growth:
-    """Bytes by which the resident size of this process had grown at its largest."""
+    """Peak growth of the resident size of this process, in bytes."""
 
     bytes: float = 0.0
 
 
 @contextlib.contextmanager
 def largest_growth() -> Iterator[Growth]:
-    """Look at the resident size every few milliseconds."""
+    """Sample the resident size every few milliseconds."""
     before, growth, done = resident(), Growth(), threading.Event()
 
     def watch() -> None:
@@ -41,13 +41,13 @@ def largest_growth() -> Iterator[Growth]:
 
 
 def resident() -> float:
-    """Bytes of this process that are in memory."""
+    """Return the resident size of this process in bytes."""
     return _status("self", "VmRSS")
 
 
 def largest_resident(process: subprocess.Popen[Any]) -> float:
-    """Bytes of a process in memory at its largest. It waits for its end, which must be a good one."""
-    # What the system says of a child at its end includes the parent as it was when it started the child.
+    """Return the peak resident size of a process in bytes. Waits for its end; raises if it failed."""
+    # The kernel's figure for an ended child includes its parent at the time of the fork.
     largest = 0.0
     while process.poll() is None:
         with contextlib.suppress(OSError, ValueError):  # it ended meanwhile
@@ -62,4 +62,4 @@ def _status(process: str, name: str) -> float:
     for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return float(line.split()[1]) * 1024
-    raise ValueError(f"no {name} of process {process}: memory is measured on Linux, of processes that live.")
+    raise ValueError(f"no {name} of process {process}: memory can be measured on Linux only, while the process runs.")

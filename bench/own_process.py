@@ -1,7 +1,7 @@
-"""Work in the main thread of a process of its own, as in a command of its own, a turn at a time.
+"""Run work in the main thread of a separate process, one turn at a time, as a command would run it.
 
-Contestants that are to be compared must not share a process: once two of its threads have run parallel loops, OpenMP
-sees more threads than processors and lets all of them wait passively, which makes a training a tenth slower.
+Compared programs must not share a process: once two threads of a process have run parallel loops, OpenMP sees more
+threads than processors and lets all of them wait passively, which makes a training a tenth slower.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from multiprocessing.connection import Connection
 
 
 class NoMoreTurns(BaseException):
-    """There is no more to be done."""
+    """The other process has closed the connection: there are no more turns."""
 
 
 class Turns:
-    """What the work inside asks when it has done its part."""
+    """The worker's side of the connection: waits for turns."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._begun = False
 
     def next(self) -> None:
-        """Say that a turn is over, if it is not the first, and wait for the next."""
+        """End the current turn, if there is one, and wait for the next."""
         try:
             if self._begun:
                 self._connection.send(None)
@@ -36,7 +36,7 @@ class Turns:
 
 
 class OwnProcess:
-    """Starts the process, which calls ``work(turns, *args)``."""
+    """A process that calls ``work(turns, *args)``."""
 
     def __init__(self, work: Callable[..., None], *args: object) -> None:
         context = multiprocessing.get_context("spawn")
@@ -46,14 +46,14 @@ class OwnProcess:
         other_end.close()
 
     def turn(self) -> None:
-        """Have it take one."""
+        """Run one turn."""
         self._connection.send(None)
         problem = self._connection.recv()
         if problem is not None:
             raise RuntimeError(problem)
 
     def close(self) -> None:
-        """No more."""
+        """End the process."""
         self._connection.close()
         self._process.join()
 

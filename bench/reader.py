@@ -1,4 +1,4 @@
-"""`python -m bench.reader HOW PATH`: go through a file of logits once for every line of standard input."""
+"""`python -m bench.reader HOW PATH`: read a file of logits once for every line on standard input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A place for files of gigabytes, which the system's folder for temporary ones may have no room for."""
+"""A folder for files of gigabytes, which may not fit into the system's temporary folder."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """In this folder, under a name that git ignores: a benchmark that is killed leaves it behind."""
+    """Make a folder below this one, with a name that git ignores in case a killed benchmark leaves it behind."""
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=".") as folder:
         yield Path(folder)

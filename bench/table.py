@@ -1,4 +1,4 @@
-"""A table of lines: stored, printed, as Markdown, and compared with the last one that was recorded."""
+"""A table of lines: store it, print it, render it as Markdown, and compare it with the recorded one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-# A line counts as slower if it lost more than this, and more than chance explains.
+# A line counts as slower if it lost more than this share, and more than chance explains.
 _TOLERATED = 0.10
 
 
 @dataclass(frozen=True)
 class Table:
-    """Lines with the machine and the versions that they were measured on."""
+    """Lines, with the machine and the versions that they were measured with."""
 
     lines: tuple[Line, ...]
     machine: dict[str, object] = field(default_factory=describe_machine)
@@ -33,18 +33,18 @@ class Table:
     minutes: float = 0.0
 
     def write(self, path: Path) -> None:
-        """As JSON."""
+        """Write the table as JSON."""
         stored: dict[str, Any] = {**self.__dict__, "lines": [line.to_json() for line in self.lines]}
         path.write_text(json.dumps(stored, indent=2) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """What `write` wrote."""
+        """Read a table that `write` wrote."""
         stored = json.loads(path.read_text())
         return cls(**{**stored, "lines": tuple(Line.from_json(line) for line in stored["lines"])})
 
     def slower_than(self, before: Table) -> list[str]:
-        """What lost more than a tenth since then, beyond the quartiles of both; nothing for another machine."""
+        """Return the lines that lost over a tenth since `before`, beyond both quartiles; none for another machine."""
         if before.machine != self.machine:
             return []
         earlier = {line.key: line for line in before.lines}
@@ -56,7 +56,7 @@ class Table:
         ]
 
     def markdown(self) -> str:
-        """For a page of the documentation."""
+        """Return the table as Markdown for a page of the documentation."""
         header = "| line | workload | against | ratio | quartiles | ours | theirs | goal | |"
         rows = [header, "|---|---|---|---:|---|---:|---:|---|---|"]
         rows += ["| " + " | ".join(cells) + " |" for cells in map(_cells, self.lines)]
@@ -69,7 +69,7 @@ class Table:
 
 
 def with_table(page: str, name: str, table: str) -> str:
-    """The text of a page with another table between the two comments that have its name."""
+    """Return the text of a page with the table between its two comments of this name replaced."""
     start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     before, rest = page.split(start)
     return before + start + "\n" + table + "\n" + end + rest.split(end)[1]
@@ -90,14 +90,14 @@ def _cells(line: Line) -> Sequence[str]:
 
 
 def amounts(line: Line) -> tuple[str, str]:
-    """What ours and theirs took; of a line about growth, what ours took for each size."""
+    """Return the seconds or bytes of both sides; for a line about growth, ours at each size."""
     if line.curve:
         return ", ".join(amount(taken, line.unit) for _, taken in line.curve), ""
     return amount(line.ours, line.unit), amount(line.theirs, line.unit)
 
 
 def amount(value: float, unit: str) -> str:
-    """With a unit that suits its size."""
+    """Format an amount with a suitable unit."""
     if unit == "bytes":
         return f"{value / 1e6:,.0f} MB"
     if unit == "s":

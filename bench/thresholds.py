@@ -2,8 +2,8 @@
 
     python -m bench.thresholds [--splits 5]
 
-Both tune one threshold on out-of-fold scores of five folds, so both fit a classifier six times. F1 is of the rare
-class; a missed sample of it costs 10, a false alarm 1. docs/comparison.md has the results.
+Both tune one threshold on out-of-fold scores of five folds, so both fit a classifier six times. F1 is computed for the
+rare class; missing one of its samples costs 10, a false alarm 1. docs/comparison.md has the results.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ MODELS: dict[str, Any] = {
 
 
 def mean_cost(y_true: Any, y_pred: Any) -> float:
-    """What the mistakes cost, on average."""
+    """Return the mean cost of the predictions."""
     return float(COSTS[y_true, y_pred].mean())
 
 
 def data_sets() -> Iterator[tuple[str, Any, Any]]:
-    """Rare class 1: 8 of the digits, a tenth of the malignant cells, 5 and 2 % of made-up samples."""
+    """Yield data whose rare class is 1: digit 8, a tenth of the malignant cells, 5 and 2 % of synthetic samples."""
     X, y = load_digits(return_X_y=True)
     yield "digits: 8", X, (y == 8).astype(int)
     X, y = load_breast_cancer(return_X_y=True)
@@ -53,7 +53,7 @@ def data_sets() -> Iterator[tuple[str, Any, Any]]:
 
 
 def measure(splits: int) -> dict[tuple[str, str, str], list[float]]:
-    """Scores on test samples by (data set, model, method)."""
+    """Return scores on test samples by (data set, model, method)."""
     found: dict[tuple[str, str, str], list[float]] = {}
     cost_scorer = make_scorer(mean_cost, greater_is_better=False)
     for name, X, y in data_sets():
@@ -77,7 +77,7 @@ def measure(splits: int) -> dict[tuple[str, str, str], list[float]]:
 
 
 def main() -> None:
-    """Measure and print a table."""
+    """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=5)
     arguments = parser.parse_args()

@@ -1,12 +1,12 @@
-"""Does the evidence that EnergyAlignedClassifier draws by itself cost accuracy? Beside five folds, on real data.
+"""Accuracy of EnergyAlignedClassifier with its default evidence, compared with five folds, on real data.
 
     OMP_NUM_THREADS=1 python -m bench.wrapper_evidence
     OMP_NUM_THREADS=1 python -m bench.wrapper_evidence --tables FOLDER --splits 3
 
 Data sets that scikit-learn ships are cut to long tails, as for `make efficacy`. Other tables are CSV files in a folder:
-numbers without a header, the class in the last column; half of the samples are for testing. Printed for each model:
-balanced accuracy on test samples, in percent, of the raw model and with five folds, and the difference that the default
-makes, with its standard error over data sets and splits.
+numbers without a header, the class in the last column; half of the samples are for testing. For each model it prints
+the balanced accuracy on test samples, in per cent, of the raw model and with five folds, and the difference between the
+default and five folds, with its standard error over data sets and splits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bench.efficacy import LOADERS, MODELS, cut
 from energyalign import EnergyAlignedClassifier
 from energyalign.core.arrays import Floats, Ints
 
-MIN_SAMPLES = 8  # of a class in a table: half of them are for training
+MIN_SAMPLES = 8  # samples of a class in a table, half of them for training
 
 
 class Problem(NamedTuple):
@@ -43,7 +43,7 @@ class Problem(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Balanced accuracy in percent, and how many times the fit of the raw model was taken."""
+    """Balanced accuracy in per cent, and the time to fit relative to the raw model."""
 
     raw: float
     five: float
@@ -53,7 +53,7 @@ class Scored(NamedTuple):
 
 
 def problems(names: Sequence[str], tables: Sequence[Path], n_splits: int) -> Iterator[tuple[str, Problem]]:
-    """Every split of every data set."""
+    """Yield every split of every data set."""
     for seed in range(n_splits):
         for name in names:
             X, y, train, test = cut(name, seed)
@@ -75,7 +75,7 @@ def _read(path: Path) -> tuple[Floats, Ints]:
 
 
 def measure(model: Any, problem: Problem) -> Scored:
-    """The raw model, five folds, and the default."""
+    """Score the raw model, five folds, and the default."""
     found = []
     for each in (clone(model), EnergyAlignedClassifier(model, cv=5), EnergyAlignedClassifier(model)):
         start = time.perf_counter()
@@ -89,7 +89,7 @@ def measure(model: Any, problem: Problem) -> Scored:
 
 
 def summarise(name: str, scores: Sequence[Scored]) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     difference = np.array([score.default - score.five for score in scores])
     error = difference.std(ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.nan
     raw, five, *_ = np.mean(scores, axis=0)
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scores: dict[str, list[Scored]] = {name: [] for name in options.models}
     for _, problem in problems(options.only, tables, options.splits):
         for name in options.models:
-            # A forest needs no scaling, and has scores out of bag only if it is not in a pipeline.
+            # A forest needs no scaling, and has out-of-bag scores only outside a pipeline.
             model = MODELS[name] if name == "RF" else make_pipeline(StandardScaler(), MODELS[name])
             scores[name].append(measure(model, problem))
     print("| model | fits | raw | 5 folds | default less 5 folds | time, 5 folds | time, default |")

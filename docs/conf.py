@@ -1,4 +1,4 @@
-"""The documentation site: `make docs` builds it, without network, and its pages ask for nothing from the network."""
+"""Configuration of the documentation site. `make docs` builds it without network access, and its pages load nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import energyalign
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for gallery.py
-# For the examples, which are run: they must not look for anything either, and small networks gain nothing by threads.
+# For the examples, which are run: they must not use the network, and small networks gain nothing from threads.
 os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
 project = "energyalign"
@@ -41,7 +41,7 @@ default_role = "code"  # single backticks in docstrings are names, as in Markdow
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 highlight_language = "none"  # indented blocks are commands with comments
-smartquotes_action = "qe"  # dashes stay: `--compile` is an option also where it is not code
+smartquotes_action = "qe"  # keep dashes: `--compile` is an option even outside code
 html_theme = "furo"
 html_title = f"energyalign {release}"
 html_static_path = ["_static"]
@@ -89,7 +89,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,  # that page would load scripts from the network
 }
 
-# Files of the repository that have a page here: a link that works on GitHub leads to that page on the site.
+# Files of the repository that have a page here: links that work on GitHub lead to these pages on the site.
 _PAGES_OF_FILES = {
     r"\.\./CHANGELOG\.md": "changelog.md",
     r"\.\./CITATION\.cff": "citation.md",

@@ -1,4 +1,4 @@
-"""How the gallery runs the examples: in which order, and with which arguments."""
+"""Order and arguments of the examples in the gallery."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRAINING_IMAGES = (80, 53, 35, 23, 15, 10, 6, 4, 3, 2)
 
 
 class QuickFirst:
-    """Sorts as `ORDER` says; an example that is not in it comes last, by name."""
+    """Sort key of the gallery: by `ORDER`; other examples come last, by name."""
 
     def __init__(self, source_dir: str) -> None:
         self.source_dir = source_dir
@@ -32,10 +32,10 @@ class QuickFirst:
 
 
 def arguments(_config: dict[str, Any], script: dict[str, Any]) -> list[str]:
-    """What an example writes goes below the build folder, not beside the example; one of them needs images."""
+    """Return the arguments of an example, so that its files go below the build folder; one example needs images."""
     _FILES.mkdir(parents=True, exist_ok=True)
     source = Path(script["src_file"])
-    files = os.path.relpath(_FILES, source.parent)  # examples run where they are, and print where they write
+    files = os.path.relpath(_FILES, source.parent)  # examples run in place, and print paths relative to it
     given = {
         "lightgbm_margins.py": ["--out", f"{files}/shifts.json"],
         "hugging_face_text.py": ["--out", f"{files}/aligned_text_model"],
@@ -48,7 +48,7 @@ def arguments(_config: dict[str, Any], script: dict[str, Any]) -> list[str]:
 
 
 def _write_digits(folder: Path) -> None:
-    """Digits as PNG files: few of some classes in train/, the same number of every class in val/ and test/."""
+    """Write digits as PNG files: few of some classes in train/, the same number of every class in val/ and test/."""
     import numpy as np
     from PIL import Image
     from sklearn.datasets import load_digits

@@ -101,7 +101,7 @@ def check_rows(rows: Sequence[Row], steps: Sequence[Trained], manifest: str) -> 
                 f"the row of {row.corrector} is of another network than the checkpoint: measure it again."
             )
         if row.manifest != manifest:
-            raise EnergyAlignError("the images are not those of the run: give another --data-root.")
+            raise EnergyAlignError("these are not the images of the run: give another --data-root.")
 
 
 def without_paths(command: str) -> str:

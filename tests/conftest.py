@@ -1,8 +1,8 @@
-"""The table at the end of `make test-faults`: what docs/guarantees.md promises, by how many trials it is tested, and
-whether it was kept.
+"""The table at the end of `make test-faults`: the promises of docs/guarantees.md, the number of trials of each, and the
+results.
 
-A test carries `promise(sentence, unit)`, and is one trial unless it says through `trials` how many it made. Both travel
-as properties of the test's report, which the processes of pytest-xdist send home.
+A test has the mark `promise(sentence, unit)` and counts as one trial, unless it sets another number with the fixture
+`trials`. Both are properties of the test's report, which pytest-xdist's workers send to the main process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 @pytest.fixture
 def trials(record_property: Callable[[str, object], None]) -> Callable[[int], None]:
-    """Say how many trials the test made."""
+    """Record the number of trials that the test made."""
     return lambda number: record_property("trials", number)
 
 

@@ -1,4 +1,4 @@
-"""Imports go down only: the contract of pyproject.toml holds, and would be seen to be broken."""
+"""Imports go down only: the contract in pyproject.toml holds, and violations are detected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONTRACT = "Imports go down only"
 
 
 def check_layers(project: Path) -> subprocess.CompletedProcess[str]:
-    """import-linter on the package in `project`/src, by the contract in `project`/pyproject.toml."""
+    """Run import-linter on the package in `project`/src with the contract in `project`/pyproject.toml."""
     code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
     return subprocess.run(
         [sys.executable, "-c", code, "--config", str(project / "pyproject.toml"), "--no-cache"],
@@ -30,7 +30,7 @@ def check_layers(project: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The project's package and contract in a place where they may be spoilt."""
+    """Copy the package and its contract to a folder where a test can break them."""
     shutil.copytree(SOURCE, tmp_path / "src" / "energyalign", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
@@ -44,7 +44,7 @@ def test_the_project_keeps_its_contract() -> None:
 
 
 def test_a_copy_keeps_it_too(copy: Path) -> None:
-    """So that what breaks in a copy below breaks by what was done to it."""
+    """So a violation in a copy comes from its change."""
     result = check_layers(copy)
     assert result.returncode == 0, result.stdout + result.stderr
 

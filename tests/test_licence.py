@@ -1,4 +1,4 @@
-"""The package's metadata names the licences of all that is in it, and files of others are as they were published."""
+"""The package's metadata names all licences of its files, and third-party files are unchanged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ASSETS = "src/energyalign/report/page/assets"
 
-# Of the npm packages echarts 6.1.0 and, its licence, zrender 6.1.0.
+# From the npm packages echarts 6.1.0 and, for its licence, zrender 6.1.0.
 VENDORED = {
     f"{ASSETS}/echarts.min.js": "b66b25aeb4df84e33199dc21694014d336d222cbd9deb0e5a7c14bd6aa0d0fd0",
     f"{ASSETS}/ECHARTS-LICENSE": "634293835b43a6dd2094fa39182a3d9a6b9ca43b7fdb9ac354e8037af2a3093a",
@@ -17,7 +17,7 @@ VENDORED = {
     f"{ASSETS}/ECHARTS-LICENSE-zrender": "a681e9d183c72b4af4856935893805eb48c08f0f5a3f260203db7444c20fb98a",
     f"{ASSETS}/ECHARTS-NOTICE": "d491d358344f842685c1b1585970999db65fe30ecf7ef3867af8814f4016c016",
 }
-# What a licence says in them -> its SPDX name.
+# Text in a licence -> its SPDX name.
 NOTICES = {
     "Licensed to the Apache Software Foundation": "Apache-2.0",
     "BSD 3-Clause License": "BSD-3-Clause",

@@ -1,4 +1,4 @@
-"""What costs seconds to import is not imported by those who only look in."""
+"""Slow libraries are not imported before they are needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCE = Path(energyalign.__file__).parents[1]
 
 
 def imported_by(*arguments: str) -> set[str]:
-    """The packages that `python arguments...` imports, as Python itself reports them."""
+    """Return the packages that `python arguments...` imports, as reported by Python."""
     result = subprocess.run(
         [sys.executable, "-X", "importtime", *arguments],
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
@@ -72,7 +72,7 @@ def test_a_heavy_import_is_found(code: str, package: str) -> None:
 
 @pytest.fixture(scope="module")
 def without_training(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of modules in the place of the libraries that train, each of which refuses to be imported."""
+    """Make a folder of modules that replace training libraries and fail on import."""
     folder = tmp_path_factory.mktemp("refusing")
     for name in TRAINING:
         (folder / f"{name}.py").write_text(f"raise RuntimeError('{name} was imported')")
@@ -81,12 +81,12 @@ def without_training(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that nobody trained."""
+    """Write a synthetic run."""
     return made_up_run(tmp_path_factory.mktemp("stored") / "run", ["cat", "dog", "eel", "fox"]).path
 
 
 def ended(refusing: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """A process in which what trains cannot be imported."""
+    """Run a process in which training libraries cannot be imported."""
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(refusing), str(SOURCE)])},

@@ -1,4 +1,4 @@
-"""What `energyalign` offers by name, and the examples in its documentation."""
+"""The public names of `energyalign`, and the examples in its documentation."""
 
 from __future__ import annotations
 

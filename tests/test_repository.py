@@ -1,4 +1,4 @@
-"""Files that say the same thing in several places of the repository agree."""
+"""Files of the repository that repeat information agree."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The lines of the table, a file for each subject; each has a function `lines` that measures them."""
+"""The lines of the table: a file for each subject, each with a function `lines` that measures them."""

@@ -1,4 +1,4 @@
-"""`energyalign apply` on a file that is larger than what may be in memory."""
+"""`energyalign apply` on a file larger than the allowed memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST = 200e6
 
 
 def full_lines() -> Iterator[Line]:
-    """Beside a copy that is on disk when it ends, as ours is."""
+    """Compare with a copy of the file that is on disk at the end, as our result is."""
     with scratch_folder() as folder:
         logits, shifts, ours, copy = (folder / name for name in ("logits.npy", "shifts.json", "ours.npy", "copy.npy"))
         write_logits(logits, ROWS)

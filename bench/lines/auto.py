@@ -16,7 +16,7 @@ from energyalign.datasets import load_cifar100_lt
 
 
 def lines() -> Iterator[Line]:
-    """Beside one of the estimators that it could have been asked for."""
+    """Compare with one of the estimators that `auto` chooses from."""
     real = load_cifar100_lt()
     yield _line("CIFAR-100-LT", real.evidence, real.evidence_labels, real.counts)
     yield made_up(5_000, 100)
@@ -24,7 +24,7 @@ def lines() -> Iterator[Line]:
 
 
 def made_up(n_samples: int, n_classes: int) -> Line:
-    """Logits of a model that prefers the first classes."""
+    """Draw logits of a model that prefers the first classes."""
     counts = np.geomspace(1_000, 5, n_classes)
     return _line("made up", biased_logits(n_samples, n_classes), np.arange(n_samples) % n_classes, counts)
 

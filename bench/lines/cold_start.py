@@ -1,4 +1,4 @@
-"""How long the command line takes until it has answered what needs no training."""
+"""Time of the command line for tasks without training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.measure import alternate
 
 
 def lines() -> Iterator[Line]:
-    """`--help`, a listing, and a table of a stored run, against the start of NumPy."""
+    """Compare `--help`, a listing, and a table of a stored run with importing NumPy."""
     with tempfile.TemporaryDirectory() as folder:
         _store_run(Path(folder) / "run")
         commands = {
@@ -30,7 +30,7 @@ def lines() -> Iterator[Line]:
 
 
 def _store_run(folder: Path) -> None:
-    """A short run on digits."""
+    """Store a short run on digits."""
     from energyalign.experiments.longtail.config import LongTailConfig
     from energyalign.experiments.longtail.experiment import LongTailExperiment
     from energyalign.experiments.longtail.presets import PRESETS

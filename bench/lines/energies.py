@@ -1,4 +1,4 @@
-"""Free energies of logits in memory: at once, and in batches as people stream them."""
+"""Free energies of logits in memory: in one call, and in a stream of batches."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bench.measure import Work, alternate
 from energyalign import FreeEnergy
 from energyalign.core._engine.threads import Threads
 
-_DISTINCT_BATCHES = 10  # of those that are streamed
+_DISTINCT_BATCHES = 10  # streamed batches that differ; the rest repeat them
 _SHAPES = ((256, 1_000, 100), (256, 8_142, 100), (12_000, 8_142, 1), (50_000, 1_000, 1), (20_000, 8_142, 1))
 
 
 def lines() -> Iterator[Line]:
-    """Beside the log-sum-exp of torch and SciPy, and beside the exponentials alone."""
+    """Compare with the log-sum-exp of torch and SciPy, and with the exponentials alone."""
     yield from beside_torch(deviations=(1, 10))
     logits = np.random.default_rng(0).standard_normal((20_000, 8_142), dtype=np.float32)
     seconds = alternate({"ours": lambda: _energies([logits]), "scipy": lambda: logsumexp(logits, axis=0)})
@@ -30,7 +30,7 @@ def lines() -> Iterator[Line]:
 
 
 def beside_torch(deviations: Sequence[int]) -> Iterator[Line]:
-    """Of all shapes, with logits of these standard deviations."""
+    """Compare with torch for all shapes, on logits of these standard deviations."""
     for rows, classes, updates in _SHAPES:
         for deviation in deviations:
             yield from _of_shape(rows, classes, updates, deviation)

@@ -1,7 +1,4 @@
-"""What energy aligning costs beside training: evidence, and the shifts estimated from it.
-
-Also the paper's ten transformations beside torchvision's.
-"""
+"""Cost of evidence and shifts relative to training, and of the paper's ten transformations relative to torchvision."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ from energyalign.experiments.train.reporter import Reporter
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.pytorch.balanced import balanced_evidence
 
-BATCHES = 4  # of the epoch's 85; the training of a whole one would take most of a minute
+BATCHES = 4  # of the 85 batches of an epoch; a whole epoch would take most of a minute
 
 
 def lines() -> Iterator[Line]:
@@ -44,7 +41,7 @@ def lines() -> Iterator[Line]:
 
 
 def _beside_an_epoch() -> Iterator[Line]:
-    """Time the whole evidence, but only some batches of the epoch: all batches take equally long."""
+    """Time all of the evidence and a part of an epoch, whose batches take equally long."""
     config = LongTailConfig.from_preset(PRESETS["cifar100-lt-100"], seed=0)
     data = _cifar_100_lt(config)
     ea = find_corrector("ea")
@@ -104,7 +101,7 @@ def _two_by_torchvision(pixels: torch.Tensor) -> torch.Tensor:
 
 
 def _cifar_100_lt(config: LongTailConfig) -> LongTailData:
-    """As the program cuts it out of 500 images of each class; hardly any test images, which are not the matter here."""
+    """Cut CIFAR-100-LT from 500 images of each class, with few test images because they are not used."""
     whole = made_up_images(50_000)
     whole = replace(whole, labels=np.arange(50_000) % whole.n_classes)
     test = whole.subset(range(whole.n_classes))
@@ -115,7 +112,7 @@ def _cifar_100_lt(config: LongTailConfig) -> LongTailData:
 
 
 def _after_training(config: LongTailConfig, data: LongTailData) -> Trained:
-    """A run that has just been trained, of which nothing is known yet."""
+    """Return a run that has just been trained, without cached outputs."""
     counts = torch.tensor(data.counts, dtype=torch.float32)
     setting = Setting(config, data.train, counts, 0, torch.device("cpu"))
     fabric, run = Fabric(accelerator="cpu", devices=1), RunDirectory(Path("nowhere"))

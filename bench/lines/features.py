@@ -1,4 +1,4 @@
-"""How long an epoch of a head on features takes, beside its matrix products and beside a plain torch loop."""
+"""Time of an epoch of a head on features, compared with its matrix products and with a plain torch loop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORKLOAD = f"{SAMPLES:,} × {FEATURES:,} features, {CLASSES:,} classes, batch {F
 
 
 def lines() -> Iterator[Line]:
-    """Of the loop as `energyalign longtail features:FILE --head linear` runs it."""
+    """Measure the loop of `energyalign longtail features:FILE --head linear`."""
     rng = np.random.default_rng(0)
     vectors = torch.from_numpy(rng.standard_normal((SAMPLES, FEATURES), dtype=np.float32))
     data = FeatureSet("made-up", vectors, rng.integers(0, CLASSES, SAMPLES), tuple(map(str, range(CLASSES))))
@@ -60,7 +60,7 @@ def _network() -> Network:
 
 
 def _train(turns: Turns, folder: Path, data: FeatureSet) -> None:
-    """The program's own loop and loader."""
+    """Train with the package's loop and loader."""
     keep_freed_memory()  # as the commands do
     turns.next()
     with open_run(folder, {}) as run:
@@ -72,7 +72,7 @@ def _train(turns: Turns, folder: Path, data: FeatureSet) -> None:
 
 
 def _products(turns: Turns, vectors: torch.Tensor) -> None:
-    """Logits, and the gradient of the weights: what no head can do without."""
+    """Compute logits and the gradient of the weights: the minimum work of any head."""
     weight, gradient = torch.zeros(CLASSES, FEATURES), torch.ones(FEATURES_RECIPE.batch_size, CLASSES)
     batches = vectors.split(FEATURES_RECIPE.batch_size)
     while True:
@@ -83,7 +83,7 @@ def _products(turns: Turns, vectors: torch.Tensor) -> None:
 
 
 def _script(turns: Turns, data: FeatureSet) -> None:
-    """What a tutorial would write."""
+    """Train with a plain script, as in a tutorial."""
     network = _network()
     optimizer = torch.optim.Adam(network.parameters(), 1e-3)
     loader = DataLoader(

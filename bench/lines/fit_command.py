@@ -1,4 +1,4 @@
-"""`energyalign fit` on a small file, from its start to its end."""
+"""`energyalign fit` on a small file, from start to end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ with open(sys.argv[2], "w") as stream:
 
 
 def lines() -> Iterator[Line]:
-    """Beside a script without checks, standard errors and doubts."""
+    """Compare with a script without checks, standard errors and warnings."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         logits, labels = folder / "logits.npy", folder / "labels.npy"

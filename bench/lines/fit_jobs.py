@@ -1,4 +1,4 @@
-"""A large fit from shards by two processes, each with one thread."""
+"""A large fit from shards by two processes with one thread each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHARDS, ROWS = 20, 50_000  # of 1,000 classes: 4 GB
 
 
 def full_lines() -> Iterator[Line]:
-    """Beside one process with one thread; the files are in the page cache."""
+    """Compare with one process with one thread; the files are in the page cache."""
     with scratch_folder() as folder:
         files, n_classes = write_shards(folder, SHARDS, ROWS)
         for estimator in ("lse", "marginal", "auto"):

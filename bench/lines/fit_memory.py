@@ -1,4 +1,4 @@
-"""Memory of a large fit from shards, as a command of its own."""
+"""Memory of a large fit from shards, run as a command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST = 300e6
 
 
 def full_lines() -> Iterator[Line]:
-    """As large as ImageNet: 5.1 GB of logits."""
+    """Measure a fit on as many logits as ImageNet has: 5.1 GB."""
     with scratch_folder() as folder:
         files, n_classes = write_shards(folder, _SHARDS, _ROWS)
         for estimator in ("lse", "marginal", "auto"):
@@ -30,7 +30,7 @@ def full_lines() -> Iterator[Line]:
 
 
 def write_shards(folder: Path, n_shards: int, n_rows: int) -> tuple[list[str], int]:
-    """Write .npy files with so many rows each, and labels; return the words for `energyalign fit`, and the classes."""
+    """Write .npy files of this many rows, and labels; return arguments for `energyalign fit`, and the classes."""
     block = biased_logits(n_rows, _CLASSES)
     shards = [folder / f"logits-{number:02}.npy" for number in range(n_shards)]
     for shard in shards:

@@ -1,4 +1,4 @@
-"""How time and memory grow with samples, classes and clusters: slopes of logarithms over at least three sizes."""
+"""Growth of time and memory with samples, classes and clusters: log-log slopes over at least three sizes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from energyalign.core.natural_breaks import natural_breaks
 from energyalign.pytorch.collect import collect_evidence
 from energyalign.report.page.fit_page import write_fit_page
 
-# No worse than linear, and n log n, with room for the noise of a fit to few points.
+# Linear or n log n growth, with room for the noise of a fit to few points.
 _LINEAR = 1.1
 _NEARLY_LINEAR = 1.25
 _QUADRATIC = 2.1
@@ -34,7 +34,7 @@ Make = Callable[[int], Callable[[], object]]
 
 
 def full_lines() -> Iterator[Line]:
-    """Of everything whose sizes users choose."""
+    """Measure everything whose size users choose."""
     yield from _lines(
         "energies", "samples", (10_000, 20_000, 40_000), lambda n: _energies(n, 1_000), of="1,000 classes",
         memory=_CONSTANT,
@@ -42,8 +42,8 @@ def full_lines() -> Iterator[Line]:
     yield from _lines(
         "energies", "classes", (500, 1_000, 2_000), lambda k: _energies(10_000, k), of="10,000 samples", memory=_LINEAR
     )
-    # From here on so many numbers that compiled loops go through all of them: sizes on both sides of that would show
-    # the change of loops, not the growth.
+    # From this size on, compiled loops process all numbers. Sizes on both sides would show the change of loops, not the
+    # growth.
     yield from _lines(
         "energies", "samples", (140_000, 200_000, 280_000), lambda n: _energies(n, 1_000), of="1,000 classes"
     )
@@ -69,7 +69,7 @@ def full_lines() -> Iterator[Line]:
     yield from _lines("Jenks", "clusters", (10, 20, 40), lambda m: _jenks(8_142, m), of="8,142 counts", memory=_LINEAR)
     yield from _lines("evidence", "samples", (5_000, 10_000, 20_000), lambda n: _collected(n, 100), of="100 classes")
     yield from _lines("evidence", "classes", (100, 200, 400), lambda k: _collected(5_000, k), of="5,000 samples")
-    # A page holds so much and no more: these are more than it holds.
+    # A page holds at most this many logits; these are more.
     yield from _lines(
         "report", "samples", (100_000, 200_000, 400_000), lambda n: _report(n, 100), of="100 classes",
         memory=_CONSTANT,
@@ -100,7 +100,7 @@ def _lines(
     if memory is not None:
         taken = [_largest_allocated(work) for work in works.values()]
         yield Line.exponent(
-            # Of the largest two: what every size needs alike would hide the growth among the smaller ones.
+            # Use the two largest sizes: a fixed cost would hide the growth among smaller ones.
             name, workload, memory, curve=list(zip(sizes, taken, strict=True)), slopes=[_slope(sizes[-2:], taken[-2:])],
             unit="bytes", limit=limit, floor=_QUADRATIC,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How much memory a whole incremental run takes, as a process of its own."""
+"""Peak memory of a whole incremental run, in a process of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS = 10
 
 
 def full_lines() -> Iterator[Line]:
-    """At its largest: the command reads all images; in each step it trains, corrects, chooses exemplars, measures."""
+    """Measure the peak of a command that reads all images, trains, corrects, chooses exemplars and measures."""
     with tempfile.TemporaryDirectory() as folder:
         _write_cifar_100(Path(folder))
         largest = _peak(
@@ -32,7 +32,7 @@ def full_lines() -> Iterator[Line]:
 
 
 def _write_cifar_100(folder: Path) -> None:
-    """The files of the binary version, with pixels of noise: two bytes of labels before each image."""
+    """Write the files of the binary version with random pixels: two bytes of labels before each image."""
     rng = np.random.default_rng(0)
     for name, n in (("train.bin", 50_000), ("test.bin", 10_000)):
         records = rng.integers(0, 256, (n, 2 + 3 * 32 * 32), dtype=np.uint8)
@@ -41,6 +41,6 @@ def _write_cifar_100(folder: Path) -> None:
 
 
 def _peak(*arguments: str) -> float:
-    """Bytes that the command had in memory at its largest; without workers it has no processes beside it."""
+    """Return the peak resident size of the command; without workers it has no child processes."""
     command = [sys.executable, "-m", "energyalign.cli.main", *arguments]
     return largest_resident(subprocess.Popen(command, stdout=subprocess.DEVNULL))

@@ -1,4 +1,4 @@
-"""Images a second of a later incremental step, beside avalanche-lib in a virtual environment of its own."""
+"""Images per second of a later incremental step, compared with avalanche-lib in a virtual environment of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXEMPLARS, IMAGES, PART = 2_000, 5_000, 5
 
 
 def full_lines() -> Iterator[Line]:
-    """A fifth of an epoch for each round: exemplars and new images in the same proportion."""
+    """Time a fifth of an epoch per round, with exemplars and new images in the same proportion."""
     keep_freed_memory()  # as the commands do
     n_exemplars, n_new = EXEMPLARS // PART, IMAGES // PART
     with tempfile.TemporaryDirectory() as folder, Peer(n_exemplars, n_new) as peer:
@@ -49,14 +49,14 @@ def full_lines() -> Iterator[Line]:
         limit="Incremental step", floor=1.5,
     )  # fmt: skip
     yield Line.of(
-        "incremental step", workload, "its convolutions alone, those of student and teacher", at_most(1.15),
+        "incremental step", workload, "the convolutions of student and teacher alone", at_most(1.15),
         ours=seconds["ours"], theirs=[convolutions.scale * value for value in seconds["convolutions"]],
         limit="Incremental step", floor=1.3,
     )  # fmt: skip
 
 
 class Convolutions:
-    """What no program can leave out: each convolution of the student, forward and backward, and of the teacher."""
+    """The convolutions of a step: forward and backward for the student, forward for the teacher."""
 
     def __init__(self, step: LaterStep, n_batches: float) -> None:
         self._n_batches = round(n_batches)
@@ -65,11 +65,11 @@ class Convolutions:
         self._taught = self._calls(step.teacher, images)
         self._learned = self._calls(step.student.train(), images)
         for number, (_, seen) in enumerate(self._learned):
-            seen.requires_grad_(number > 0)  # nobody asks for the slope at the images
+            seen.requires_grad_(number > 0)  # the gradient with respect to the images is not needed
         self._slopes = [torch.randn_like(convolution(seen)) for convolution, seen in self._learned]
 
     def run(self) -> None:
-        """As many times as the epoch has batches."""
+        """Compute them for each batch of the epoch."""
         for _ in range(self._n_batches):
             with torch.no_grad():
                 for convolution, seen in self._taught:
@@ -80,7 +80,7 @@ class Convolutions:
 
     @staticmethod
     def _calls(network: torch.nn.Module, images: torch.Tensor) -> list[tuple[torch.nn.Module, torch.Tensor]]:
-        """Every convolution with what it sees."""
+        """Return every convolution with its input."""
         calls: list[tuple[torch.nn.Module, torch.Tensor]] = []
         hooks = [
             module.register_forward_pre_hook(lambda module, seen: calls.append((module, seen[0].detach().clone())))
@@ -95,7 +95,7 @@ class Convolutions:
 
 
 class Peer:
-    """avalanche in another process, which rests while it is not asked."""
+    """avalanche in another process, which is idle between requests."""
 
     def __init__(self, n_exemplars: int, n_new: int) -> None:
         script = _ROOT / "bench" / "peers" / "avalanche_step.py"
@@ -108,7 +108,7 @@ class Peer:
         self.about: dict[str, Any] = self._answer()
 
     def epoch(self) -> None:
-        """Train one."""
+        """Train an epoch."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self.about |= self._answer()

@@ -1,4 +1,4 @@
-"""Whether an aligned network is as fast as the raw one."""
+"""Speed of an aligned network compared with the raw one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from bench.measure import alternate
 from energyalign.pytorch import align
 
 SIDES = {"ResNet-32": 32, "ResNet-50": 64}
-PAIRS = 4  # two copies of one network, neither of them aligned, were measured to differ by up to three per cent
-ROUNDS = {("ResNet-32", 1): 101, ("ResNet-32", 128): 9, ("ResNet-50", 1): 41, ("ResNet-50", 128): 6}  # of each pair
+PAIRS = 4  # two copies of the same raw network were measured to differ by up to three per cent
+# Rounds for each pair of copies.
+ROUNDS = {("ResNet-32", 1): 101, ("ResNet-32", 128): 9, ("ResNet-50", 1): 41, ("ResNet-50", 128): 6}
 
 
 def lines() -> Iterator[Line]:
-    """Of both networks, one image at a time and many."""
+    """Measure both networks, with one image at a time and with many."""
     torch.manual_seed(0)
     networks = {"ResNet-32": made_up_network(), "ResNet-50": resnet50(weights=None)}
     for name, network in networks.items():
@@ -40,7 +41,7 @@ def lines() -> Iterator[Line]:
 
 
 def _pair(network: torch.nn.Module, side: int, *, raw_first: bool) -> tuple[torch.nn.Module, torch.nn.Module]:
-    """A copy as it is and one that is aligned."""
+    """Return a raw and an aligned copy."""
     if raw_first:
         return copy.deepcopy(network), _aligned(network, side)
     aligned = _aligned(network, side)

@@ -13,7 +13,7 @@ from energyalign import Clusters
 
 
 def lines() -> Iterator[Line]:
-    """All numbers of clusters that a choice is made among."""
+    """Compute breaks for every number of clusters that `auto` compares."""
     counts = (1000 * np.exp(-np.linspace(0, 6.2, 8142))).astype(int) + 1
     seconds = alternate(
         {

@@ -1,4 +1,4 @@
-"""What other lines measure, on more logits and on logits further apart."""
+"""Further workloads of other lines: more logits, and logits with a larger spread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.lines.energies import beside_torch
 
 
 def full_lines() -> Iterator[Line]:
-    """Of energies and of `auto`."""
+    """Measure energies and `auto`."""
     yield from beside_torch(deviations=(5, 20))
     yield made_up(100_000, 1_000)
     yield made_up(20_000, 8_142)

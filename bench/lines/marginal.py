@@ -17,7 +17,7 @@ _SLOPE = 1e-6
 
 
 def lines() -> Iterator[Line]:
-    """Beside the fit that it stands for: the biases of a logistic regression that has nothing else."""
+    """Compare with the equivalent fit of a logistic regression that has only biases."""
     yield _line(1_000, 10)
     yield _line(5_000, 100)
     yield _line(5_000, 1_000, limit="Marginal", floor=0.8)
@@ -28,7 +28,7 @@ def lines() -> Iterator[Line]:
 
 def _line(n_samples: int, n_classes: int, *, times: float = 3, limit: str = "", floor: float = 0.0) -> Line:
     logits = biased_logits(n_samples, n_classes)
-    tensor = torch.from_numpy(logits)  # in float32, which reaches slopes of 1e-7
+    tensor = torch.from_numpy(logits)  # in float32, which reaches gradients of 1e-7
 
     def ours() -> object:
         return Marginal(tolerance=_SLOPE).energies(Evidence.from_arrays(logits), Clusters.per_class(n_classes))
@@ -42,7 +42,7 @@ def _line(n_samples: int, n_classes: int, *, times: float = 3, limit: str = "", 
 
 
 def biased_logits(n_samples: int, n_classes: int) -> np.ndarray:
-    """Of samples of each class in turn, by a model that prefers the first classes."""
+    """Return logits of a model that prefers the first classes, for samples of each class in turn."""
     logits = 2.0 * np.random.default_rng(0).standard_normal((n_samples, n_classes), dtype=np.float32)
     logits[np.arange(n_samples), np.arange(n_samples) % n_classes] += 6.0
     logits -= np.linspace(0.0, 4.0, n_classes, dtype=np.float32)

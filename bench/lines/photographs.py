@@ -1,4 +1,4 @@
-"""How fast photographs are decoded and augmented, beside torchvision's own pipeline and beside decoding alone."""
+"""Speed of decoding and augmenting photographs, compared with torchvision's pipeline and with decoding alone."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from energyalign.experiments.data.file_images import DiskFiles, FileImages
 from energyalign.experiments.data.loader import Loader
 from energyalign.experiments.data.preparation import IMAGENET, IMAGENET_MEAN, IMAGENET_STD
 
-DIFFERENT, TIMES = 25, 40  # files, and how often an epoch reads each: the page cache has them all
+DIFFERENT, TIMES = 25, 40  # number of files, and of reads of each per epoch: the page cache holds all of them
 SIZE, BATCH, WORKERS = (500, 375), 64, 2
 WORKLOAD = f"{DIFFERENT * TIMES:,} JPEGs of {SIZE[0]} × {SIZE[1]}, random resized crop to 224, flip, {WORKERS} workers"
 
 
 def lines() -> Iterator[Line]:
-    """Of an epoch, with the start of its workers."""
+    """Time an epoch, including the start of its workers."""
     keep_freed_memory()  # as the commands do
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +56,7 @@ def lines() -> Iterator[Line]:
 
 
 def _save_photograph(path: Path, rng: np.random.Generator) -> None:
-    """Save noise that is stronger at larger scales, as in photographs; a file has about 100 KB."""
+    """Save a noise image that is stronger at larger scales, like a photograph; its file has about 100 KB."""
     pixels = rng.normal(scale=60, size=(SIZE[1], SIZE[0], 3))
     for side in (4, 8, 16, 32, 64, 128):
         coarse = rng.normal(size=(SIZE[1] // side + 2, SIZE[0] // side + 2, 3)).astype(np.float32)
@@ -72,7 +72,7 @@ def _exhaust(batches: Iterable[object]) -> None:
 
 
 class _Augmented(Dataset):  # type: ignore[type-arg]
-    """As a tutorial writes it."""
+    """Dataset with torchvision's augmentation, as in a tutorial."""
 
     def __init__(self, paths: list[Path]) -> None:
         self._paths = paths
@@ -91,7 +91,7 @@ class _Augmented(Dataset):  # type: ignore[type-arg]
 
 
 class _Decoded(Dataset):  # type: ignore[type-arg]
-    """Decodes, and passes nothing on."""
+    """Dataset that only decodes, and returns nothing."""
 
     def __init__(self, paths: list[Path]) -> None:
         self._paths = paths

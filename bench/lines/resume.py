@@ -1,4 +1,4 @@
-"""What a checkpoint after every epoch costs a training."""
+"""Cost of a checkpoint after every epoch of a training."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from bench.line import Line, at_most
 from bench.measure import alternate
 from bench.own_process import OwnProcess
 
-BATCHES, EPOCH = 2, 85  # as many as are timed, and as CIFAR-100-LT with imbalance 100 has (10,847 images)
+# Timed batches, and batches of an epoch of CIFAR-100-LT with imbalance 100 (10,847 images).
+BATCHES, EPOCH = 2, 85
 
 
 def lines() -> Iterator[Line]:
-    """Epochs of two batches, each with its end, beside two batches of an epoch that goes on."""
+    """Compare epochs of two batches and a checkpoint each with two batches within an epoch."""
     with (
         tempfile.TemporaryDirectory() as folder,
         closing(OwnProcess(train, Path(folder, "with"), made_up_images(BATCHES * BATCH), BATCHES)) as saving,
@@ -28,7 +29,7 @@ def lines() -> Iterator[Line]:
     yield Line.of(
         "resume overhead",
         f"ResNet-32, CIFAR-100-LT, a checkpoint for every epoch of {EPOCH} batches; {BATCHES} are timed, the end of an "
-        "epoch once, and the others reckoned",
+        "epoch once, and the others extrapolated",
         "without checkpoints", at_most(1.02),
         ours=[epoch + end for epoch, end in zip(without, ends, strict=True)], theirs=without,
     )  # fmt: skip

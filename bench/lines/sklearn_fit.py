@@ -21,7 +21,7 @@ from energyalign import EnergyAlignedClassifier
 from energyalign.core.arrays import Floats, Ints
 
 N_CLASSES, IMBALANCE = 10, 50
-# Iterations are fixed, so that half of the samples are half of the work.
+# The number of iterations is fixed, so that half of the samples are half of the work.
 MODELS: dict[str, Any] = {
     "LogisticRegression": LogisticRegression(max_iter=1000),
     "MLPClassifier": MLPClassifier((64,), max_iter=20, random_state=0),
@@ -30,7 +30,7 @@ MODELS: dict[str, Any] = {
 }
 
 
-# Of 2,000 samples 16 are of the rarest class: too few to do with less than three folds.
+# 16 of 2,000 samples are of the rarest class: too few for fewer than three folds.
 FLOORS = {
     "LogisticRegression": 6.5,
     "MLPClassifier": 4.5,
@@ -40,12 +40,12 @@ FLOORS = {
 
 
 def lines() -> Iterator[Line]:
-    """Small data, where aligning itself counts."""
+    """Measure small data, where the cost of aligning counts."""
     yield from fit_lines(2_000, 20, FLOORS, limit="Fits of the wrapper")
 
 
 def fit_lines(n_samples: int, n_features: int, floors: Mapping[str, float], limit: str) -> Iterator[Line]:
-    """Each classifier, beside its own fit."""
+    """Compare each classifier with its own fit."""
     for name, base in MODELS.items():
         fits = {"ours": EnergyAlignedClassifier(base), "bare": base}
         seconds = _time_fits(fits, n_samples, n_features, rounds=15 if n_samples < 10_000 else ROUNDS)
@@ -58,7 +58,7 @@ def fit_lines(n_samples: int, n_features: int, floors: Mapping[str, float], limi
 
 
 def job_lines(n_samples: int, n_features: int) -> Iterator[Line]:
-    """Two processes, one thread each, beside one."""
+    """Compare two processes with one thread each with one process."""
     base = MODELS["MLPClassifier"]
     fits = {"two": EnergyAlignedClassifier(base, n_jobs=2), "one": EnergyAlignedClassifier(base, n_jobs=1)}
     seconds = _time_fits(fits, n_samples, n_features, rounds=ROUNDS)
@@ -80,7 +80,7 @@ def _fit_copy(model: Any, X: Floats, y: Ints) -> None:
 
 
 def long_tail(n_samples: int, n_features: int) -> tuple[Floats, Ints]:
-    """The largest class is 50 times as large as the smallest."""
+    """Draw data whose largest class is 50 times the size of the smallest."""
     shares = np.geomspace(IMBALANCE, 1, N_CLASSES)
     return make_classification(
         n_samples, n_features, n_informative=10, n_classes=N_CLASSES, n_clusters_per_class=1,

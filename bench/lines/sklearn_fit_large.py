@@ -1,4 +1,4 @@
-"""Fitting through the scikit-learn wrapper on data that takes seconds."""
+"""Fitting through the scikit-learn wrapper on data that takes seconds to fit."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from bench.lines.sklearn_fit import fit_lines, job_lines
 
 
 def full_lines() -> Iterator[Line]:
-    """Each classifier in one thread, then two processes."""
+    """Measure each classifier in one thread, then in two processes."""
     yield from fit_lines(20_000, 50, {}, limit="")
     yield from job_lines(20_000, 50)

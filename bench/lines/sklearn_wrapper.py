@@ -1,4 +1,4 @@
-"""Prediction through the scikit-learn wrapper: many rows at once, and few at a time as a service has them."""
+"""Prediction through the scikit-learn wrapper: many rows at once, and few rows per call as in a service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CALLS = 500  # of few rows, in one measurement
 
 
 def lines() -> Iterator[Line]:
-    """Beside the estimator that it wraps."""
+    """Compare with the wrapped estimator."""
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(10, 20))
     labels = rng.choice(10, size=5000, p=np.arange(1, 11) / 55)

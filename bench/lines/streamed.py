@@ -1,4 +1,4 @@
-"""Free energies of logits in a file that is larger than what may be in memory."""
+"""Free energies of logits in a file larger than the allowed memory."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MOST_GROWTH = 200e6
 
 
 def lines() -> Iterator[Line]:
-    """Beside one pass of np.sum over the same file, in processes of their own that are asked in turns."""
+    """Compare with one np.sum over the same file; each has a process of its own, and they take turns."""
     with scratch_folder() as folder:
         path = folder / "logits.npy"
         write_logits(path, _ROWS)
         size = f".npy of {path.stat().st_size / 1e9:.1f} GB, in the page cache"
         with closing(_Reader("ours", path)) as ours, closing(_Reader("sum", path)) as theirs:
-            first, _ = ours.ask(), theirs.ask()  # does not count, but for the memory that loading compiled loops takes
+            first, _ = ours.ask(), theirs.ask()  # not counted, except for the memory that loading compiled loops takes
             pairs = [(ours.ask(), theirs.ask()) for _ in range(ROUNDS)]
     yield Line.of(
         "energies, streamed", size, "np.sum over the memmap", at_most(2.5),
@@ -37,7 +37,7 @@ def lines() -> Iterator[Line]:
 
 
 def write_logits(path: Path, rows: int) -> None:
-    """Write so many rows of random logits, the same ones again and again."""
+    """Write this many rows of random logits, repeating one block."""
     out = np.lib.format.open_memmap(path, "w+", np.float32, (rows, _CLASSES))
     block = np.random.default_rng(0).standard_normal((1 << 16, _CLASSES), dtype=np.float32)
     for start in range(0, rows, len(block)):
@@ -46,14 +46,14 @@ def write_logits(path: Path, rows: int) -> None:
 
 
 class _Reader:
-    """A process that reads the file whenever it is asked."""
+    """A process that reads the file on request."""
 
     def __init__(self, how: str, path: Path) -> None:
         command = [sys.executable, "-m", "bench.reader", how, str(path)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self) -> dict[str, float]:
-        """How long it took, and by how much the process had grown at its largest."""
+        """Return the seconds of a read, and the peak growth of the process in bytes."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n")
@@ -62,7 +62,7 @@ class _Reader:
         return answer
 
     def close(self) -> None:
-        """End it."""
+        """Stop the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()

@@ -1,4 +1,4 @@
-"""What a teacher costs: the step of distillation beside the passes that it cannot do without."""
+"""Cost of a teacher: a distillation step compared with its forward passes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bench.line import Line, at_most
 from bench.measure import Work, alternate
 from energyalign.cli.process import keep_freed_memory
 
-BATCHES = 6  # the end of an epoch, which comes after them, has 55 in a real step
+BATCHES = 6  # batches before the end of an epoch, which a real step reaches after 55
 
 
 def lines() -> Iterator[Line]:
-    """Of whole batches of the training loop, with loader, augmentation, optimiser and checkpoint."""
+    """Time whole batches of the training loop, with loader, augmentation, optimiser and checkpoint."""
     keep_freed_memory()  # as the commands do
     with tempfile.TemporaryDirectory() as folder:
         ours = LaterStep(Path(folder), BATCHES * BATCH // 4, BATCHES * BATCH * 3 // 4)

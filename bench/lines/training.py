@@ -1,4 +1,4 @@
-"""How many images a second the training loop gets through, beside the bare step and the usual script."""
+"""Images per second of the training loop, compared with the bare step and with a typical script."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORKLOAD = "ResNet-32, CIFAR-shaped, batch 128, end to end with augmentation"
 
 
 def lines() -> Iterator[Line]:
-    """Of the loop as it is, and compiled."""
+    """Measure the loop with and without compilation."""
     images = made_up_images(100 * BATCH)  # an epoch that does not end here
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -51,7 +51,7 @@ def lines() -> Iterator[Line]:
 
 
 def _bare(turns: Turns, images: MemoryImages) -> None:
-    """What the hardware can do, with memory kept as ours keeps it."""
+    """Make the bare step, the limit of the hardware, with the same memory settings as ours."""
     keep_freed_memory()
     step = plain_step(made_up_network())
     batch = next(Loader(images, batch_size=BATCH, seed=0).epoch(1))
@@ -62,9 +62,9 @@ def _bare(turns: Turns, images: MemoryImages) -> None:
 
 
 def _script(turns: Turns, images: MemoryImages) -> None:
-    """What a tutorial would write: nobody cares for the layout, and an image is changed at a time."""
+    """Make a typical script: default memory layout, and one image augmented at a time."""
     step = plain_step(made_up_network().to(memory_format=torch.contiguous_format))
-    # An epoch for each turn: workers that go on would load images of the next one in the time of the others.
+    # One epoch per turn: workers that continued would load images of the next one during the other's turn.
     loader = DataLoader(
         _Pictures(images), BATCH, sampler=range(BATCHES * BATCH), num_workers=2, persistent_workers=True
     )
@@ -75,7 +75,7 @@ def _script(turns: Turns, images: MemoryImages) -> None:
 
 
 class _Pictures(Dataset):  # type: ignore[type-arg]
-    """As torchvision keeps CIFAR: arrays, of which each becomes a picture when it is asked for."""
+    """Dataset like torchvision's CIFAR: arrays that become pictures when they are read."""
 
     def __init__(self, images: MemoryImages) -> None:
         self._pixels = images.images.permute(0, 2, 3, 1).contiguous().numpy()

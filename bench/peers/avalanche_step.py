@@ -1,7 +1,7 @@
-"""A later step of avalanche-lib (Replay and LwF), for the Python of its own virtual environment.
+"""A later step of avalanche-lib (Replay and LwF), run by the Python of its own virtual environment.
 
-Says in a line of JSON what it is; then trains an epoch for every line on its standard input, and answers each with how
-many images that were. Imports nothing of energyalign.
+Prints a description as a line of JSON. Then it trains an epoch for every line on standard input and prints the number
+of images. Imports nothing of energyalign.
 
     python avalanche_step.py THREADS EXEMPLARS NEW BATCH OLD_CLASSES NEW_CLASSES
 """
@@ -25,7 +25,7 @@ from torchvision import transforms
 
 
 class Pictures:
-    """What torchvision's CIFAR sets are: PIL images and targets."""
+    """Dataset like torchvision's CIFAR sets: PIL images and targets."""
 
     def __init__(self, targets: list[int]) -> None:
         self.targets = targets
@@ -39,7 +39,7 @@ class Pictures:
 
 
 class OnDemand(SupervisedPlugin):
-    """An epoch for each line that comes in."""
+    """Plug-in that trains an epoch for each line on standard input."""
 
     def __init__(self, answers: Any) -> None:
         super().__init__()
@@ -61,10 +61,10 @@ class OnDemand(SupervisedPlugin):
 def main() -> None:
     threads, n_exemplars, n_new, batch, n_old_classes, n_new_classes = map(int, sys.argv[1:])
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # whatever a library prints is no answer
+    os.dup2(2, 1)  # output of libraries must not mix with the answers
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    # Those of its own SplitCIFAR100.
+    # As in avalanche's SplitCIFAR100.
     scaled = [transforms.ToTensor(), transforms.Normalize((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))]
     train = transforms.Compose([transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip(), *scaled])
     n_classes = n_old_classes + n_new_classes

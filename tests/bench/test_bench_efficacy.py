@@ -1,4 +1,4 @@
-"""The benchmark of `auto`: one tiny cell, and what it makes of scores."""
+"""Tests of the benchmark of `auto`: one tiny cell, and the table of its scores."""
 
 from __future__ import annotations
 

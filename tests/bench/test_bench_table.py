@@ -1,4 +1,4 @@
-"""What the benchmark makes of its measurements."""
+"""Tests of lines and tables of the benchmark."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def test_a_page_gets_another_table_and_keeps_the_rest() -> None:
         assert "new" in with_table(shown, name, "new")
 
 
-# From the table of the sign test: of 7 values the outermost, of 9 the second from each end, of 20 the sixth, of 50 the
-# eighteenth.
+# From the table of the sign test: the outermost of 7 values, the second from each end of 9, the sixth of 20, the
+# eighteenth of 50.
 @pytest.mark.parametrize(("n", "from_each_end"), [(7, 1), (9, 2), (20, 6), (50, 18)])
 def test_more_rounds_leave_less_to_noise(n: int, from_each_end: int) -> None:
     ratios = [float(k) for k in range(1, n + 1)]
@@ -145,7 +145,7 @@ def test_lines_from_before_a_stop_are_stored(
     ("arguments", "complaint"),
     [
         (["--only", "jenks", "--record"], "leave out --only"),
-        (["--only", "jenks", "--out", "no/such/folder.json"], "no file in a folder"),
+        (["--only", "jenks", "--out", "no/such/folder.json"], "must be a file in an existing folder"),
     ],
 )
 def test_what_cannot_be_kept_is_not_measured(

@@ -1,4 +1,4 @@
-"""The comparison of evidence: one small fit of each, and its summary."""
+"""Tests of the evidence benchmark: one small fit with each kind of evidence, and the summary."""
 
 from __future__ import annotations
 

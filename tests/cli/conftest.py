@@ -1,4 +1,4 @@
-"""A small problem on disk, and a way to run the command as a user does."""
+"""A small problem on disk, and fixtures that run the command as a user does."""
 
 import json
 import os
@@ -16,7 +16,7 @@ COUNTS = [400, 90, 12]
 
 @pytest.fixture
 def problem(tmp_path, monkeypatch):
-    """Held-out logits of a biased 3-class model with labels and training counts; the folder is the cwd."""
+    """Write held-out logits of a biased 3-class model, labels and training counts; change to their folder."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(3), 60)
     logits = rng.normal(size=(180, 3)) + 2.0 * np.eye(3)[labels] + np.log(COUNTS)
@@ -29,7 +29,7 @@ def problem(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(capsys):
-    """Run the command in this process: exit code, stdout, stderr."""
+    """Run the command in this process; return exit code, stdout and stderr."""
 
     def run_command(*arguments):
         code = main([str(argument) for argument in arguments])
@@ -41,7 +41,7 @@ def run(capsys):
 
 @pytest.fixture
 def shell():
-    """Run the command in a process of its own."""
+    """Run the command in a separate process."""
 
     def run_process(*arguments, **options):
         environment = {**os.environ, **options.pop("env", {})}
@@ -53,7 +53,7 @@ def shell():
 
 @pytest.fixture
 def files_in():
-    """Every file below a folder with its content, to see that nothing was touched."""
+    """Return every file below a folder with its content, to check that none changed."""
 
     def read(folder: Path) -> dict[str, bytes]:
         return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -1,4 +1,4 @@
-"""`energyalign apply`: logits plus shifts, in every form."""
+"""`energyalign apply`: logits plus shifts, in every format."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Every bad input gets one line that names it, exit code 2, and leaves all files as they were."""
+"""Every bad input gives a one-line error that names it, exits with code 2, and changes no file."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ def write(name, text):
         stream.write(text)
 
 
-# what is wrong -> how to make it, the arguments, what the message must name
+# problem -> how to create it, the arguments, and the text that the message must contain
 CASES = {
     "NaN logit": (lambda: save("bad.npy", with_value(np.nan)), "fit bad.npy", "NaN at sample 7, class 1"),
     "+inf logit": (lambda: save("bad.npy", with_value(np.inf)), "fit bad.npy", "+inf at sample 7, class 1"),
@@ -147,7 +147,7 @@ def test_wrong_usage_exits_with_2_and_shows_the_usage(run, command, capsys):
 
 
 def test_a_full_disk_leaves_the_old_file(folder, files_in):
-    """A real limit on file size, so that the write itself fails."""
+    """Limit the file size in the kernel, so that the write itself fails."""
     save("big.npy", np.zeros((200_000, 3)))
     np.save("out.npy", np.ones(3))
     before = files_in(folder)
@@ -163,7 +163,7 @@ def test_a_full_disk_leaves_the_old_file(folder, files_in):
 
 
 def reads_on(pid):
-    """Whether more was read than is imported: Python now and then loses a Ctrl-C in the middle of an import."""
+    """Return whether the command has read more than its imports: a Ctrl-C during an import may be lost."""
     return int(Path(f"/proc/{pid}/io").read_text().split()[1]) > 400_000_000
 
 
@@ -174,7 +174,7 @@ def test_interrupting_leaves_nothing_half_written(folder):
         stream.truncate(stream.tell() + 40_000_000 * 40)  # sparse: zeros that take no room
     before = set(os.listdir())
     command = ["fit", "large.npy", "--estimator", "marginal", "--out", "s.json"]
-    # A job that was started in the background, as a test suite may be, ignores Ctrl-C unless told otherwise.
+    # Jobs started in the background, such as some test suites, ignore Ctrl-C by default.
     start = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
     start += "from energyalign.cli.main import main; sys.exit(main(sys.argv[1:]))"
     process = subprocess.Popen([sys.executable, "-c", start, *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""`energyalign compare` on runs that nobody trained: printed, written, refused."""
+"""`energyalign compare` on synthetic runs: printed, written, refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many processes a command has: from its options or from what started it, never from both."""
+"""The number of processes of a command comes from its options or from its launcher, never from both."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SRUN = {"SLURM_STEP_NUM_TASKS": "6", "SLURM_STEP_NUM_NODES": "2", "SLURM_NTASKS"
         (None, None, TORCHRUN, ProcessCounts(4, 2, "torchrun")),
         (4, None, TORCHRUN, ProcessCounts(4, 2, "torchrun")),
         (None, None, SRUN, ProcessCounts(3, 2, "srun")),
-        # The script of a job with several tasks, and a job with one: nobody has started anything.
+        # A job script with several tasks, and a job with one task: no process has been started yet.
         (None, None, {"SLURM_NTASKS": "4"}, ProcessCounts(1, 1)),
-        # Processes that were started by us, by Lightning on one of several nodes, and by others for one device.
+        # Processes started by this command, by Lightning on one of several nodes, and by others for one device.
         (2, None, {"LOCAL_RANK": "1", "TORCHELASTIC_USE_AGENT_STORE": "True"}, ProcessCounts(2, 1)),
         (2, 2, {"LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1", "NODE_RANK": "0"}, ProcessCounts(2, 2)),
         (None, None, {"LOCAL_RANK": "0"}, ProcessCounts(1, 1)),

@@ -27,7 +27,7 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "card", "lost", "pay", "r
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny transformer with random weights."""
+    """Save a tiny transformer with random weights."""
     folder = tmp_path_factory.mktemp("encoder")
     (folder / "vocab.txt").write_text("\n".join(WORDS))
     BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
@@ -55,7 +55,7 @@ def test_texts_become_features_that_an_experiment_takes(encoder: Path, tmp_path:
     loaded = open_source(f"features:{out}").load("train")
     assert loaded.class_names == ("lost_card", "pay_rent")
     assert np.bincount(loaded.labels).tolist() == [10, 10]
-    lengths = loaded.images.norm(dim=1)  # of length one, in units of their root mean square
+    lengths = loaded.images.norm(dim=1)  # of length one before dividing by their root mean square
     torch.testing.assert_close(lengths, torch.full((20,), math.sqrt(8)))
     assert main(["longtail", f"features:{out}", "--epochs", "2", "--corrector", "raw", "--out", str(runs)]) == 0
     assert len(load_rows(runs)) == 1
@@ -105,7 +105,7 @@ def test_no_part_of_a_model_comes_from_elsewhere(
     config: dict[str, Any], encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """Its config.json could name a pickle, or a repository."""
+    """Its config.json could name a pickle or a repository."""
 
     def create(*names: Any, **_options: Any) -> None:
         pytest.fail(f"timm was asked for {names}")
@@ -216,7 +216,7 @@ def test_a_damaged_model_is_one_error(
 
 @pytest.mark.promise("A hostile file cannot run code, escape its folder or exhaust memory", "hostile files")
 def test_code_that_a_model_names_is_not_looked_for(encoder: Path, tmp_path: Path) -> None:
-    """Attention can be that of a repository, which transformers would fetch and run."""
+    """Attention may come from a repository, whose code transformers would download and run."""
     model = shutil.copytree(encoder, tmp_path / "model")
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"_attn_implementation": "evil/kernel"}))

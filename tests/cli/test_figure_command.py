@@ -1,4 +1,4 @@
-"""`energyalign figure` as a user runs it."""
+"""`energyalign figure` as users run it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from energyalign.report.figures import FIGURES
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a measured run and one that has just begun; it is below the working directory."""
+    """Make a folder with a measured run and an unfinished one, below the working directory."""
     made_up_run(tmp_path / "runs" / "seed-0", ["a", "b", "c"])
     made_up_run(tmp_path / "runs" / "seed-1", ["a", "b", "c"], seed=1)
     (tmp_path / "runs" / "seed-1" / "rows.jsonl").unlink()

@@ -222,7 +222,7 @@ def test_a_file_larger_than_the_memory_allowed_gives_the_same_shifts(problem, sh
     found = Shifts.load("large.json")
     np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
     np.testing.assert_allclose(found.effective_samples, repeats * expected.effective_samples, rtol=1e-6)
-    # The limit is one that reading it whole would break.
+    # Below this limit, reading the whole file fails.
     whole = subprocess.run(
         [sys.executable, "-c", "import resource, sys, numpy; limit = int(sys.argv[1]);"
          "resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)); numpy.load('large.npy')", str(limit)],
@@ -260,7 +260,7 @@ def test_of_probabilities_the_logarithm_is_taken_and_said(problem, run):
 
 
 class TestNames:
-    """A counts.json as pandas writes it is sorted by frequency: its keys count, not its order."""
+    """A counts.json written by pandas is sorted by frequency: its keys count, not its order."""
 
     options = ("--labels", "labels.npy", "--estimator", "prior", "--clusters", "per-class", "--quiet")
 
@@ -334,7 +334,7 @@ from energyalign.cli.main import main
 code = main(sys.argv[1:])
 print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))
 sys.exit(code)
-"""  # the rusage of a process begins with that of its parent
+"""  # the rusage of a process starts at its parent's
 
 
 def test_memory_does_not_grow_with_the_number_of_unlabelled_rows(problem):
@@ -346,8 +346,8 @@ def test_memory_does_not_grow_with_the_number_of_unlabelled_rows(problem):
         done = subprocess.run([sys.executable, "-c", _PEAK, *command], capture_output=True, check=True, timeout=300)
         return int(done.stdout)  # KiB
 
-    # Both are many blocks; how many are in memory at once varies by 80,000. The other 100 million numbers would take
-    # 195,000 as they are in the file, and four times that in double precision.
+    # Both files have many blocks; how many are in memory at once changes the peak by up to 80,000 KiB. The other
+    # 100 million numbers would take 195,000 KiB as stored, and four times as much in double precision.
     assert peak(60_000_000) < peak(10_000_000) + 150_000
 
 
@@ -374,7 +374,16 @@ class TestObjectives:
             json.dump(costs, file)
         code, out, _ = run(*self.given, "--costs", "costs.json", "--out", "shifts.json")
         assert code == 0
-        assert "%" not in out.partition("Candidates")[2]
+        assert ", for mean cost." in out
+        candidates = out.partition("Candidates")[2]
+        assert "%" not in candidates
+        selection = Shifts.load("shifts.json").selection
+        raw, chosen = selection.raw_and_chosen
+        assert raw < chosen < 0
+        assert f" {-raw:.3f} " in candidates
+        change = f"({-selection.gain:+.4f} +- {selection.gain_error:.4f})"
+        assert f"Chosen: cross-fitted mean cost: raw {-raw:.4f}, aligned " in candidates
+        assert f", chosen {-chosen:.4f} {change} at strength" in " ".join(candidates.split())
         expected = library_shifts(np.load("logits.npy"), np.load("labels.npy"), costs=costs)
         np.testing.assert_allclose(Shifts.load("shifts.json").values, expected, rtol=1e-12, atol=1e-12)
 
@@ -387,7 +396,7 @@ class TestObjectives:
         ("options", "message"),
         [(("--scoring", "f1_marco"), "unknown scoring 'f1_marco'"),
          (("--minimum-recall", "2"), "must be CLASS=NUMBER, such as fraud=0.8, got '2'"),
-         (("--minimum-recall", "fraud=0.8"), "unknown class 'fraud'; the classes are"),
+         (("--minimum-recall", "fraud=0.8"), "unknown class 'fraud': choose one of"),
          (("--costs", "missing.json"), "cannot read costs from missing.json"),
          (("--costs", "dict.json"), "cannot read costs from dict.json: costs must be 3 rows of 3 numbers"),
          (("--costs", "ragged.json"), "cannot read costs from ragged.json: costs must be 3 rows of 3 numbers"),

@@ -1,4 +1,4 @@
-"""`energyalign fit` in several processes: the same file, and a clean end whatever happens to them."""
+"""`energyalign fit` in several processes: the same file, and a clean end after any failure of a process."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from saved_shards import save_shards
 
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of shards whose fit takes ten seconds, and labels; the folder above is the cwd."""
+    """Write a folder of shards whose fit takes ten seconds, and labels; change to the folder above."""
     save_shards(tmp_path, n_shards=320, n_classes=40)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def start(*more: str) -> subprocess.Popen[str]:
-    """The command with two jobs, in a session of its own."""
+    """Start the command with two jobs, in a session of its own."""
     command = [sys.executable, "-m", "energyalign.cli.main", "fit", "shards/*.npy", "--labels", "labels.npy"]
     return subprocess.Popen(
         [*command, "--evidence", "held-out", "--jobs", "2", "--out", "shifts.json", "--quiet", *more],
@@ -33,7 +33,7 @@ def start(*more: str) -> subprocess.Popen[str]:
 
 
 def worker_of(process: subprocess.Popen[str]) -> int:
-    """The first process of the pool, as soon as there is one."""
+    """Return the first process of the pool as soon as it exists."""
     while process.poll() is None:
         for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
             if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
@@ -43,7 +43,7 @@ def worker_of(process: subprocess.Popen[str]) -> int:
 
 
 def all_gone(group: int) -> bool:
-    """Whether every process of a session has ended; waits for those that are about to."""
+    """Wait until every process of a session has ended; return whether all have."""
     for _ in range(1000):
         try:
             os.killpg(group, 0)

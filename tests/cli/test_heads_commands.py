@@ -1,4 +1,4 @@
-"""`energyalign fit` and `apply` on files of other heads."""
+"""`energyalign fit` and `apply` on files with other heads."""
 
 import re
 
@@ -163,7 +163,7 @@ def test_independent_labels(folder, run):
 
 
 def test_the_page_of_independent_labels(folder, run):
-    """By hand: rain is found in 1 of 2 samples, and in both once its logit is shifted; fog is never missed."""
+    """By hand: rain is found in 1 of 2 samples, and in both with its shift; fog is never missed."""
     logits = np.array([[1.0, 2.0], [-1.0, -1.0], [-3.0, -2.0], [-4.0, -3.0]])
     marks = np.array([[1, 1], [1, 0], [0, 0], [0, 0]])
     np.save("logits.npy", np.tile(logits, (20, 1)))
@@ -180,7 +180,7 @@ def test_the_page_of_independent_labels(folder, run):
     ]
     assert "recall 75.0 % → 100.0 %, F1 83.3 % → 100.0 %" in text
     assert "data:image/svg+xml;base64," in text
-    assert "Cross-fitted" not in text  # prior was asked for: nothing was compared
+    assert "Cross-fitted" not in text  # the estimator `prior` was requested, so no candidates were compared
 
 
 def test_the_page_begins_with_the_score_that_was_asked_for(folder, run):

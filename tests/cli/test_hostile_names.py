@@ -1,4 +1,4 @@
-"""Names in files, whatever is in them: none commands the terminal, none ends in a traceback."""
+"""Hostile names in files never control the terminal and never cause a traceback."""
 
 import json
 import mmap
@@ -32,7 +32,7 @@ def hostile(problem):
     (problem / "counts.json").write_text(json.dumps(dict(zip(NAMES, [400, 90, 12], strict=True))))
     (problem / "classes.json").write_text(json.dumps(NAMES))
     labels = np.load("labels.npy")
-    np.save("labels.npy", np.where(labels == 2, 1, labels))  # a class without evidence is warned of, by name
+    np.save("labels.npy", np.where(labels == 2, 1, labels))  # a warning names the class without evidence
     return problem
 
 
@@ -157,7 +157,7 @@ def test_half_a_character_in_the_names_of_shifts(problem, run):
 
 
 def test_a_pipe_in_a_run_folder_hangs_no_report(tmp_path):
-    """It has no writer: whoever opens it the usual way waits for one."""
+    """It has no writer, so opening it normally would block."""
     (tmp_path / "run").mkdir()
     os.mkfifo(tmp_path / "run" / "config.json")
     done = subprocess.run(

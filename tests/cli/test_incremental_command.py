@@ -1,4 +1,4 @@
-"""`energyalign incremental` as a user runs it: tables, run directories, stops that lose nothing, and bad input."""
+"""`energyalign incremental` as users run it: tables, run directories, interruptions without losses, and bad input."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ TINY = ["--subset", "first:4", "--steps", "2", "--epochs", "1", "--evidence-size
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
-    """As many as the processes of the stopped runs have."""
+    """Use one thread, like the processes of the stopped runs."""
     torch.set_num_threads(1)
 
 
 def incremental(*arguments: object) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of the command, in this process."""
+    """Run the command in this process; return exit code, stdout and stderr."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(["incremental", *map(str, arguments)])
@@ -46,7 +46,7 @@ def incremental(*arguments: object) -> tuple[int, str, str]:
 
 
 def done(*arguments: object) -> tuple[str, str]:
-    """Both outputs of a command that went well."""
+    """Check that the command succeeded; return both outputs."""
     code, out, err = incremental(*arguments)
     assert code == 0, err
     return out, err
@@ -57,13 +57,13 @@ def rows_in(run: Path) -> list[dict[str, Any]]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files but locks, curves with times in them, and what a process left that was killed while it wrote."""
+    """Return all files except locks, curves with times, and temporary files of killed processes."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".part" and path.name != ".lock"]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files if not path.match("**/tensorboard/*/*")}
 
 
 def results(folder: Path) -> dict[str, bytes]:
-    """The same without the command lines, which say where a run was to be written."""
+    """Like `contents`, without the command lines, which contain the output folder."""
     return {name: data for name, data in contents(folder).items() if not name.endswith("commands.txt")}
 
 
@@ -77,7 +77,7 @@ def plan(*arguments: str) -> list[Planned]:
 
 @pytest.fixture(scope="module")
 def standard(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], Path, str]:
-    """The command on digits with fewer epochs: its arguments, its run and what it printed."""
+    """Run digits with fewer epochs; return the arguments, the run and the output."""
     torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("standard") / "out"
     arguments: list[object] = ["digits", "--epochs", 2, "--out", out]
@@ -146,7 +146,7 @@ def test_new_correctors_join_a_finished_run(standard: Any) -> None:
     assert re.findall(r"^ +(raw|ea|logit-adjustment|ea-marginal|nme) ", out, re.MULTILINE) == ["raw", "nme"] * 2
     assert {row["corrector"] for row in rows_in(run)} == {"ea", "ea-marginal", "nme", "logit-adjustment", "raw"}
     assert {name: data for name, data in contents(run).items() if name.endswith("network.safetensors")} == weights
-    done("digits-il-5", "--from", run)  # by the name of the cell, with the standard correctors
+    done("digits-il-5", "--from", run)  # named after the cell, with the standard correctors
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_run_is_asked_for_by_the_name_of_its_selection(tmp_path: Path) -> None
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[str, bytes]]:
-    """Options of a run of three steps, and the files that it ends with if nothing stops it."""
+    """Return the options of a run of three steps, and its files without an interruption."""
     torch.set_num_threads(1)
     options = ["digits", "--subset", "first:6", "--steps", "3", "--epochs", "6", "--batch-size", "16"]
     options += ["--corrector", "ea", "logit-adjustment", "--fed-back", "ea", "--evidence-size", "5", "--out"]
@@ -274,7 +274,7 @@ def test_several_seeds_are_one_line_and_seeds_asked_for_twice_count_once(tmp_pat
     lines = summary.splitlines()
     (number,) = [number for number, line in enumerate(lines) if line.split()[:1] == ["raw"]]
     assert lines[number].split()[-1] == "2"
-    assert lines[number + 1].count("±") == 7  # below the means, for it is a wide table
+    assert lines[number + 1].count("±") == 7  # below the means, because the table is wide
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def examples(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
-    """The example lines of --help, without the words behind them."""
+    """Return the example lines of --help, without their explanations."""
     with pytest.raises(SystemExit) as end:
         main(["incremental", "--help"])
     assert end.value.code == 0

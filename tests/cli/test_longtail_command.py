@@ -1,4 +1,4 @@
-"""`energyalign longtail` as a user runs it: a table, and Ctrl-C that loses nothing."""
+"""`energyalign longtail` as users run it: a table, and Ctrl-C without losses."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from energyalign.experiments.longtail.config import LongTailRequest
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
-    """As many as the processes of the stopped runs have."""
+    """Use one thread, like the processes of the stopped runs."""
     torch.set_num_threads(1)
 
 
 def longtail(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of the command, run in this folder by this process."""
+    """Run the command in this process and this folder; return exit code, stdout and stderr."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(["longtail", *arguments])
@@ -34,7 +34,7 @@ def longtail(folder: Path, *arguments: str) -> tuple[int, str, str]:
 
 
 def done(folder: Path, *arguments: str) -> tuple[str, str]:
-    """Both outputs of a command that went well."""
+    """Check that the command succeeded; return both outputs."""
     code, out, err = longtail(folder, *arguments)
     assert code == 0, err
     return out, err
@@ -62,7 +62,10 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_run(tmp_path:
         (["digits", "--corrector", "magic"], "unknown corrector 'magic'"),
         (["digits", "--corrector", "la-post-hoc"], "unknown corrector 'la-post-hoc': it is called logit-adjustment."),
         (["digits", "--corrector", "prior"], "unknown corrector 'prior': it is called logit-adjustment."),
-        (["digits", "--corrector", "bic"], "bic corrects new classes against old ones, and here all come at once"),
+        (
+            ["digits", "--corrector", "bic"],
+            "bic corrects new classes against old ones, and all classes of this run come at once",
+        ),
         (["digits", "--backbone", "alexnet"], "unknown backbone 'alexnet'"),
         (["digits", "--epochs", "0"], "epochs and batch size must be >= 1"),
         (["cifar100", "--data-root", "nowhere"], "cifar100 needs"),
@@ -103,7 +106,7 @@ def test_options_reach_the_config(tmp_path: Path) -> None:
         "3",
     ]
     done(tmp_path, *arguments, "--corrector", "raw")
-    # Another training goes to another folder, without being told.
+    # Another training gets another folder by default.
     folder = tmp_path / "runs" / "digits-lt-10-epochs-1-optimizer-adam"
     stored = json.loads((folder / "ce-linear" / "seed-3" / "config.json").read_text())
     assert (stored["imbalance"], stored["head"], stored["seed"]) == (10.0, "linear", 3)
@@ -141,7 +144,7 @@ def test_the_papers_ablation_without_momentum_has_200_epochs(words: list[str], e
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_the_whole_group_leaves_the_readers_of_images_alive(number: int, tmp_path: Path) -> None:
-    """As a terminal, `timeout` and schedulers send it: to the workers that read images, too."""
+    """Terminals, `timeout` and schedulers send signals to the workers that read images, too."""
     rng = np.random.default_rng(0)
     for split, sizes in (("train", (12, 6)), ("test", (2, 2))):
         for label, n in enumerate(sizes):

@@ -1,4 +1,4 @@
-"""`energyalign onnx`, as a user runs it."""
+"""`energyalign onnx` as users run it."""
 
 import json
 import signal
@@ -49,7 +49,7 @@ def save(nodes, inputs, outputs, path="model.onnx", **constants):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Shifts and a linear model of three classes, in the working directory."""
+    """Write shifts and a linear model of three classes into the working directory."""
     monkeypatch.chdir(tmp_path)
     Shifts(VALUES, np.zeros(3), Clusters.per_class(3), np.full(3, 1 / 3), "lse").save("shifts.json")
     rng = np.random.default_rng(0)
@@ -98,12 +98,12 @@ def test_a_forest_of_skl2onnx(folder, run):
     assert (code, err) == (0, "")
     first, second = out.splitlines()
     assert first.startswith("Wrote a.onnx: shifts added to the logarithm of 'probabilities', which is normalised again")
-    assert "the probabilities are those of raw + shifts within " in second
+    assert "the probabilities agree with raw + shifts within " in second
     assert second.endswith("Aligned outputs: 'output_label' (labels), 'output_probability' (probabilities).")
 
 
 def test_output_and_probe(folder, run):
-    """Two heads on rows of 50 numbers, which the signature does not tell."""
+    """Two heads on rows of 50 numbers, a size that the signature does not state."""
     rng = np.random.default_rng(0)
     nodes = [make_node("MatMul", ["x", "V"], ["a"]), make_node("MatMul", ["x", "W"], ["b"])]
     shapes = {"a": ["n", 3], "b": ["n", 3]}

@@ -1,4 +1,4 @@
-"""No command writes over what it reads, nor one output over another, whatever the name by which it is called."""
+"""No command overwrites its inputs, or one output with another, under any name of a file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CASES = [(name, path) for name, (_, inputs) in COMMANDS.items() for path in inpu
 
 @pytest.fixture
 def inputs(problem: Path, run: Any) -> Path:
-    """The files that all commands read."""
+    """Write the input files of all commands."""
     logits = np.load("logits.npy")
     for folder in ("shards", "more", "figures"):
         Path(folder).mkdir()
@@ -124,7 +124,7 @@ def test_another_output(inputs: Path, run: Any, files_in: Any) -> None:
 
 
 def test_another_output_in_a_folder_with_two_names(inputs: Path, run: Any, files_in: Any) -> None:
-    """A bind mount, which no link resolves."""
+    """With a bind mount, which resolving links does not reveal."""
     Path("one").mkdir()
     with mounted(inputs / "two", of=inputs / "one"):
         before = files_in(inputs)
@@ -134,7 +134,7 @@ def test_another_output_in_a_folder_with_two_names(inputs: Path, run: Any, files
 
 
 def test_a_word_that_is_no_file(inputs: Path, run: Any) -> None:
-    """The ways to share shifts and the names of classes are no inputs, whatever an output is called."""
+    """Ways to share shifts and class names are not input files, whatever the output is called."""
     for option, word in (("--clusters", "auto"), ("--classes", "a,b,c")):
         assert run(*FIT.split(), option, word, "--out", word, "--quiet")[0] == 0
         assert Path(word).stat().st_size
@@ -150,7 +150,7 @@ def test_standard_input_and_output_are_files_too(inputs: Path, shell: Any, files
 
 @pytest.mark.parametrize("command", ["demo", "sweep longtail --cell digits-lt-50", "longtail digits"])
 def test_a_run_directory_is_no_folder_for_runs(inputs: Path, run: Any, files_in: Any, command: str) -> None:
-    """Below it would be other runs, and instead of its rows those of all."""
+    """Otherwise it would contain other runs, and its rows would be mixed with theirs."""
     before = files_in(inputs)
     code, _, told = run(*command.split(), "--out", "run")
     assert (code, files_in(inputs)) == (2, before)
@@ -166,7 +166,7 @@ def test_a_run_directory_is_no_folder_for_runs(inputs: Path, run: Any, files_in:
 def test_runs_do_not_go_among_classes(
     problem: Path, run: Any, files_in: Any, command: str, data: str, out: str
 ) -> None:
-    """They would be a class when the same command is given again. Of a folder that is not split, all is classes."""
+    """The next command would read the runs as a class: in a folder without a split, every folder is a class."""
     photographs = make_photographs(problem / "photographs")
     for split in ("train", "test"):
         shutil.copytree(photographs / split / "cats", photographs / split / "birds")  # two steps need three classes

@@ -1,4 +1,4 @@
-"""`--backbone timm:NAME`, `--weights` and `--freeze` as a user gives them."""
+"""`--backbone timm:NAME`, `--weights` and `--freeze` as users give them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture
 def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, torch.Tensor]:
-    """Of two networks, in files of this folder; those of timm are returned."""
+    """Save the weights of two networks; return the tensors of timm's network."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(5)
     net = timm.create_model("test_resnet")

@@ -1,4 +1,4 @@
-"""What the C library keeps of a process's memory, in processes of their own."""
+"""Memory settings of the C library, in separate processes."""
 
 from __future__ import annotations
 

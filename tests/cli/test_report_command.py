@@ -1,4 +1,4 @@
-"""`energyalign report` and `energyalign fit --report` as a user runs them."""
+"""`energyalign report` and `energyalign fit --report` as users run them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_bad_input(run: Any, stored: Path, arguments: list[str], told: str) -> N
 
 
 def test_served_until_ctrl_c(stored: Path, tmp_path: Path) -> None:
-    """A real process: it says where, gives the page, and ends without noise."""
+    """In a real process: it prints the address, serves the page, and ends without a traceback."""
     command = [sys.executable, "-m", "energyalign.cli.main", "report", str(stored), "--serve", "--port", "0"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=dict(os.environ)

@@ -1,4 +1,4 @@
-"""A request as words of a command line: parsed again they are an equal request, and no option is lost on the way."""
+"""A request written as a command line parses to an equal request, without losing an option."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def request_of(kind: type[RunRequest], *words: str) -> RunRequest:
 
 
 def words_of(request: RunRequest) -> list[str]:
-    """All of it."""
+    """Return the request as words of a command line."""
     return [request.dataset, *request.words([item.name for item in fields(request) if item.name != "dataset"])]
 
 
 def options_of(kind: type[RunRequest]) -> list[argparse.Action]:
-    """All that the parser of its command has."""
+    """Return all options of the command's parser."""
     (commands,) = (action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
     actions = commands.choices[kind.command]._actions
     return [action for action in actions if action.option_strings and action.dest != "help"]
 
 
 def sample(action: argparse.Action) -> list[str]:
-    """The option with values other than its default."""
+    """Return an option with a value other than its default."""
     if action.nargs == 0:
         return [action.option_strings[0]]
     values = {int: ("7", "8"), float: ("0.1", "1e-07")}.get(action.type, ("some", "other ones"))  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP to a command: no temporary file is left, and what was there stays; nohup is respected."""
+"""SIGTERM and SIGHUP to a command: no temporary file is left, existing files stay, and nohup is respected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOTH = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 
 
 def start(folder: Path, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-    """The command in the folder, with a folder of its own for temporary files."""
+    """Start the command in the folder, with a separate folder for temporary files."""
     (folder / "tmp").mkdir()
     environment = os.environ | {"TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
@@ -31,7 +31,7 @@ def start(folder: Path, *arguments: str, **options: Any) -> subprocess.Popen[byt
 
 
 def wait_for(process: subprocess.Popen[bytes], folder: Path, pattern: str) -> None:
-    """Until there is such a file."""
+    """Wait until a file of this pattern exists."""
     while not list(folder.glob(pattern)):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""`energyalign sweep`: the plan of a table, and the table once all is done."""
+"""`energyalign sweep`: the plan of a table, and the table of finished runs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_correctors_stand_behind_every_training_beside_the_raw_network() -> None
 
 @pytest.fixture
 def texts(tmp_path: Path) -> str:
-    """A cell of features: ten samples of each of ten classes, 80 of them to train on."""
+    """Write features of ten samples of each of ten classes, 80 of them for training."""
     labels = np.repeat(np.arange(10), 10)
     vectors = np.random.default_rng(0).normal(size=(100, 8)) + np.eye(10, 8)[labels]
     np.savez(tmp_path / "texts.npz", x_train=vectors, y_train=labels)
@@ -129,7 +129,7 @@ def test_the_first_seed_of_all_comes_first() -> None:
 
 
 def test_cost_goes_with_epochs_branches_and_stages() -> None:
-    """Table 10's cells are guessed at 0.7 hours for 200 epochs of plain training."""
+    """The cells of Table 10 are estimated at 0.7 hours for 200 epochs of plain training."""
 
     def hours(*options: str) -> list[float | None]:
         return [run.hours for run in plan("cifar-lt", "--cell", "cifar100-lt-100", "--seed", "0", *options)]

@@ -17,7 +17,7 @@ from energyalign.report.tables.formats import FORMATS
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> Path:
-    """A long-tailed run and one in two steps, beside each other."""
+    """Train a long-tailed run and one in two steps, in neighbouring folders."""
     folder = tmp_path_factory.mktemp("runs")
     run_rows(["ce", "ea"], folder / "longtail", epochs=1)
     config = digits_config(find_learner("fine-tune"), epochs=1, n_steps=2)

@@ -1,4 +1,4 @@
-"""The command line with several processes: one voice, one exit code, nobody left behind."""
+"""The command line with several processes: one of them prints, one exit code, and no process is left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.faults  # every process loads the large libraries anew
+pytestmark = pytest.mark.faults  # every process loads the large libraries again
 
 LONGTAIL = ["longtail", "digits", "--epochs", "2", "--accelerator", "cpu", "--corrector", "raw", "ea"]
 INCREMENTAL = ["incremental", "digits", "--epochs", "1", "--accelerator", "cpu", "--corrector", "ea"]
@@ -27,7 +27,7 @@ def started(command: list[str], folder: Path) -> subprocess.Popen[str]:
 
 
 def result(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr; nobody of its session is left then."""
+    """Run the command; return exit code, stdout and stderr, and check that no process of its session is left."""
     output, errors = process.communicate(timeout=300)
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
@@ -58,7 +58,7 @@ def test_from_end_to_end_in_two_ways(tmp_path: Path) -> None:
 
 
 def test_an_incremental_run_by_a_script(tmp_path: Path) -> None:
-    """As a console script is made: a file that is no module."""
+    """As a console script: a file that is not a module."""
     script = tmp_path / "energyalign"
     script.write_text("import sys\nfrom energyalign.cli.main import main\nsys.exit(main())\n")
     code, table, told = run([sys.executable, str(script), *INCREMENTAL, "--devices", "2", "--out", "own"], tmp_path)
@@ -94,14 +94,14 @@ def test_if_one_is_killed_the_other_does_not_wait_for_it(tmp_path: Path, who: st
     arguments = ["longtail", "digits", "--epochs", "60", "--accelerator", "cpu", "--devices", "2", "--out", "cut"]
     process, second = begun(arguments, tmp_path)
     os.kill(process.pid if who == "first" else second, signal.SIGKILL)
-    output, told = process.communicate(timeout=60)  # the pipes are closed when both have ended
-    assert process.returncode == (-signal.SIGKILL if who == "first" else 75)  # what may succeed when it is tried again
+    output, told = process.communicate(timeout=60)  # both processes have ended when the pipes are closed
+    assert process.returncode == (-signal.SIGKILL if who == "first" else 75)  # 75: may succeed on retry
     assert output == ""
     assert told.count("energyalign: error: one of the 2 processes of this run ended early") == 1
 
 
 def begun(arguments: list[str], folder: Path) -> tuple[subprocess.Popen[str], int]:
-    """A command in the middle of its training, and the number of its second process."""
+    """Start a command, wait for the middle of its training, and return it with the id of its second process."""
     process = started([*COMMAND, *arguments], folder)
     while not list(folder.glob("cut/ce/seed-0/checkpoints/epoch-*")):
         assert process.poll() is None, process.communicate()

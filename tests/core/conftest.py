@@ -1,4 +1,4 @@
-"""What the tests of the core share: reproducible properties, and a simulated model whose bias is known exactly."""
+"""Fixtures of the core's tests: reproducible properties, and a simulated model with a known bias."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import settings
 from energyalign.core.clusters import Clusters
 from energyalign.core.shifts import Shifts
 
-# The same examples every time, whatever the speed of the machine.
+# The same examples in every run, at any speed of the machine.
 settings.register_profile("energyalign-core", derandomize=True, deadline=None, database=None, max_examples=60)
 settings.load_profile("energyalign-core")
 
@@ -22,7 +22,7 @@ Guard = Callable[[np.ndarray], Any]
 
 @pytest.fixture(scope="session")
 def simulate() -> Simulate:
-    """Logits and labels of a calibrated model of Gaussian classes that was trained on imbalanced classes.
+    """Draw logits and labels from a calibrated model of Gaussian classes that was trained on imbalanced classes.
 
     Class k is N(separation · e_k, I). The model knows this and the training prior, so its logits are
     log p(x|k) + log prior_k, and the one right correction is -log prior_k.
@@ -45,7 +45,7 @@ def simulate() -> Simulate:
 
 @pytest.fixture(scope="session")
 def plain_shifts() -> Callable[..., Shifts]:
-    """Shifts with the values given, per class, for a uniform target."""
+    """Return per-class shifts with these values, for a uniform target prior."""
 
     def make(values: np.ndarray | list[float], **others: object) -> Shifts:
         n_classes = len(values)
@@ -62,9 +62,9 @@ def plain_shifts() -> Callable[..., Shifts]:
 
 @pytest.fixture(scope="session")
 def guarded() -> Guard:
-    """A torch tensor that refuses to become a NumPy array, and so does all that is computed from it.
+    """Return a maker of torch tensors that, like all tensors computed from them, refuse conversion to NumPy.
 
-    Vectors (results per sample or class) and matrices as small as classes x classes may.
+    Vectors (results per sample or class) and matrices of at most classes x classes can be converted.
     """
     import torch
 

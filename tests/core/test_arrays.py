@@ -1,4 +1,4 @@
-"""What the core asks of arrays, in NumPy, torch and the strict array API."""
+"""Array helpers with NumPy, torch and the strict array API."""
 
 from __future__ import annotations
 

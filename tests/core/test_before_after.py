@@ -1,4 +1,4 @@
-"""Before and after are measured on samples that the correction was not fitted on."""
+"""Scores before and after are computed on samples that the correction was not fitted on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_corrected_scores_of_a_fixed_correction_are_those_of_the_shifted_logits(
 
 
 def test_a_sample_has_no_part_in_its_own_correction() -> None:
-    """By hand: of every class the samples are dealt to five folds in turn; each fold takes the shifts of the rest."""
+    """By hand: the samples of every class go to five folds in turn; each fold gets the shifts of the others."""
     logits, labels = biased_logits(12, [2.0, 0.0, -2.0])
     folds = np.repeat(np.arange(12) % 5, 3)  # labels run 0, 1, 2, 0, 1, 2, ...
     right = np.zeros(len(labels), dtype=bool)
@@ -49,7 +49,7 @@ def test_a_sample_has_no_part_in_its_own_correction() -> None:
     fitted = fit_shifts(whole, estimator="lse", clusters="per-class")
     scores = before_and_after(whole, fitted)
     assert scores.after.right.tolist() == [right[labels == k].sum() for k in range(3)]
-    # The shifts of all samples would have been right about others: the two measures can be told apart here.
+    # The shifts fitted on all samples would be right on other samples: the two measures differ here.
     assert scores.after.right.tolist() != [(fitted.predict(logits) == labels)[labels == k].sum() for k in range(3)]
 
 

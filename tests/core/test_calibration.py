@@ -1,4 +1,4 @@
-"""Calibration by hand and sample by sample; temperatures that are known."""
+"""Calibration by hand and sample by sample; temperatures with known values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ LABELS = np.array([0, 2, 2, 0])
 
 def test_by_hand() -> None:
     measured = measure_calibration(np.log(PROBABILITIES), LABELS)
-    # Of 15 bins: 0.8 is in the 13th (or 12th, by rounding), half of it right; 0.6 in the 10th (or 9th); 0.5 in the 8th.
+    # Of 15 bins: 0.8 is in the 13th (or 12th, by rounding), half of them right; 0.6 in the 10th (or 9th); 0.5 in the
+    # 8th.
     assert measured.samples.sum() == 4
     assert measured.samples[11:13].sum() == 2
     assert measured.right[11:13].sum() == 1

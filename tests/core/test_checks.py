@@ -1,4 +1,4 @@
-"""The label distribution to predict for."""
+"""The target prior."""
 
 from __future__ import annotations
 

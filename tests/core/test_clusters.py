@@ -1,4 +1,4 @@
-"""Which classes share a shift: hand cases, a brute-force optimum, and what is refused."""
+"""Clusters: cases by hand, a brute-force optimum, and invalid input."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from energyalign.core.errors import EnergyAlignError
 
 
 def within(counts: np.ndarray, assignment: Any) -> float:
-    """Sum of squared distances of the counts to the mean of their cluster."""
+    """Return the sum of squared distances of the counts to the means of their clusters."""
     return sum(np.sum((part - part.mean()) ** 2) for k in set(assignment) for part in [counts[np.equal(assignment, k)]])
 
 
 def best_within(counts: np.ndarray, n_clusters: int) -> float:
-    """The smallest such sum over all ways to cut the ordered distinct counts."""
+    """Return the smallest such sum over all ways to divide the sorted distinct counts."""
     distinct = np.unique(counts)
     cuts = combinations(distinct[1:], n_clusters - 1)
     return min(within(counts, tuple(np.searchsorted(cut, counts, side="right"))) for cut in cuts)
@@ -37,7 +37,7 @@ class TestPerClass:
 
 class TestJenks:
     def test_by_hand(self) -> None:
-        # Gaps of 40 and 400 between clusters, of at most 5 within.
+        # Gaps between clusters are 40 and 400; within clusters they are at most 5.
         clusters = Clusters.jenks([500, 3, 55, 50, 1, 495, 5], 3)
         assert clusters == Clusters((2, 0, 1, 1, 0, 2, 0), anchor=0, name="jenks-3")
 
@@ -96,7 +96,7 @@ class TestOldNew:
 
 class TestGiven:
     def test_the_anchor_has_the_smallest_mean_count(self) -> None:
-        # Means 20, 10, 30; the sums 20, 30, 30 would say otherwise.
+        # Means 20, 10, 30; the sums 20, 30, 30 would give another anchor.
         clusters = Clusters.from_assignment(np.array([0, 1, 2, 1, 1]), counts=[20, 5, 30, 15, 10])
         assert clusters == Clusters((0, 1, 2, 1, 1), anchor=1, name="given")
 

@@ -1,4 +1,4 @@
-"""Columns in another order than the labels are noticed; honest models, however weak or biased, are not accused."""
+"""Permuted columns are detected; correct columns of weak or biased models are not reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from energyalign.core.fitting import fit_shifts
 
 
 def problem(counts: list[int], signal: float, seed: int = 0, bias: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Logits that know the label as well as `signal` says, with a bias towards classes with many samples."""
+    """Draw logits that depend on the label with strength `signal`, biased towards frequent classes."""
     labels = np.repeat(np.arange(len(counts)), counts)
     noise = np.random.default_rng(seed).normal(size=(len(labels), len(counts)))
     return noise + signal * np.eye(len(counts))[labels] + bias * np.log(counts), labels
@@ -110,7 +110,7 @@ def test_without_labels_there_is_nothing_to_say() -> None:
 
 
 def test_a_class_that_is_given_up_for_another_is_not_mixed_up_with_it() -> None:
-    """As after a step of incremental learning: nearly all samples of old class 0 are taken for new class 3."""
+    """As after a step of incremental learning: nearly all samples of old class 0 are predicted as new class 3."""
     truth = np.repeat(np.arange(4), 50)
     predicted = truth.copy()
     predicted[:48] = 3
@@ -119,7 +119,7 @@ def test_a_class_that_is_given_up_for_another_is_not_mixed_up_with_it() -> None:
 
 
 def test_labels_of_other_samples_are_mostly_noticed() -> None:
-    """1,500 samples of a model that is right on 85 %, shuffled."""
+    """1,500 shuffled samples of a model with an accuracy of 85 %."""
     noticed = 0
     for seed in range(20):
         logits, labels = problem([1050, 330, 120], 2.5, seed, 1.0)

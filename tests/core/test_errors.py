@@ -1,4 +1,4 @@
-"""Messages stay short however many classes they concern."""
+"""Messages stay short for any number of classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a correction may look at: weights, counts, subsets, and sources that are read more than once."""
+"""Evidence: weights, counts, subsets, and sources that are read several times."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class TestSubset:
         np.testing.assert_array_equal(found["logits"], LOGITS[keep])
         assert found["labels"].tolist() == [0, 0, 1, 2]
         assert found["samples"].tolist() == [0, 2, 3, 5]
-        # Balanced anew: 4 samples over 3 classes.
+        # Balanced again: 4 samples over 3 classes.
         assert found["weights"] == pytest.approx([2 / 3, 2 / 3, 4 / 3, 4 / 3])
 
     def test_a_subset_of_a_subset(self) -> None:
@@ -201,7 +201,7 @@ class TestSources:
         def blocks() -> Iterator[np.ndarray]:
             yield from next(readings)
 
-        readings = iter([[LOGITS], [LOGITS], []])  # a look at the first rows, the energies, and no more
+        readings = iter([[LOGITS], [LOGITS], []])  # a look at the first rows, the energies, and nothing else
         evidence = Evidence.from_blocks(blocks, 6, 3)
         assert evidence.free_energy.n_samples == 6
         with pytest.raises(EnergyAlignError, match="the same blocks every time it is read"):

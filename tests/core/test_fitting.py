@@ -1,4 +1,4 @@
-"""From evidence to shifts: target priors, anchors, and what is kept with the result."""
+"""From evidence to shifts: target priors, anchors, and the information stored with the result."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TestTargetPrior:
         evidence = Evidence.from_arrays(logits, labels, counts=COUNTS)
         shifts = fit_shifts(evidence, estimator="marginal", clusters="per-class", target_prior=target)
         balanced = softmax(logits + shifts.with_target(None).values, axis=1)
-        # A sample stands for as many target samples as the balanced model says it is likelier there.
+        # A sample stands for as many target samples as the balanced model finds it likelier in the target data.
         base = np.ones(60) if labels is None else 1 / np.bincount(labels)[labels]
         weights = base / base.sum() * 4 * (balanced @ target)
         np.testing.assert_allclose(weights @ shifts.predict_proba(logits), target, atol=1e-9)
@@ -136,7 +136,7 @@ def test_torch_evidence_is_fitted_where_it_lives(guarded: Callable[[np.ndarray],
         expected = fit_shifts(Evidence.from_arrays(logits, labels, **options), **asked)
         shifts = fit_shifts(Evidence.from_arrays(guarded(logits), torch.tensor(labels), **options), **asked)
         np.testing.assert_allclose(shifts.values, expected.values, atol=1e-9)
-    # `auto` scores a part of it, of a size that is limited, as NumPy.
+    # `auto` scores a limited part of the evidence, as NumPy arrays.
     expected = fit_shifts(Evidence.from_arrays(logits, labels, **options))
     shifts = fit_shifts(Evidence.from_arrays(torch.tensor(logits), torch.tensor(labels), **options))
     np.testing.assert_allclose(shifts.values, expected.values, atol=1e-9)
@@ -154,7 +154,7 @@ def test_logits_of_ten_thousand_are_fitted_without_a_murmur() -> None:
 
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, "auto"])
 @pytest.mark.parametrize("clusters", ["auto", "per-class"])
-@pytest.mark.parametrize("sample", [17, 117])  # among the rows that are looked at first, and beyond
+@pytest.mark.parametrize("sample", [17, 117])  # among the first rows, which are inspected, and beyond them
 def test_a_bad_value_is_refused_by_all(estimator: str, clusters: str, sample: int) -> None:
     logits = random_logits(6, 120)
     logits[sample, 3] = np.nan

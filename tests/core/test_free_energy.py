@@ -1,4 +1,4 @@
-"""FreeEnergy against hand-computed cases, 50 digits of mpmath, properties, and simulation."""
+"""FreeEnergy compared with cases by hand, mpmath with 50 digits, properties, and simulation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.free_energy import FreeEnergy
 
-# e^f of 4 samples (rows) and 3 classes. The third sample cannot be of the third class.
+# e^f of 4 samples (rows) and 3 classes. Class 2 is masked for the third sample.
 HAND = np.array([[1.0, 2, 4], [3, 2, 4], [4, 2, 0], [8, 2, 8]])
 
 
@@ -30,16 +30,16 @@ def hand_logits() -> np.ndarray:
 
 
 def assert_same(first: FreeEnergy, second: FreeEnergy, rtol: float = 1e-11) -> None:
-    """All that two accumulators say is the same."""
+    """Check that two accumulators give equal results."""
     assert first.n_samples == pytest.approx(second.n_samples, rel=1e-14)
     np.testing.assert_allclose(first.values, second.values, rtol=1e-13, atol=rtol)
     np.testing.assert_allclose(first.effective_samples, second.effective_samples, rtol=rtol)
-    # Compared as variances: a standard error of 0 is a difference of equal numbers under a root.
+    # Compare variances: a standard error of 0 is the square root of a difference of equal numbers.
     np.testing.assert_allclose(first.standard_errors**2, second.standard_errors**2, rtol=rtol, atol=1e-12 + rtol / 1000)
 
 
 def exact(logits: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Values and effective samples with 50 digits."""
+    """Return values and effective samples with 50 digits."""
     weights = np.ones(len(logits)) if weights is None else weights
     values, effective = [], []
     with mpmath.workdps(50):
@@ -105,8 +105,8 @@ MAGNITUDES: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 
 
 class TestPrecision:
-    # Reference: the sum with 50 digits over the very numbers that the dtype holds. float64 is exact to a few
-    # units in the last place of a value; half and single precision are summed in float32 within a piece.
+    # Reference: the sum with 50 digits over the same numbers. float64 is exact to a few units in the last place of a
+    # value; half and single precision are summed in float32 within a piece.
     @pytest.mark.parametrize("magnitude", MAGNITUDES)
     @pytest.mark.parametrize(("dtype", "tolerance"), [("f8", 1e-13), ("f4", 1e-6), ("f2", 1e-6)])
     def test_against_fifty_digits(self, magnitude: str, dtype: str, tolerance: float) -> None:
@@ -135,11 +135,11 @@ class TestPrecision:
     def test_half_a_million_float32_samples_in_one_block(self) -> None:
         logits = np.random.default_rng(3).normal(size=(500_000, 2)).astype(np.float32)
         expected = logsumexp(logits.astype(np.float64), axis=0)
-        # A running sum in float32 is wrong by 8e-6 here, and by more the longer it runs.
+        # A running sum in float32 has an error of 8e-6 here, which grows with the number of terms.
         np.testing.assert_allclose(FreeEnergy().update(logits).values, expected, rtol=0, atol=1e-7)
 
     def test_rounding_does_not_add_up_over_a_repeated_pattern(self) -> None:
-        # The same rounding error again and again in float32 would grow with the length of a sum.
+        # In float32, repeating the same rounding error would grow with the length of a sum.
         pattern = np.random.default_rng(3).normal(size=(1000, 50)).astype(np.float32)
         tiled = FreeEnergy().update(np.tile(pattern, (60, 1)))
         expected = logsumexp(pattern.astype(np.float64), axis=0) + np.log(60)
@@ -375,7 +375,7 @@ class TestRefusals:
         assert_same(energy, FreeEnergy().update(hand_logits()), rtol=0)
 
     def test_fewer_than_two_classes(self) -> None:
-        with pytest.raises(EnergyAlignError, match="1 class columns; at least 2"):
+        with pytest.raises(EnergyAlignError, match="must have at least 2 class columns, got 1"):
             FreeEnergy().update(np.zeros((4, 1)))
         with pytest.raises(EnergyAlignError, match="n_classes must be >= 2, got 1"):
             FreeEnergy(1)
@@ -409,7 +409,7 @@ class TestRefusals:
 
 
 def replicate(draw: Callable[[np.random.Generator], np.ndarray], clusters: Clusters, n: int = 600) -> dict[str, Any]:
-    """Values and shifts over independent samples: their spread, and what the errors predicted on average."""
+    """Return the spread of values and shifts over independent samples, and the mean predicted errors."""
     rng = np.random.default_rng(11)
     values, shifts, errors, shift_errors = [], [], [], []
     for _ in range(n):
@@ -430,7 +430,7 @@ def replicate(draw: Callable[[np.random.Generator], np.ndarray], clusters: Clust
 class TestStandardErrorsAgainstSimulation:
     @staticmethod
     def disjoint(rng: np.random.Generator) -> np.ndarray:
-        """Each sample carries one of four classes, and is hopeless for the others."""
+        """Draw samples that each contribute to one of four classes only."""
         logits = rng.normal(-30, 0.1, size=(400, 4))
         carried = rng.integers(0, 4, size=400)
         logits[np.arange(400), carried] = rng.normal(0, 0.7, size=400)
@@ -457,7 +457,7 @@ class TestStandardErrorsAgainstSimulation:
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("unit", [1e-100, 1e-45, 1e-30, 1e-22, 1e19, 1e30, 1e99])
 def test_weights_of_any_size(unit: float, dtype: Any) -> None:
-    """Their unit moves the values and nothing else, to the last bit if it is a power of 2."""
+    """A common factor shifts all values equally, exactly so if it is a power of 2."""
     rng = np.random.default_rng(0)
     logits, weights = rng.normal(size=(300, 5)).astype(dtype), rng.uniform(1, 2, 300)
     plain = FreeEnergy().update(logits, weights=weights)

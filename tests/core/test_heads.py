@@ -1,4 +1,4 @@
-"""Every head is the ordinary one in another form: rows of logits in, shifts in its own form out."""
+"""Every head is converted to rows of logits, and its shifts to the shape of its logits."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ quiet = pytest.mark.filterwarnings("ignore::energyalign.UntrustedEstimateWarning
 
 
 def one_logit(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """One in ten is positive, and the logit knows it."""
+    """Draw one logit per sample; one sample in ten is positive."""
     rng = np.random.default_rng(seed)
     labels = (rng.random(n) < 0.1).astype(np.int64)
     return 2.0 * labels - 1.0 + rng.normal(size=n) + np.log(0.1 / 0.9), labels
 
 
 def maps(shape: tuple[int, ...] = (12, 3, 5, 4), seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Images of three classes of pixels, of which some are ignored."""
+    """Draw images of three classes of pixels, some of them ignored."""
     rng = np.random.default_rng(seed)
     labels = rng.choice(3, size=(shape[0], *shape[2:]), p=[0.7, 0.2, 0.1])
     logits = rng.normal(size=shape) + np.log([0.7, 0.2, 0.1]).reshape(3, *(1,) * (len(shape) - 2))

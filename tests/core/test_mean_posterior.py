@@ -1,4 +1,4 @@
-"""Moments of the posterior over the evidence against direct formulas."""
+"""Moments of the posterior over the evidence, compared with direct formulas."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shares() -> np.ndarray:
 
 
 def posterior(temperature: float = 1.0) -> np.ndarray:
-    """Per sample and cluster."""
+    """Return the posterior of each sample and cluster."""
     per_class = softmax((LOGITS + BIASES[SHARED.indices]) / temperature, axis=1)
     return np.column_stack([per_class[:, 0], per_class[:, 1] + per_class[:, 2], per_class[:, 3]])
 
@@ -68,7 +68,7 @@ def test_the_curvature_times_a_vector_needs_no_matrix() -> None:
 def test_kept_exponentials_change_nothing(biases: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     kept, vector = model(), np.array([1.0, -2.0, 0.3])
     assert kept.is_small
-    kept.moments(np.zeros(3), curvature=False)  # exponentials are taken here, and serve as far as they can
+    kept.moments(np.zeros(3), curvature=False)  # exponentials are cached here
     found = kept.moments(biases, curvature=True)
     monkeypatch.setattr("energyalign.core.mean_posterior.MANY_PASSES", 1)
     read_again = model()
@@ -103,7 +103,7 @@ def test_shares_of_samples_that_stand_for_others() -> None:
 
 
 def test_spread_is_the_mean_depth_of_a_logit_and_leaves_masked_ones_out() -> None:
-    # Two equal logits lie log 2 below the logarithm of their sum, wherever they are.
+    # Two equal logits are log 2 below the logarithm of the sum of their exponentials.
     logits = np.array([[0.0, 0.0, -np.inf], [7.0, 7.0, -np.inf]])
     assert MeanPosterior(Evidence.from_arrays(logits), Clusters.per_class(3)).spread() == pytest.approx(np.log(2))
     far = np.array([[0.0, -1000.0]])

@@ -1,4 +1,4 @@
-"""How good predictions are: by hand, and against scikit-learn."""
+"""Metrics of predictions: by hand, and compared with scikit-learn."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class TestByHand:
         assert ClassScores(2).update(LOGITS[:4, :2], [0, 0, 0, 1]).balanced_accuracy == pytest.approx((2 / 3 + 0) / 2)
 
     def test_top_k(self) -> None:
-        # Class 0: all but the third sample; class 1: second choice; class 2: first choice.
+        # Correct among the first two choices: class 0 except the third sample; class 1 by second choice; class 2 by
+        # first.
         assert self.scores.right_top_k.tolist() == [3, 1, 1]
         assert self.scores.top_k_accuracy == pytest.approx(5 / 6)
         assert self.scores.balanced_top_k_accuracy == pytest.approx((3 / 4 + 1 + 1) / 3)
@@ -74,7 +75,7 @@ class TestShotGroups:
 
     def test_groups_are_averaged_over_classes(self) -> None:
         scores = ClassScores(4).update(np.eye(4)[[0, 0, 0, 0, 1, 2, 3]], [0, 0, 0, 1, 1, 2, 2])
-        # Accuracies 1, 1/2, 1/2 and none: class 3 has no samples.
+        # Accuracies 1, 1/2, 1/2 and NaN: class 3 has no samples.
         assert scores.groups([200, 150, 50, 10]) == {
             "many": pytest.approx(0.75), "medium": pytest.approx(0.5), "few": pytest.approx(np.nan, nan_ok=True),
         }  # fmt: skip
@@ -176,7 +177,7 @@ class TestRefusals:
 
 
 def test_standard_error_by_hand() -> None:
-    # (0.25 / 100 + 0.16 / 40) ** 0.5 / 2; the class without samples counts nowhere.
+    # (0.25 / 100 + 0.16 / 40) ** 0.5 / 2; the class without samples is left out.
     assert balanced_standard_error([0.5, 0.2, 0.0], [100, 40, 0]) == pytest.approx(0.0065**0.5 / 2)
 
 

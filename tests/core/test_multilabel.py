@@ -1,4 +1,4 @@
-"""Independent labels: each is fitted as if it were alone."""
+"""Independent labels: each is fitted as if it were the only one."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_the_aims_of_each_label() -> None:
     assert np.mean(shifts.predict(logits)[labels[:, 1] == 1, 1]) >= 0.9
     alone = fit_shifts(Evidence.from_arrays(logits[:, 0], labels[:, 0], kind="held-out"), scoring="f1")
     np.testing.assert_array_equal(shifts.labels[0].values, alone.values)
-    with pytest.raises(EnergyAlignError, match="minimum_recall: unknown class 'snow'; the classes are rain, fog, wind"):
+    with pytest.raises(EnergyAlignError, match="minimum_recall: unknown class 'snow': choose one of rain, fog, wind"):
         fit_multilabel(evidence, minimum_recall={"snow": 0.9})
     np.testing.assert_allclose(
         fitted(logits, labels, "marginal").scaled(0.5).values * 2, fitted(logits, labels, "marginal").values
@@ -243,6 +243,19 @@ def test_the_summary_has_the_mean_score_the_shifts_and_the_concerns() -> None:
     blind = fit_multilabel(evidence, estimator="prior")
     assert blind.mean_score is None
     assert "Cross-fitted" not in blind.summary()
+
+
+def test_the_summary_of_costs_has_mean_costs() -> None:
+    logits, labels = problem()
+    evidence = MultilabelEvidence.from_arrays(logits, labels, kind="held-out", class_names=NAMES)
+    shifts = fit_multilabel(evidence, costs=[[0, 1], [5, 0]])
+    head, score, *_ = shifts.summary().splitlines()
+    assert "independent labels by shrunk for mean cost, from" in head
+    raw, chosen, error, _ = shifts.mean_score
+    assert score == (
+        f"Cross-fitted mean cost, mean over the labels: raw {-raw:.3f}, aligned {-chosen:.3f} (standard error of the "
+        f"difference at most {error:.3f})."
+    )
 
 
 DOORS = {

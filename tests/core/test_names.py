@@ -1,4 +1,4 @@
-"""Numbers per class are matched by name; by position only where a side has no names."""
+"""Numbers per class are matched by name, or by position if either side has no names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUMBERS = pd.Series([2] * 9 + [0] * 5 + [1] * 2)
 
 
 def shapes_of(labels: pd.Series) -> list[Any]:
-    """All that people count with."""
+    """Return the same counts in all supported types."""
     counts = labels.value_counts()
     return [
         counts,
@@ -147,7 +147,7 @@ def test_rows_and_columns_of_tables() -> None:
 
 def test_a_class_is_found_by_name() -> None:
     assert find_class(2.0, ("3", "2"), "x") == 1
-    with pytest.raises(EnergyAlignError, match="x: unknown class 0; the classes are 3, 2"):
+    with pytest.raises(EnergyAlignError, match="x: unknown class 0: choose one of 3, 2"):
         find_class(0, ("3", "2"), "x")
 
 

@@ -1,4 +1,4 @@
-"""Natural breaks against every possible cut, and against jenkspy."""
+"""Natural breaks compared with every possible division, and with jenkspy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probabilities are recognised, rounded ones too, and logits are not taken for them."""
+"""Probabilities are recognised, rounded ones too; logits are not mistaken for them."""
 
 from __future__ import annotations
 

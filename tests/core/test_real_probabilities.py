@@ -1,4 +1,4 @@
-"""Real frequencies against the rule of Bayes for normal clouds, and against trainings on re-sampled data."""
+"""Real frequencies compared with Bayes' rule for normal distributions, and with trainings on re-sampled data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CENTRES = np.array([0.0, 1.5, -2.0])
 
 
 def posterior(x: np.ndarray, prior: Any) -> np.ndarray:
-    """Of normal clouds of width 1 around the centres, in closed form."""
+    """Return the posterior of normal distributions of width 1 around the centres, in closed form."""
     prior = np.asarray(prior, dtype=float)
     joint = norm.pdf(x[:, None], CENTRES[: len(prior)]) * prior
     return joint / joint.sum(axis=1, keepdims=True)
@@ -42,7 +42,7 @@ def test_a_vector_is_about_the_second_class() -> None:
 
 
 def test_the_formula_of_undersampling_and_of_scale_pos_weight() -> None:
-    """As users write them: b p / (b p + 1 - p) for a kept share b of negatives, or for positives weighted by 1 / b."""
+    """As users write it: b p / (b p + 1 - p), for a kept share b of negatives or positives weighted by 1 / b."""
     p, b, counts = np.linspace(0, 1, 21), 0.05, np.array([1000.0, 30.0])
     wanted = b * p / (b * p + 1 - p)
     for trained_on in (counts * [b, 1], counts * [1, 1 / b]):
@@ -74,7 +74,7 @@ def test_a_logistic_regression_of_changed_frequencies(how: str) -> None:
 
 
 def test_it_is_the_estimator_prior_with_a_target() -> None:
-    """For logits there are shifts, to be folded into a model and saved."""
+    """For logits, shifts do the same and can be folded into a model."""
     logits = np.random.default_rng(0).normal(size=(20, 3))
     raw = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     trained_on, real = [10, 20, 30], [0.7, 0.2, 0.1]

@@ -1,4 +1,4 @@
-"""What the user may write for `clusters`."""
+"""Values of the option `clusters`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Energies made to rise with the training counts: pools by hand, and properties."""
+"""Energies that increase with the training counts: pools by hand, and properties."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_adjacent_violators_are_pooled_by_their_precision() -> None:
 
 
 def test_pooling_goes_on_until_nothing_falls() -> None:
-    # 4, 3 pool to 3.5, which is above 2: all three pool to 3.
+    # 4 and 3 pool to 3.5, which is above 2: all three pool to 3.
     values, errors = smooth(np.array([4.0, 3.0, 2.0, 9.0]), np.full(4, 0.6), np.array([1.0, 2, 3, 4]), ALL[:4])
     assert values == pytest.approx([3.0, 3.0, 3.0, 9.0])
     assert errors == pytest.approx([0.6 / np.sqrt(3)] * 3 + [0.6])
@@ -56,7 +56,7 @@ def test_classes_without_evidence_take_the_value_at_their_count() -> None:
     energies = np.array([1.0, 1e9, 3.0, -1e9, np.nan])
     usable = np.array([True, False, True, False, False])
     values, errors = smooth(energies, np.array([0.1, np.inf, 0.1, np.inf, np.inf]), counts, usable)
-    # Half way between 10 and 30; beyond these counts the nearest value, and on with the logarithm of the count.
+    # Halfway between 10 and 30; beyond these counts, the nearest value plus the logarithm of the ratio of counts.
     assert values == pytest.approx([1.0, 2.0, 3.0, 1.0 - np.log(2), 3.0 + np.log(99 / 30)])
     assert np.all(np.isfinite(errors))
 
@@ -68,7 +68,7 @@ def test_known_energies_weigh_the_same_and_stay_known() -> None:
 
 
 def test_one_lucky_error_weighs_at_most_a_hundred_times_the_median() -> None:
-    # Errors 1e-9 and 1 in one pool: without the bound the value would be 5 exactly.
+    # Errors 1e-9 and 1 in one pool: without the limit on weights the value would be exactly 5.
     values, _ = smooth(np.array([5.0, 2.0, 9.0]), np.array([1e-9, 1.0, 1.0]), np.array([1.0, 2, 3]), ALL[:3])
     assert values[:2] == pytest.approx([(100 * 5 + 2) / 101] * 2)
 
@@ -98,12 +98,12 @@ def test_never_falls_with_the_counts(classes: list[tuple[int, float, float]], da
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.floats(-5, 5), st.floats(0.5, 2)), min_size=2, max_size=8))
 def test_no_other_rising_energies_are_nearer(classes: list[tuple[int, float, float]]) -> None:
-    """The conditions of optimality: within a pool the weighted residuals sum to 0 and no cut of it would help."""
+    """Optimality: within a pool the weighted residuals sum to 0, and no division of the pool is better."""
     counts, energies, errors = (np.array(column, dtype=float) for column in zip(*classes, strict=True))
     values, _ = smooth(energies, errors, counts, np.ones(len(counts), dtype=bool))
     forces = (energies - values) / errors**2
     for value in set(values):
         pool = np.flatnonzero(values == value)
         assert np.sum(forces[pool]) == pytest.approx(0, abs=1e-6)
-        for cut in set(counts[pool]):  # the upper part of a pool must not pull upwards
+        for cut in set(counts[pool]):  # the mean of the upper part of a pool must not exceed the pool's
             assert np.sum(forces[pool][counts[pool] >= cut]) <= 1e-6

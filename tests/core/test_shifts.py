@@ -1,4 +1,4 @@
-"""The result: added to logits where they live, and never changed."""
+"""Shifts: added to logits of any array library, and immutable."""
 
 from __future__ import annotations
 

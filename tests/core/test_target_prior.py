@@ -1,4 +1,4 @@
-"""The label distribution of unlabelled data, by expectation maximisation."""
+"""The label distribution of unlabelled data, estimated by expectation maximisation."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ def test_what_does_not_settle_is_said(
 
 
 def test_another_number_of_classes(plain_shifts: Callable[..., Shifts]) -> None:
-    with pytest.raises(EnergyAlignError, match="has 2 class columns, the shifts are for 3"):
+    with pytest.raises(EnergyAlignError, match="must have 3 class columns like the shifts, got 2"):
         estimate_target_prior(np.zeros((4, 2)), plain_shifts([0.0, 0.0, 0.0]))

@@ -1,4 +1,4 @@
-"""Every reason to doubt an estimate is said, with names and a remedy; and only then."""
+"""Every concern about an estimate is reported with names and a remedy, and only if there is a reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COUNTS = [300.0, 100, 30, 10]
 
 
 def doubted(evidence: Evidence, message: str, **options: Any) -> Shifts:
-    """The shifts, after one warning that matches; the warning is kept with them word for word."""
+    """Fit, check that one warning matches and is kept word for word, and return the shifts."""
     with pytest.warns(UntrustedEstimateWarning, match=message) as caught:
         shifts = fit_shifts(evidence, **options)
     assert tuple(str(w.message) for w in caught) == shifts.concerns
@@ -54,7 +54,7 @@ class TestThinEnergies:
             r".*estimator 'marginal' or 'auto', or give more evidence"
         )
         shifts = doubted(evidence, message, estimator="lse", clusters="per-class")
-        # Told, not harmed: what was asked for is what was computed.
+        # Only a warning: the result is what was requested.
         assert shifts.estimator == "lse"
         expected = logsumexp(self.carried_by_one(), axis=0)
         np.testing.assert_allclose(shifts.values, expected[0] - expected, atol=1e-12)
@@ -65,7 +65,7 @@ class TestThinEnergies:
             assert fit_shifts(evidence, estimator=estimator, clusters="per-class").concerns == ()
 
     def test_weights_do_not_hide_it(self) -> None:
-        # Two samples of class 1 are weighted to count as fifty: they are still two.
+        # Two samples of class 1 are weighted to count as fifty, but remain two.
         logits = np.where(np.eye(2)[[0] * 50 + [1] * 2] > 0, 5.0, -5.0)
         evidence = Evidence.from_arrays(logits, [0] * 50 + [1] * 2, counts=[50, 2])
         doubted(evidence, r"1 of 2 classes .*\(1; the smallest is 2\.0 of 52\)", estimator="lse", clusters="per-class")
@@ -78,7 +78,7 @@ class TestThinEnergies:
 
 class TestLooseShifts:
     def test_a_model_too_sure_of_its_evidence(self) -> None:
-        # Ant and bee are mixed up; of cat and dog the model is sure by 12 logits, and never takes another for them.
+        # Ant and bee overlap; the model separates cat and dog from all others by 12 logits.
         kinds = np.arange(40) % 4
         logits = 12 * np.eye(4)[kinds]
         logits[kinds < 2, :2] = 12 + np.random.default_rng(0).normal(size=(20, 2))
@@ -154,7 +154,7 @@ def test_several_reasons_are_all_given() -> None:
 
 @pytest.mark.parametrize("estimator", ["lse", "marginal", "shrunk"])
 def test_probabilities_given_as_logits(estimator: str) -> None:
-    """Their logarithms are taken, which is said."""
+    """Their logarithms are used, with a warning."""
     labels = np.arange(80) % 4
     probabilities = softmax(np.random.default_rng(0).normal(size=(80, 4)) + 2 * np.eye(4)[labels], axis=1)
     options: Any = {"estimator": estimator, "clusters": "per-class"}
@@ -178,7 +178,7 @@ class TestCounts:
 
     @pytest.mark.parametrize("kind", ["training", "out-of-fold", "held-out"])
     def test_in_another_order_are_noticed(self, kind: Any) -> None:
-        """A silent trap: shifts that cannot follow the bias correct nothing."""
+        """Otherwise shifts would not follow the bias, and correct nothing, without a warning."""
         logits, labels = self.logits_and_labels(np.log(self.counts))
         turned = Evidence.from_arrays(logits, labels, counts=self.counts[::-1], kind=kind)
         with pytest.warns(UntrustedEstimateWarning) as caught:
@@ -214,7 +214,7 @@ class TestCounts:
 
 class TestSharingThatStrains:
     def test_names_the_class(self) -> None:
-        # A model that has given up its second rarest class: its logit is far below what its count explains.
+        # A model that never predicts its second rarest class: its logit is much lower than its count explains.
         counts = np.array([1000.0, 300, 100, 30, 10])
         labels = np.repeat(np.arange(5), 60)
         noise = np.random.default_rng(0).normal(size=(300, 5))
@@ -226,7 +226,7 @@ class TestSharingThatStrains:
 
 
 class TestGain:
-    """What `auto` says of its own cross-fitted gain."""
+    """Warnings of `auto` about its own cross-fitted gain."""
 
     @staticmethod
     def concerns(gain: float | None, error: float | None, *, strength: float = 1.0) -> list[str]:

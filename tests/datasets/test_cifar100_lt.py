@@ -1,4 +1,4 @@
-"""The logits in the package: what they are, and that they are those of results/."""
+"""The logits in the package: their properties, and that they agree with results/."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_file_is_made_from_results() -> None:
 
 
 def test_what_auto_chooses_helps() -> None:
-    """Its published row is the choice of the version that measured it; another version may choose otherwise."""
+    """The published row contains the choice of the version that measured it; another version may choose differently."""
     data = load_cifar100_lt()
     aligner = EnergyAligner().fit(data.evidence, data.evidence_labels, counts=data.counts)
     raw, aligned = (np.mean(x.argmax(axis=1) == data.test_labels) for x in (data.test, aligner.transform(data.test)))

@@ -1,4 +1,4 @@
-"""Both parts together, with a few epochs and two seeds: files, page, and going on after an interruption."""
+"""Both parts of the demo, with a few epochs and two seeds: files, page, and resuming after an interruption."""
 
 import json
 import shutil
@@ -50,7 +50,7 @@ def test_the_page_is_of_all_runs_and_files_are_named(demo):
 
 
 def test_stopped_in_mid_step_it_goes_on_to_the_same_bytes(demo, tmp_path, monkeypatch):
-    """What is finished is kept, the rest is done, and nothing differs; a run of the first part is missing too."""
+    """Finished runs are kept, the rest is completed, and all bytes agree; one run of the first part is missing too."""
     folder, _ = demo
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("incremental", "report.html"))
@@ -67,7 +67,7 @@ def test_stopped_in_mid_step_it_goes_on_to_the_same_bytes(demo, tmp_path, monkey
     assert not (copy / "report.html").exists()
     run_demo(copy, first_seed=0, say=lambda _: None, show=lambda _: None)
     compared = [path for path in folder.rglob("*") if path.name in (*WRITTEN, "test_logits.safetensors")]
-    assert len(compared) == len(WRITTEN) + 2 * 2 * 2 + 2 * (1 + 5)  # rows and logits: of heads, seeds, steps
+    assert len(compared) == len(WRITTEN) + 2 * 2 * 2 + 2 * (1 + 5)  # number of rows and logits: heads, seeds, steps
     for path in compared:
         assert (copy / path.relative_to(folder)).read_bytes() == path.read_bytes()
 

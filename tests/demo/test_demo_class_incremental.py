@@ -1,4 +1,4 @@
-"""The class-incremental part measures what it says: two of the three seeds whose numbers docs/demo.md shows."""
+"""The class-incremental part reproduces its documented numbers: two of the three seeds in docs/demo.md."""
 
 import numpy as np
 import pytest

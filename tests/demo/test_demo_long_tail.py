@@ -1,4 +1,4 @@
-"""The long-tailed part measures what it says: the numbers that docs/demo.md shows."""
+"""The long-tailed part reproduces the numbers in docs/demo.md."""
 
 import numpy as np
 import pytest
@@ -72,4 +72,4 @@ def test_it_says_what_was_measured(demo):
     assert sum(line.startswith("linear head, seed") for line in said) == 3
     assert any(line.startswith("  warning, ce (linear) + ea, evidence ") for line in said)  # of the linear head
     warnings = [line.partition(": ")[2] for line in said if line.startswith("  warning")]
-    assert len(warnings) == len(set(warnings))  # whatever the number of seeds that have it
+    assert len(warnings) == len(set(warnings))  # for any number of seeds

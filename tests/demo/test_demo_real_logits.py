@@ -1,4 +1,4 @@
-"""The table of the real logits is that of the published rows."""
+"""The table of real logits agrees with the published rows."""
 
 from pathlib import Path
 
@@ -16,6 +16,6 @@ def test_numbers_are_those_of_results():
     rows = {row.corrector: row for row in run.rows if str(row.evidence) in ("None", "none x 50")}
     (table,) = real_logits().tables
     assert [line.method for line in table.lines] == list(CORRECTIONS)
-    for line in table.lines[:-1]:  # but auto, which may choose otherwise than the version that measured the rows
+    for line in table.lines[:-1]:  # except auto, which may choose differently from the version that measured the rows
         for cell, column in zip(line.cells, table.columns, strict=True):
             assert cell.mean == pytest.approx(100 * rows[line.method].accuracy(column.title), abs=0.3)

@@ -1,4 +1,4 @@
-"""The code of the pages that promise to run does run, in the order of the page, and says what the page says it says."""
+"""The code of pages that promise to run does run, in the order of the page, and prints what the page shows."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ DOCS = ROOT / "docs"
 
 
 def blocks_of(name):
-    """The Python blocks of a page, each with the file that it is by its first line, or None."""
+    """Return the Python blocks of a page, each with the file name in its first line, or None."""
     text = (DOCS / name).read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     files = [re.match(r"# ((?:src|tests)/\S+\.py)\n", block) for block in blocks]
@@ -22,7 +22,7 @@ def blocks_of(name):
 
 
 def run_page(name, monkeypatch):
-    """Run all Python blocks of a page: a file as the module that it would be, the others as one script.
+    """Run all Python blocks of a page: blocks with a file name as modules, the others as one script.
 
     Returns the global names of the script, and the modules.
     """
@@ -39,7 +39,7 @@ def run_page(name, monkeypatch):
 
 
 def numbers_after(words, name):
-    """The two accuracies of `from A to B %` that follow these words on a page."""
+    """Return the two accuracies of `from A to B %` after these words on a page."""
     text = re.sub(r"\s+", " ", (DOCS / name).read_text(encoding="utf-8"))
     return [float(number) for number in re.search(rf"{words}.*? from ([\d.]+) to ([\d.]+) %", text).groups()]
 
@@ -54,7 +54,7 @@ def test_quickstart(tmp_path, monkeypatch, capsys):
     assert numbers_after("balanced accuracy rises", "quickstart.md") == [
         round(100 * score.balanced_accuracy, 1) for score in scores
     ]
-    assert numbers_after("that of the digits with few training images", "quickstart.md") == [
+    assert numbers_after("the accuracy of the digits with few training images", "quickstart.md") == [
         round(100 * score.groups(page["train_counts"])["few"], 1) for score in scores
     ]
     np.testing.assert_array_equal(page["corrected"], page["test_logits"] + page["shifts"].values)
@@ -94,7 +94,7 @@ def test_real_frequencies(monkeypatch, capsys):
 
 @pytest.fixture
 def registries():
-    """What the page adds to the registries is gone afterwards."""
+    """Restore the registries to which the page adds entries."""
     from energyalign.core.estimators import ESTIMATORS
     from energyalign.experiments.correctors import CORRECTORS
     from energyalign.experiments.incremental.learners import LEARNERS as LEARNERS_IN_STEPS
@@ -138,14 +138,14 @@ def test_adding_a_method(tmp_path, monkeypatch):
     assert "poly" in METHODS
     assert name_of("poly", "cosine", "raw") == "poly"
 
-    # The corrector, from what is stored: raw logits less tau times the log prior.
+    # The corrector, computed from stored arrays: raw logits minus tau times the log prior.
     logits, labels = run.outputs()
     row = run.row_of("tuned-prior")
     prior = run.counts() / run.counts().sum()
     right = (logits - row.details["tau"] * np.log(prior)).argmax(axis=1) == labels
     assert row.overall == pytest.approx(right.mean())
 
-    # The shifts of energy aligning, cut off at 1.
+    # The shifts of energy aligning, clipped at 1.
     aligned, capped = np.array(run.row_of("ea").shifts), np.array(run.row_of("ea-capped").shifts)
     assert max(abs(aligned)) > 1
     np.testing.assert_array_equal(capped, aligned.clip(-1, 1))

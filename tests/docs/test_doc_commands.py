@@ -1,4 +1,4 @@
-"""Every `energyalign ...` command line of the documentation is one that the real parser takes."""
+"""The parser accepts every `energyalign ...` command line in the documentation."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def commands(text):
-    """Command lines in indented and fenced blocks, with what a backslash continues; and those named in the text."""
+    """Return the command lines of indented and fenced blocks, with continued lines, and those in the text."""
     joined = re.sub(r"\\\n\s*", " ", text)
     blocks = re.findall(r"^(?:    +|\$ )?(energyalign .+)$", joined, re.MULTILINE)
     inline = re.findall(r"`(energyalign [^`]*--[^`]+)`", re.sub(r"\s+", " ", text))
@@ -22,7 +22,7 @@ def commands(text):
 
 
 def arguments(line):
-    """Words after the name of the program; a comment and what a pipe feeds are no part of it."""
+    """Return the words after the name of the program, without comments and pipes."""
     return shlex.split(line.partition(" | ")[0].partition(" > ")[0], comments=True)[1:]
 
 

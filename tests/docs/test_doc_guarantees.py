@@ -1,4 +1,4 @@
-"""The promises of docs/guarantees.md are those that tests carry."""
+"""Every promise of docs/guarantees.md has a test, and every tested promise is listed there."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def promised():
-    """The first column."""
+    """Return the first column of the table."""
     page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
     return re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE)[1:]
 

@@ -1,4 +1,4 @@
-"""Every relative link of the documentation leads somewhere, on GitHub and on the site."""
+"""Every relative link of the documentation has a target, on GitHub and on the site."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ FENCED = re.compile(r"^(`{3,}|:{3,}).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 
 
 def prose(page):
-    """The page without its blocks of code, in which a bracket is no link."""
+    """Return the page without its code blocks, where brackets are not links."""
     return FENCED.sub("", page.read_text(encoding="utf-8"))
 
 
@@ -20,7 +20,7 @@ def links(page):
 
 
 def anchors(page):
-    """What a heading is called in an address, as GitHub and MyST have it; and names that are given."""
+    """Return the anchors of a page: headings as GitHub and MyST convert them, and explicit names."""
     found = set()
     for heading in re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()

@@ -1,4 +1,4 @@
-"""Plain English: the private words that this project once had do not come back.
+"""Plain English: words of a private dialect do not come back.
 
 Each pattern has the reason why a reader stumbles over it. See the table "English" of CONTRIBUTING.md.
 """
@@ -64,7 +64,7 @@ def test_docstrings_say_something():
 
 
 def test_no_line_of_a_page_is_a_comment():
-    """The site leaves out a line that begins with a percent sign: once it left out half a sentence."""
+    """The site drops lines that begin with a percent sign."""
     for path in PAGES:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             assert not line.lstrip().startswith("%"), f"{path.relative_to(ROOT)}:{number}: move the % to the line above"

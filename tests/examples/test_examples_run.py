@@ -1,4 +1,4 @@
-"""The examples, run as a reader runs them. What they print and write is checked against an independent reading."""
+"""Run the examples as users do, and check what they print and write by an independent computation."""
 
 import importlib.util
 import os
@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from energyalign import Shifts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-# Not in the order of the alphabet, by which ImageFolder numbers classes: counts and labels must follow it all the same.
+# Not in alphabetical order, in which ImageFolder numbers classes: counts and labels must still match.
 DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 DIGIT_COUNTS = (80, 53, 35, 23, 15, 10, 6, 4, 3, 2)
 PACKAGES = ["numpy", "sklearn", "rich", "networkx"]
@@ -27,9 +27,9 @@ def needs(*packages):
 
 
 def run_example(name, *arguments, cwd):
-    """What the example prints. A warning that a reader would have to explain to himself fails it."""
+    """Run the example, fail on unexpected warnings, and return its output."""
     command = [sys.executable, "-W", "error::UserWarning", EXAMPLES / name, *arguments]
-    # One thread each: on a machine that also runs other tests, more would wait for each other. Nothing is downloaded.
+    # One thread each: on a machine with other tests, more would wait for each other. Nothing is downloaded.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8"}
     environment |= {"MPLBACKEND": "Agg", "DISPLAY": ""}  # pictures are drawn, and not shown
     done = subprocess.run(
@@ -47,7 +47,7 @@ def load_example(name):
 
 
 class Table:
-    """The printed table: names and training counts of the classes, accuracies in percent before and after."""
+    """The printed table: names and training counts of classes, accuracies before and after in per cent."""
 
     def __init__(self, printed):
         rows = re.findall(r"^(\S+) +([\d,]+) +([\d.]+)% +([\d.]+)%$", printed, re.MULTILINE)
@@ -60,7 +60,7 @@ class Table:
 
     @property
     def gain(self):
-        """In balanced accuracy, in points."""
+        """Return the gain in balanced accuracy, in points."""
         return self.after.mean() - self.before.mean()
 
     @property
@@ -71,11 +71,11 @@ class Table:
 
 @pytest.fixture(scope="module")
 def image_folder(tmp_path_factory):
-    """Digits as PNG files: few of some classes in train/, the same number of every class in val/ and test/."""
+    """Write digits as PNG files: few of some classes in train/, the same number of every class in val/ and test/."""
     image = pytest.importorskip("PIL.Image")
     folder = tmp_path_factory.mktemp("digits")
     digits = load_digits()
-    rng = np.random.default_rng(0)  # digits come sorted by writer, who should be in every part
+    rng = np.random.default_rng(0)  # digits are sorted by writer; every part should have all writers
     for digit, (name, count) in enumerate(zip(DIGIT_NAMES, DIGIT_COUNTS, strict=True)):
         chosen = rng.permutation(np.flatnonzero(digits.target == digit))
         parts = {"val": chosen[:40], "test": chosen[40:90], "train": chosen[90 : 90 + count]}
@@ -102,7 +102,7 @@ def test_logits_before_and_after(tmp_path):
     printed = run_example("logits_before_and_after.py", cwd=tmp_path)
     counts = np.round(1000 * 100 ** (-np.arange(10) / 9))
     values, errors = (numbers_of(line) for line in printed.splitlines()[:2])
-    # What theory says of this classifier: energies are the log counts, up to chance.
+    # Theory: the energies of this classifier are the log counts, up to chance.
     np.testing.assert_allclose(values, np.log(counts[-1] / counts), atol=4 * max(errors))
     assert 0 < max(errors) < 0.3
     before, after = numbers_of(printed.splitlines()[2])
@@ -114,7 +114,7 @@ def test_scikit_learn_digits(tmp_path):
     printed = run_example("scikit_learn_digits.py", cwd=tmp_path)
     rows = {line.split()[0]: numbers_of(line) for line in printed.splitlines() if line.endswith("%")}
     assert list(rows) == ["all", "many", "medium", "few"]
-    for column in (0, 1):  # three digits have many training images, three some, four few
+    for column in (0, 1):  # three digits have many training images, three have some, four have few
         mean = (3 * rows["many"][column] + 3 * rows["medium"][column] + 4 * rows["few"][column]) / 10
         assert rows["all"][column] == pytest.approx(mean, abs=0.11)
     assert rows["all"][1] > rows["all"][0] + 5
@@ -186,7 +186,7 @@ def test_torchvision_image_folder(image_folder, tmp_path):
 
 
 def accuracies_of_saved_resnet(path, images):
-    """In percent per class, by a plain ResNet-18 that has never heard of energyalign."""
+    """Return accuracies per class in per cent, computed by a plain ResNet-18 without energyalign."""
     import torch
     from PIL import Image
     from safetensors.torch import load_file
@@ -268,7 +268,7 @@ def test_label_words(tmp_path):
 
 @pytest.fixture(scope="module")
 def package_texts():
-    """Pairs of text and label for training, aligning and measuring, as the example takes them with seed 0."""
+    """Return pairs of text and label for training, aligning and testing, as in the example with seed 0."""
     return load_example("hugging_face_text").load_texts(seed=0)
 
 
@@ -282,14 +282,14 @@ def test_hugging_face_text(package_texts, tmp_path):
     assert table.gain_of_rarest > 15
     assert "the same logits for all 600 texts" in printed
     assert [path.name for path in tmp_path.iterdir()] == ["saved"]
-    one_text = 100 / 150  # may tip over, because texts are padded to another length here
+    one_text = 100 / 150  # may change, because texts are padded to another length here
     np.testing.assert_allclose(
         accuracies_of_saved_text_model(tmp_path / "saved", package_texts[2]), table.after, atol=one_text + 0.05
     )
 
 
 def accuracies_of_saved_text_model(folder, texts_and_labels):
-    """In percent per class, by a pipeline that has nothing but the folder: model, tokenizer and names of classes."""
+    """Return accuracies per class in per cent, computed from the saved folder alone: model, tokenizer, class names."""
     from transformers import pipeline
 
     texts, labels = zip(*texts_and_labels, strict=True)

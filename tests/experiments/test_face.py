@@ -1,4 +1,4 @@
-"""The laboratory from Python."""
+"""Experiments from Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small disk of its own for each test."""
+"""A small disk for each test."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from small_disk import SmallDisk, mounted
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    """Of four megabytes, which is room for a run on digits."""
+    """Mount a disk of four megabytes, enough for a run on digits."""
     with mounted(tmp_path / "disk", megabytes=4) as disk:
         yield disk

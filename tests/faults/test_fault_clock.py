@@ -1,4 +1,4 @@
-"""A clock that is set back, in mid-run or between two, changes no result and no time that is told."""
+"""A clock that is set back, during a run or between two, changes no result and no reported time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_day_back_after_the_first_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("faketime"), reason="there is no faketime (Debian: apt-get install faketime)")
 def test_a_run_that_goes_on_before_it_began(tmp_path: Path) -> None:
-    """In 2001, for all that the process asks, in C too."""
+    """All clocks of the process, in C too, report the year 2001."""
     whole = Whole.of(COMMAND.split(), tmp_path / "whole")
     assert killed(whole, tmp_path / "cut", {"kill": "replace", "at": 5})
     python = ["faketime", "2001-01-01", sys.executable]

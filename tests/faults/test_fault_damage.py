@@ -1,4 +1,4 @@
-"""Files of a run that are cut short or have a flipped bit: used as if nothing were, or refused by name."""
+"""Truncated or changed files of a run: harmless, or refused by name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Finished = tuple[list[str], Path]
 
 
 def finished(command: str, folder: Path) -> Finished:
-    """The command and the folder of its finished run."""
+    """Return the command and the folder of its finished run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(command.split()) == 0
@@ -38,18 +38,18 @@ def finished(command: str, folder: Path) -> Finished:
 
 @pytest.fixture(scope="module")
 def longtail(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """With a second stage."""
+    """A run with a second stage."""
     return finished(LONGTAIL, tmp_path_factory.mktemp("longtail"))
 
 
 @pytest.fixture(scope="module")
 def incremental(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """With a memory, and shifts that are fed back."""
+    """A run with a memory, and shifts that are fed back."""
     return finished(INCREMENTAL, tmp_path_factory.mktemp("incremental"))
 
 
 def damages(content: bytes, rng: random.Random) -> list[tuple[str, bytes]]:
-    """Empty, cut at random, and with one bit flipped at random, also in the first bytes."""
+    """Return damaged contents: empty, cut at random, and with a random bit flipped, also in the first bytes."""
     made = [("empty", b""), ("cut", content[: rng.randrange(len(content))])]
     for share in [0.02] + [1.0] * N_FLIPS:
         place, bit = rng.randrange(max(1, int(share * len(content)))), rng.randrange(8)
@@ -60,7 +60,7 @@ def damages(content: bytes, rng: random.Random) -> list[tuple[str, bytes]]:
 
 
 def means_the_same(name: str, there: bytes, wanted: bytes) -> bool:
-    """Of a file that was left as it was: only the name of its checksum, or white space, may differ."""
+    """Return whether an accepted file differs only in the name of its checksum or in white space."""
     if there == wanted:
         return True
     if name.endswith(".safetensors"):
@@ -84,12 +84,12 @@ def test_every_file_damaged_in_every_way(
     outcomes = {"used": 0, "refused": 0}
     for name in expected:
         if name.endswith(("commands.txt", "/checkpoints/epoch-00002-batch-000000.safetensors")) and "crt" not in name:
-            continue  # a record for people, and the spare checkpoint: nothing reads them
+            continue  # nothing reads these: records for people, and the spare checkpoint
         for number, (how, content) in enumerate(damages(expected[name], random.Random(name))):
             folder = tmp_path / f"{Path(name).name}-{number}"
             shutil.copytree(undamaged, folder)
             (folder / name).write_bytes(content)
-            if "/crt/" in name:  # while its row is known, nobody reads the stage
+            if "/crt/" in name:  # the stage is not read while its row exists
                 next(folder.rglob("rows.jsonl")).unlink()
             monkeypatch.chdir(folder)
             code, what = main(command), f"{name}, {how}"
@@ -111,7 +111,7 @@ def test_every_file_damaged_in_every_way(
 
 @pytest.fixture
 def unfinished(longtail: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run with two checkpoints and nothing after them, as a kill leaves it."""
+    """Run until there are two checkpoints and nothing after them, as after a kill."""
     shutil.copytree(longtail[1], tmp_path / "cut")
     run = next((tmp_path / "cut").glob("run/*/seed-0"))
     shutil.rmtree(run / "crt")
@@ -150,7 +150,7 @@ def test_checkpoints_that_are_all_damaged_are_no_reason_to_start_again(
 def test_checkpoints_that_are_gone_are_told(
     longtail: Finished, unfinished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing says that there were any, so the training begins again, and says so."""
+    """Nothing records that they existed, so the training starts again, with a message."""
     shutil.rmtree(unfinished / "checkpoints")
     assert main(longtail[0]) == 0
     assert "There is no checkpoint in" in capsys.readouterr().err
@@ -171,7 +171,7 @@ def test_checkpoints_that_are_gone_from_a_finished_run_are_missed(
 def test_a_checkpoint_of_another_config_is_not_taken(
     options: list[str], longtail: Finished, unfinished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Of the same network: nothing but its record tells."""
+    """For the same network, only the checkpoint's record shows that it differs."""
     assert main([*longtail[0], *options, "--out", str(tmp_path / "other")]) == 0
     foreign = max(tmp_path.glob("other/*/seed-*/checkpoints/*"))
     newest = max((unfinished / "checkpoints").iterdir())

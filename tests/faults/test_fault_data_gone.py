@@ -1,4 +1,4 @@
-"""Data that are not there, or go away while a run reads them: one error that names them, and the run goes on later."""
+"""Missing data, also if they disappear during a run: one error names them, and the run can be resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A full disk: one clear error, what was there stays, and the same command goes on when there is space again."""
+"""A full disk: one clear error, existing files stay, and the same command resumes when there is space."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def assert_one_error(code: int, told: str) -> None:
         ("longtail", 8_192),  # not for the manifest
         ("longtail", 40_000),  # not for a checkpoint
         ("longtail", 500_000),  # for one
-        ("longtail", 950_000),  # for two, and a third one is written before the first goes
-        ("incremental", 20_000),  # not for the config of the first training
-        ("incremental", 300_000),  # not for its checkpoint
-        ("incremental", 520_000),  # not for the network of the step
-        ("incremental", 920_000),  # not for that of the second step
+        ("longtail", 950_000),  # enough for two; a third one is written before the first is removed
+        ("incremental", 20_000),  # too small for the config of the first training
+        ("incremental", 300_000),  # too small for its checkpoint
+        ("incremental", 520_000),  # too small for the network of the step
+        ("incremental", 920_000),  # too small for the network of the second step
     ],
 )
 def test_a_run_that_meets_a_full_disk(kind: str, leave: int, request: pytest.FixtureRequest, disk: SmallDisk) -> None:
@@ -84,7 +84,7 @@ def test_rows_that_have_no_room_leave_those_that_are_there(longtail: Whole, disk
     assert killed(longtail, work, {"kill": "replace", "of": "test_logits.safetensors"})
     for left in work.rglob("*.part"):
         left.unlink()
-    disk.fill(leave=9 * 4096)  # six pages for the logits, one for the first row, two for predictions
+    disk.fill(leave=9 * 4096)  # six pages for logits, one for the first row, two for predictions
     code, told = ended(longtail.arguments, work)
     assert_one_error(code, told)
     assert "rows.jsonl" in told.splitlines()[-1]
@@ -95,7 +95,7 @@ def test_rows_that_have_no_room_leave_those_that_are_there(longtail: Whole, disk
 
 
 def test_curves_without_room_do_not_stop_a_run(longtail: Whole, disk: SmallDisk, tmp_path: Path) -> None:
-    """They are on a disk of their own."""
+    """They have a disk of their own."""
     work = tmp_path / "work"
     assert killed(longtail, work, {"kill": "write", "at": 4})  # there is a run directory
     for curves in work.glob("run/*/seed-0/tensorboard"):
@@ -109,7 +109,7 @@ def test_curves_without_room_do_not_stop_a_run(longtail: Whole, disk: SmallDisk,
 
 @pytest.fixture
 def results(longtail: Whole, tmp_path: Path) -> Path:
-    """A finished run."""
+    """Return the files of a finished run."""
     assert_ends_as(longtail, tmp_path / "work")
     return tmp_path / "work" / "run"
 

@@ -1,4 +1,4 @@
-"""`energyalign fit` on a real Ray cluster: the same file, also when a process of it is lost."""
+"""`energyalign fit` on a real Ray cluster: the same file, also after losing a process."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_an_error_in_a_shard_comes_back_as_it_is(shards: None) -> None:
     assert process.returncode == 2
     said = "energyalign: error: row 0 of shards/150.npy: logits has +inf at sample 15000, class 0"
     assert err.splitlines()[-1].startswith(said)
-    for _ in range(1800):  # an agent of Ray takes a minute to notice
+    for _ in range(1800):  # an agent of Ray needs a minute to notice
         if not _session(process.pid):
             break
         time.sleep(0.1)
@@ -68,7 +68,7 @@ def test_an_error_in_a_shard_comes_back_as_it_is(shards: None) -> None:
 
 
 def _session(number: int) -> list[int]:
-    """The processes of a session."""
+    """Return the processes of a session."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""A run folder that is moved or removed, or loses its config.json, under a run: it stops, and nothing is lost."""
+"""A run folder that is moved or removed, or loses its config.json, during a run: the run stops without losses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
 
 
 def stopped(whole: Whole, folder: Path, hook: dict[str, Any]) -> str:
-    """What the command says at its end."""
+    """Return the last messages of the command."""
     code, told = ended(whole.arguments, folder, {"hooks": [hook]})
     assert code == 1, told
     assert "Traceback" not in told
@@ -60,7 +60,7 @@ def test_without_config(whole: Whole, tmp_path: Path) -> None:
 
 
 def test_without_lock(whole: Whole, tmp_path: Path) -> None:
-    """As somebody does who reads that the folder is in use: two processes could be in it then."""
+    """As users do who read that the folder is in use: another process could then enter it."""
     (config,) = (name for name in whole.files if name.endswith("config.json"))
     lock = str(Path(config).with_name(".lock"))
     told = stopped(whole, tmp_path / "cut", TRAINING | {"move": [lock, "lock-away"]})
@@ -74,11 +74,11 @@ def test_without_lock(whole: Whole, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["checkpoints", "manifest.json"])
 def test_without_what_was_made_before_the_evidence(whole: Whole, tmp_path: Path, name: str) -> None:
-    """The network is lost, and the same command would refuse the folder."""
+    """The network is lost; the same command would refuse the folder."""
     (config,) = (name for name in whole.files if name.endswith("config.json"))
     lost = str(Path(config).with_name(name))
     told = stopped(whole, tmp_path / "cut", EVIDENCE | {"move": [lost, "away"]})
-    assert "removed during the run. Put back what you can, or remove " in told
+    assert "Put them back, or remove  " in told
     os.rename(tmp_path / "cut" / "away", tmp_path / "cut" / lost)
     assert_ends_as(whole, tmp_path / "cut")
 

@@ -1,5 +1,5 @@
-"""Every command that writes, killed at random: each file is the old one or the whole new one, and the same command
-then ends as if nothing had been.
+"""Every writing command, killed at random: each file is the old one or the complete new one, and the same command then
+succeeds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 TRAINED = "digits --epochs 2 --batch-size 64 --evidence-size 2 --accelerator cpu"
-# With the number of kills: many of what takes less than a second, few of trainings.
+# Each with its number of kills: many for fast commands, few for trainings.
 COMMANDS = {
     "fit logits.npy --labels labels.npy --counts counts.json --evidence held-out --out new.json --report page.html": 40,
     "fit logits.npy --labels labels.npy --evidence held-out --jobs 2 --out new.json": 10,
@@ -40,8 +40,8 @@ COMMANDS = {
 }
 OLD = b"the one before"
 GROWING = ("rows.jsonl", "commands.txt")  # replaced by the same with more lines
-PASSING = {"checkpoints", "training"}  # folders with files that the end does without
-RECORD = "sweep.json"  # of what is done, running and waiting
+PASSING = {"checkpoints", "training"}  # temporary folders that the end does not have
+RECORD = "sweep.json"  # of finished, running and waiting runs
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def results(folder: Path) -> dict[str, bytes]:
-    """Inputs are among them: they stay as they are."""
+    """Return all files, including the inputs, which must stay unchanged."""
     return {
         name: content
         for name, content in files_of(folder).items()
@@ -61,7 +61,7 @@ def results(folder: Path) -> dict[str, bytes]:
 
 
 def random_kill(whole: Whole, seconds: float, rng: random.Random) -> dict[str, Any]:
-    """At a moment of the time that it takes, or, as what matters is short, within a call that touches a file."""
+    """Kill at a random time or, if the critical part is short, within a file operation."""
     if rng.random() < 0.5:
         return {"after": rng.uniform(0, seconds)}
     call = rng.choice(sorted(whole.calls))
@@ -91,7 +91,7 @@ def test_killed_at_random(command: str, inputs: Path, tmp_path: Path, trials: Ca
     while kills < COMMANDS[command]:
         folder = tmp_path / "cut"
         shutil.copytree(inputs, folder)
-        # Not into folders of runs: they are refused if there is anything else.
+        # Not into run directories, which must not contain other files.
         old = {name for name in made if "trained" not in name and rng.random() < 0.5}
         for name in old:
             (folder / name).parent.mkdir(exist_ok=True)

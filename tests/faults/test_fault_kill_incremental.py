@@ -1,4 +1,4 @@
-"""An incremental run that is killed, wherever it is, ends byte for byte as one that was not."""
+"""An incremental run that is killed at any moment ends with the bytes of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OF_TWO_STAGES = {"eeil": f"incremental digits --steps 2 --method eeil {SMALL}",
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    """With a memory that is chosen by the features, and shifts that are fed back to the teacher."""
+    """Run with a memory chosen by features, and shifts that are fed back to the teacher."""
     return Whole.of(ALIGNED.split(), tmp_path_factory.mktemp("incremental") / "whole")
 
 
@@ -37,6 +37,6 @@ def test_killed_three_times_at_random(seed: int, whole: Whole, tmp_path: Path, t
 @pytest.mark.faults
 @pytest.mark.parametrize("method", OF_TWO_STAGES)
 def test_a_method_of_two_stages_killed_at_random(method: str, tmp_path: Path, trials: Callable[[int], None]) -> None:
-    """A balanced second training, or images that are held out for a corrector."""
+    """With a balanced second stage, or with images held out for a corrector."""
     whole = Whole.of(OF_TWO_STAGES[method].split(), tmp_path / "whole")
     trials(sum(assert_survives_random_kills(whole, tmp_path / f"cut{seed}", seed) for seed in range(100, 102)))

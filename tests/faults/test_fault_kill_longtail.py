@@ -1,4 +1,4 @@
-"""A long-tailed run that is killed, wherever it is, ends byte for byte as one that was not."""
+"""A long-tailed run that is killed at any moment ends with the bytes of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMAND = "longtail digits --head linear --corrector raw ea crt --epochs 3 --bat
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    """With a second stage, of cRT."""
+    """Run with a second stage (cRT)."""
     return Whole.of(COMMAND.split(), tmp_path_factory.mktemp("longtail") / "whole")
 
 

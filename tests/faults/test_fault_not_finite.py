@@ -1,4 +1,4 @@
-"""A learning rate that is too large: the run stops, says where, keeps what was good, and says the same again."""
+"""A learning rate that is too large: the run stops, says where, keeps the last good state, and repeats the message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMAND = "longtail digits --head linear --corrector raw --epochs 3 --batch-size
     ("factor", "message", "n_checkpoints"),
     [
         (1e10, r"the loss is (nan|inf) in batch \d of epoch 1\.", 0),
-        # The loss of every batch is finite; what the second epoch makes of the network is not.
+        # The loss of every batch is finite; the network after the second epoch is not.
         (1e4, r"the network is not finite after batch 5 of epoch 2 \(.*running_var.*\)\.", 1),
     ],
     ids=["loss", "network"],

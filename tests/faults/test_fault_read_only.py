@@ -1,4 +1,4 @@
-"""A disk that has become read-only: a clear error, and what is there can still be reported."""
+"""A disk that becomes read-only: a clear error, and existing results can still be reported."""
 
 from __future__ import annotations
 

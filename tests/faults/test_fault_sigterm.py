@@ -1,4 +1,4 @@
-"""SIGTERM, as a scheduler sends it before it takes a machine away: saved, exit code 143, and how to go on."""
+"""SIGTERM from a scheduler: the state is saved, the exit code is 143, and the command to resume is printed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def assert_stops_and_goes_on(whole: Whole, folder: Path, hooks: list[dict[str, A
     code, told = ended(whole.arguments, folder)
     assert code == 0, told
     found = files_of(folder)
-    # A checkpoint inside the last epoch stays as the one before the last, where otherwise that of its start would be.
+    # A checkpoint within the last epoch stays as the spare one, in place of the one at the start of the epoch.
     assert {name for name in whole.files if "checkpoints" not in name} <= found.keys()
     assert [name for name in found if found[name] != whole.files.get(name) and "-batch-000000" in name] == []
     assert [name for name in found if found[name] != whole.files.get(name) and "checkpoints" not in name] == []
@@ -91,7 +91,7 @@ def test_at_any_moment_of_an_incremental_run(moment: str, incremental: Whole, tm
 
 @pytest.mark.faults
 def test_to_all_processes_while_readers_draw_evidence(tmp_path: Path) -> None:
-    """The signal comes from within a reader, to its whole group."""
+    """A reader sends the signal to the whole process group."""
     command = [*longtail_command(make_photographs(tmp_path / "photographs")), "--workers", "1"]
     whole = Whole.of(command, tmp_path / "whole")
     assert_stops_and_goes_on(whole, tmp_path / "cut", [sent("energyalign.pytorch.balanced:_image") | {"group": True}])

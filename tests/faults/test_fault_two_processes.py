@@ -1,4 +1,4 @@
-"""Two processes on one run directory: the second is refused, and the first goes on as if alone."""
+"""Two processes with one run directory: the second is refused, and the first continues undisturbed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOLDERS = {
 
 
 def results(folder: Path) -> dict[str, bytes]:
-    """Without the logs of a sweep, which say how fast it was."""
+    """Return the files without the logs of a sweep, which contain times."""
     return {name: content for name, content in files_of(folder).items() if "/logs/" not in name}
 
 
@@ -37,7 +37,7 @@ def test_the_second_is_refused_while_the_first_is_there(holder: str, tmp_path: P
     while not list((tmp_path / "shared").rglob("epoch-*.safetensors")):
         assert first.poll() is None, first.stderr
         time.sleep(0.01)
-    os.kill(first.pid, signal.SIGSTOP)  # it will not end before the second has looked
+    os.kill(first.pid, signal.SIGSTOP)  # keep it running until the second has started
     code, told = ended(whole.arguments, tmp_path / "shared")
     assert code == 75, told  # a failure that passes
     assert told.splitlines()[-1].endswith("is in use by another process: wait for it, or give another --out.")
@@ -47,7 +47,7 @@ def test_the_second_is_refused_while_the_first_is_there(holder: str, tmp_path: P
 
 
 def test_what_is_stopped_before_its_file_has_its_name_spoils_nothing(tmp_path: Path) -> None:
-    """An output without a lock: the last one to give it its name wins, and it is whole."""
+    """An output file without a lock: the last process to rename its file wins, and the file is complete."""
     save_inputs(tmp_path)
     fits = {name: f"fit logits.npy --counts counts.json --estimator {name} --out".split() for name in ("prior", "lse")}
     alone = {}

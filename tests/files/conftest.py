@@ -1,4 +1,4 @@
-"""What the tests of files share: a table of logits, and the whole of a shard set as one array."""
+"""Fixtures of the tests of files: a table of logits, and a reader of whole shard sets."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from energyalign.files import open_shards
 
 @pytest.fixture
 def logits() -> np.ndarray:
-    """23 rows of 5 classes, float32, not the same read along rows as along columns."""
+    """Return 23 rows of 5 classes in float32; transposing changes the order of the numbers."""
     return np.random.default_rng(0).normal(size=(23, 5)).astype(np.float32)
 
 
 @pytest.fixture
 def read() -> Callable[..., np.ndarray]:
-    """Everything that `open_shards` streams, in one array; reads twice and wants the same."""
+    """Read everything that `open_shards` streams into one array, twice, and check that both are equal."""
 
     def read_all(*paths: str | Path, **options: Any) -> np.ndarray:
         shards = open_shards(paths, **options)
@@ -35,6 +35,6 @@ def read() -> Callable[..., np.ndarray]:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Blocks of at most 100 bytes, so that small tables have many."""
+    """Limit blocks to 100 bytes, so that small tables have many."""
     monkeypatch.setattr("energyalign.files.checks.BLOCK_BYTES", 100)
     return 100

@@ -1,4 +1,4 @@
-"""Files that change between the times they are read, or while they are: an error, never a mixture, never a signal."""
+"""Files that change between or during reads cause an error, never mixed data or a signal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WRITERS: dict[str, Callable[[Path, Any], object]] = {
 
 
 def rewrite_in_place(path: Path) -> None:
-    """Other numbers in as many bytes: only the time of the change tells."""
+    """Write other numbers of the same size: only the modification time changes."""
     content = path.read_bytes()
     with path.open("r+b") as stream:
         stream.write(content[:-1] + bytes([content[-1] ^ 1]))
@@ -44,7 +44,7 @@ def rewrite_in_place(path: Path) -> None:
 
 
 def replace(path: Path) -> None:
-    """By a copy of the same size and time."""
+    """Replace the file by a copy of the same size and time."""
     status, copy = path.stat(), path.with_name("copy")
     copy.write_bytes(path.read_bytes())
     os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -80,14 +80,14 @@ def test_between_two_blocks(
     blocks = open_shards([path]).blocks()
     first = next(blocks)
     change(path)
-    assert not first.any()  # a map of the file could not be touched any more
+    assert not first.any()  # accessing a map of the file would fail here
     with pytest.raises(CannotGoOn, match=CHANGED):
         list(blocks)
 
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_another_file_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """It has the name when the file is opened, and not before and after."""
+    """The name points to another file only while it is opened."""
     path, other, away = (tmp_path / f"{name}.{kind}" for name in ("a", "other", "away"))
     WRITERS[kind](path, LOGITS)
     WRITERS[kind](other, LOGITS + 1)

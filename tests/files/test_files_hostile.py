@@ -1,4 +1,4 @@
-"""Files made to do harm: pickles that run code, and bytes changed at random."""
+"""Hostile files: pickles that run code, and bytes changed at random."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_pickled_labels_and_counts_are_refused_and_not_run(tmp_path, trap, sprun
 
 
 def samples() -> dict[str, bytes]:
-    """A good file of each format."""
+    """Return a valid file of each format."""
     table = np.random.default_rng(1).normal(size=(6, 3)).astype(np.float32)
     labels = np.arange(6) % 3
     streams = {extension: io.BytesIO() for extension in (".npy", ".npz", ".parquet", ".csv")}

@@ -1,4 +1,4 @@
-"""Files larger than the memory that the process may have."""
+"""Files larger than the memory that the process may use."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_file_larger_than_the_address_space_is_summed(tmp_path, fortran_order)
             place = column * n_rows + row if fortran_order else row * n_classes + column
             stream.seek(start + 4 * place)
             stream.write(np.float32(value).tobytes())
-    # One thread: every thread of a BLAS library reserves address space of its own.
+    # One thread: every thread of a BLAS library reserves address space.
     environment = {"PYTHONPATH": ":".join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", SUM_UNDER_LIMIT, str(tmp_path / "big.npy")],

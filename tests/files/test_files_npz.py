@@ -74,7 +74,7 @@ def test_labels_come_from_the_member_of_that_name(tmp_path, logits, name):
         ({"a": np.zeros((2, 3)), "b": np.zeros((2, 3))}, None, "a single two-dimensional floating array, got a, b"),
         ({"a": np.zeros(3)}, None, "got a: choose one by its key"),
         ({}, None, "got none"),
-        ({"a": np.zeros((2, 3))}, "z", "has no array 'z'; it has: a"),
+        ({"a": np.zeros((2, 3))}, "z", "has no array 'z': choose one of a"),
         ({"logits": np.zeros((2, 3), dtype=int)}, None, "must hold floating-point logits, got int64"),
         ({"logits": np.zeros((2, 3, 4))}, None, r"a\.npz\['logits'\] must have the shape .* got \(2, 3, 4\)"),
         ({"logits": np.zeros((0, 3))}, None, "no rows"),

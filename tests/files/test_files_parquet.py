@@ -145,7 +145,7 @@ def test_a_missing_label_is_refused_with_its_row(tmp_path):
 
 
 def test_labels_that_are_no_text_are_refused(tmp_path):
-    # Arrow writes bytes as a string without a look at them, and minds only when Python wants the string.
+    # Arrow stores the bytes as a string unchecked, and fails only when Python converts it.
     broken = pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())
     pq.write_table(pa.table({"a": [0.5, 1.5], "b": [0.5, 1.5], "label": broken}), tmp_path / "a.parquet")
     with pytest.raises(EnergyAlignError, match=r"a\.parquet is damaged"):

@@ -1,4 +1,4 @@
-"""Patterns that stand for many files."""
+"""Patterns that match many files."""
 
 from __future__ import annotations
 

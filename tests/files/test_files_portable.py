@@ -1,4 +1,4 @@
-"""What the library writes is the same on systems that lack what only Linux or macOS have."""
+"""Written files are equal on systems without features of Linux and macOS."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ Checkpoint(path, "settings").restore(network, optimizer)
 
 
 def files_written(folder: Path, kind: str) -> dict[str, bytes]:
-    """Write everything in a child process; the contents of the files by their paths."""
+    """Write everything in a child process; return the contents of the files by path."""
     folder.mkdir()
     done = subprocess.run(
         [sys.executable, "-P", "-c", SCRIPT, kind], cwd=folder, capture_output=True, text=True, check=False

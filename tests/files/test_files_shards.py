@@ -1,4 +1,4 @@
-"""Many shards as one table, and what is refused before any format is looked at."""
+"""Many shards as one table, and errors that do not depend on the format."""
 
 from __future__ import annotations
 

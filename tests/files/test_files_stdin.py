@@ -1,4 +1,4 @@
-"""Logits from standard input, in every format, and the temporary copy that it takes."""
+"""Logits from standard input, in every format, and their temporary copy."""
 
 from __future__ import annotations
 

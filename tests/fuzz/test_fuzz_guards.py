@@ -1,4 +1,4 @@
-"""The fuzzer sees what it looks for: wrong errors, too much memory, hangs and native crashes."""
+"""The fuzzer detects wrong errors, excessive memory, hangs and native crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every reader of files takes thousands of mutated files: a result or our error, within bounds of memory and time."""
+"""Every file reader handles thousands of mutated files: a result or our error, within limits of memory and time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).parents[1] / "helpers" / "fuzz_run.py"
 
 
 def fuzz(folder: Path, *arguments: object) -> str:
-    """What the program prints, when it has ended; it guards against hangs by itself."""
+    """Run the fuzzer and return its output; it has its own guard against hangs."""
     process = WarmProcess([PROGRAM, *arguments], folder, folder / "logs")
     while (code := process.poll()) is None:
         time.sleep(0.1)

@@ -16,7 +16,7 @@ NEEDED = "ENERGYALIGN_NEEDS_BROWSER"
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A browser without a window, or a skip that says what is missing."""
+    """Yield a headless browser. Without one, skip the test, or fail it if `NEEDED` is set."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         missing = "no Chromium on this machine (Debian: apt-get install chromium)"
@@ -32,7 +32,7 @@ def chromium() -> Iterator[Any]:
 
 
 class Watched:
-    """A page whose errors and requests are kept."""
+    """A page whose errors and requests are recorded."""
 
     def __init__(self, browser: Any, url: str, **options: Any) -> None:
         self.page = browser.new_context(**options).new_page()
@@ -49,13 +49,13 @@ class Watched:
         return str(self.page.locator(selector).inner_text())
 
     def table(self, selector: str) -> list[list[str]]:
-        """Cells of the body."""
+        """Return the cells of the table's body."""
         script = "table => [...table.tBodies[0].rows].map(row => [...row.cells].map(cell => cell.textContent))"
         found: list[list[str]] = self.page.locator(selector).evaluate(script)
         return found
 
     def settle(self) -> None:
-        """Wait until everything has followed what was chosen."""
+        """Wait until the page has updated."""
         self.page.locator("#live[aria-busy=false]").wait_for()
 
     def slide(self, strength: float) -> None:
@@ -63,6 +63,6 @@ class Watched:
         self.settle()
 
     def choose(self, control: str, **option: str) -> None:
-        """For example ``value="ea"``, or ``label="after step 1"``."""
+        """Choose an option of a list, for example ``value="ea"`` or ``label="after step 1"``."""
         self.page.locator(f"#{control}").select_option(**option)
         self.settle()

@@ -1,4 +1,4 @@
-"""Files that the commands read, all small."""
+"""Small input files for commands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def save_inputs(folder: Path) -> None:
 
 
 def save_model(path: Path, *, n_classes: int, data: str | None = None) -> None:
-    """A product of five features `x` and a matrix, which is in a file of its own if `data` names one."""
+    """Save the product of five features `x` and a matrix; the matrix is in an external file if `data` names one."""
     weight = numpy_helper.from_array(np.ones((n_classes, 5), np.float32), "weight")
     graph = helper.make_graph(
         [helper.make_node("Gemm", ["x", "weight"], ["logits"], transB=1)], "model",

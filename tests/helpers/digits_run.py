@@ -1,4 +1,4 @@
-"""Rows of the paper's tables on digits, and a Ctrl-C in the middle of them."""
+"""Train rows of the paper's tables on digits, with or without a Ctrl-C in the middle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from energyalign.experiments.train.reporter import Reporter
 
 
 class StopIn(Reporter):
-    """Ctrl-C in the middle of this epoch."""
+    """Reporter that raises Ctrl-C in the middle of an epoch."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
@@ -34,7 +34,7 @@ class StopIn(Reporter):
 def run_rows(
     names: list[str], folder: Path, *, epochs: int, reporter: Reporter | None = None, fabric: Fabric | None = None
 ) -> list[Row]:
-    """These rows, which share a training, with so many epochs."""
+    """Train and measure these rows, which share a training, for a few epochs."""
     methods, preset = [METHODS[name] for name in names], preset_for("digits", 50)
     preset = replace(preset, head=methods[0].head or preset.head, recipe=preset.recipe.lasting(epochs))
     config = LongTailConfig.from_preset(preset, find_learner(methods[0].learner), seed=0)

@@ -1,4 +1,4 @@
-"""What is on a figure, and what is in the files that it was drawn from, read without the code under test."""
+"""Read figures and the files behind them, independently of the code under test."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from energyalign.experiments.engine.stored import StoredRun
 
 
 class Stored(NamedTuple):
-    """Run directories below a folder, and what the report reads of them."""
+    """Run directories below a folder, and the report's view of them."""
 
     folder: Path
     runs: list[StoredRun]
 
     def below(self, name: str) -> list[StoredRun]:
-        """The runs of one training."""
+        """Return the runs of one training."""
         return [run for run in self.runs if run.path.parent.name == name]
 
 
 def row(path: Path, corrector: str, step: int | None = None) -> dict[str, Any]:
-    """The one row of a run under a corrector, after a step if it has steps."""
+    """Return the row of a corrector; for a run with steps, after one step."""
     rows = [json.loads(line) for line in (path / "rows.jsonl").read_text().splitlines()]
     (found,) = [each for each in rows if each["corrector"] == corrector and step in (None, each.get("step"))]
     return found
 
 
 def logits(path: Path) -> tuple[Any, Any]:
-    """Test logits in double precision, and labels."""
+    """Return test logits in double precision, and labels."""
     arrays = load_file(path / "test_logits.safetensors")
     return arrays["logits"].astype(np.float64), arrays["labels"]
 
 
 def shifted(path: Path, corrector: str) -> Any:
-    """Test logits of a long-tailed run under a corrector that adds shifts."""
+    """Return the test logits of a long-tailed run, shifted by a corrector."""
     return logits(path)[0] + np.array(row(path, corrector)["shifts"])
 
 
 def panels(figure: Figure) -> list[Axes]:
-    """The axes that were asked for, without those of colour bars and second scales."""
+    """Return the axes of a figure, without colour bars and secondary axes."""
     return [axes for axes in figure.axes if axes.get_subplotspec() is not None and axes.xaxis.get_visible()]
 
 
 def heights(axes: Axes) -> list[float]:
-    """Of all bars."""
+    """Return the heights of all bars."""
     return [bar.get_height() for bar in axes.patches]  # type: ignore[attr-defined]
 
 
 def line(axes: Axes, label: str) -> tuple[Any, Any]:
-    """The data of the line, or of the points with error bars, of this name."""
+    """Return the data of the line, or of the points with error bars, with this label."""
     named = [(each, each.get_label()) for each in axes.lines]
     named += [(bars.lines[0], bars.get_label()) for bars in axes.containers if hasattr(bars, "lines")]
     (found,) = [each for each, name in named if name == label]
@@ -62,7 +62,7 @@ def line(axes: Axes, label: str) -> tuple[Any, Any]:
 
 
 def error_bars(axes: Axes, label: str) -> Any:
-    """Half the length of each error bar of the points of this name, where there is one."""
+    """Return half the length of each error bar of the points with this label."""
     (bars,) = [each for each in axes.containers if each.get_label() == label]
     (segments,) = bars.lines[2]
     ends = [segment for segment in segments.get_segments() if len(segment)]
@@ -70,7 +70,7 @@ def error_bars(axes: Axes, label: str) -> Any:
 
 
 def is_labelled(figure: Figure) -> bool:
-    """Whether every panel has a label below, and every row one to the left."""
+    """Return whether every panel has an x label, and every row a y label at its left."""
     return all(axes.get_xlabel() for axes in panels(figure)) and all(
         axes.get_ylabel()
         for axes in panels(figure)

@@ -1,15 +1,16 @@
 """`energyalign` with a fault at an exact moment: a script, started by fault.py.
 
-Its first argument says what shall happen, as JSON; the others are those of the command.
+The first argument describes the fault as JSON; the others are the arguments of the command.
 
-- ``{"count": file}`` writes down how often each of them was called.
-- ``{"kill": name, "at": n}`` kills this process, as ``kill -9`` does, in the n-th call: a write when half is written,
-  all others before they are done. ``{"kill": "replace", "of": name}`` is the first that makes a file of this name.
+- ``{"count": file}`` writes the number of calls of each file operation to a file.
+- ``{"kill": name, "at": n}`` kills this process, as ``kill -9`` does, in the n-th call: in the middle of a write,
+  or before any other operation. ``{"kill": "replace", "of": name}`` kills it in the first
+  call that creates a file of this name.
 - ``{"clock": seconds, "at": n}`` sets the clock, and the times of files, back from the n-th rename on.
 - ``{"lr": factor}`` multiplies the learning rate, for which the command has no option.
-- ``{"hooks": [{"in": "module:function", "at": n, ...}, ...]}`` does something before the n-th call of a function: with
-  ``"signal": number`` this process gets a signal, or all of its group if ``"group"`` is true, with ``"remove": folder``
-  a folder is gone, with ``"move": [path, other]`` it has another name. Processes that are forked have the hooks too.
+- ``{"hooks": [{"in": "module:function", "at": n, ...}, ...]}`` acts before the n-th call of a function:
+  ``"signal": number`` sends a signal to this process, or to its group if ``"group"`` is true, ``"remove": folder``
+  removes a folder, and ``"move": [path, other]`` renames it. Forked processes have the hooks too.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ CALLS = ("replace", "fsync", "unlink", "mkdir", "rename", "rmdir")
 
 
 class HalfWritten:
-    """A file in which the first write comes no further than half."""
+    """A file whose first write stops half-way."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -57,7 +58,7 @@ def die() -> None:
 
 
 def watch(plan: dict[str, Any], counts: Counter[str]) -> None:
-    """Count the calls of what touches files, and die in the one that the plan names."""
+    """Count the file operations, and kill the process in the one that the fault names."""
 
     def reached(name: str, target: object = "") -> bool:
         counts[name] += 1
@@ -86,7 +87,7 @@ def watch(plan: dict[str, Any], counts: Counter[str]) -> None:
 
 
 def add_hook(plan: dict[str, Any]) -> None:
-    """Before the n-th call of ``module:function``."""
+    """Run an action before the n-th call of ``module:function``."""
     module, _, name = plan["in"].partition(":")
     place = importlib.import_module(module)
     real, calls = getattr(place, name), Counter[str]()
@@ -109,7 +110,7 @@ def add_hook(plan: dict[str, Any]) -> None:
 
 
 def learn_faster(factor: float) -> None:
-    """Whatever recipe the options ask for."""
+    """Multiply the learning rate of every recipe."""
     request = importlib.import_module("energyalign.experiments.engine.request").RunRequest
     real = request._recipe
 
@@ -121,7 +122,7 @@ def learn_faster(factor: float) -> None:
 
 
 def turn_back(plan: dict[str, Any]) -> None:
-    """The clock of this process and the times of the files that it renames."""
+    """Set back the clock of this process, and the times of files that it renames."""
     real_time, real_replace, renamed = time.time, os.replace, Counter[str]()
 
     def now() -> float:

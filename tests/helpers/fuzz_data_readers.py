@@ -1,4 +1,4 @@
-"""Images: CIFAR, IDX, folders, lists, Parquet, and the archives they come in."""
+"""Readers of images for fuzzing: CIFAR, IDX, folders, lists, Parquet, and archives."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _picture(form: str, size: tuple[int, int] = (9, 8), mode: str = "RGB", **opt
 
 
 def _used(images: ImageSet) -> None:
-    """As a run does: every image decoded."""
+    """Use a source like a run does: decode every image."""
     verify_images(images)
     for index in range(len(images)):
         assert images.read(index).shape[0] in (1, 3)

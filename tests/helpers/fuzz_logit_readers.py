@@ -1,4 +1,4 @@
-"""Files of logits, labels, counts, priors, clusters and shifts."""
+"""Readers of logits, labels, counts, priors, clusters and shifts for fuzzing."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def _read_stdin(folder: Path) -> None:
 
 
 def _only(path: str, contents: list[bytes], read: Callable[[Path], object], reserved: int = 0) -> Callable[[], Reader]:
-    """A reader of a single file."""
+    """Make a reader of a single file."""
     samples = [{path: one} for one in contents]
     return lambda: Reader(lambda folder: read(folder / path), samples, named=path, reserved=reserved)
 
 
 def _any_of(contents: dict[str, list[bytes]], read: Callable[[Path], object]) -> Callable[[], Reader]:
-    """A reader of a single file that may have one of several extensions."""
+    """Make a reader of a single file that may have one of several extensions."""
     samples = [{f"a.{extension}": one} for extension, several in contents.items() for one in several]
     return lambda: Reader(lambda folder: read(next(folder.glob("a.*"))), samples, named="a.")
 
@@ -125,7 +125,7 @@ def _shifts() -> Reader:
 
 
 def _load_sealed(path: Path) -> Shifts:
-    """With the checksum of what it says now, or nothing but that would be tried."""
+    """Load shifts after fixing their checksum, so that fuzzing reaches the code behind it."""
     with contextlib.suppress(ValueError, RecursionError):
         document = json.loads(path.read_bytes())
         if isinstance(document, dict) and "sha256" in document:

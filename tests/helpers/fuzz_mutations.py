@@ -1,4 +1,4 @@
-"""Valid files made invalid at random: byte by byte, and inside formats that a checksum or a length would protect."""
+"""Mutate valid files at random: bytes, and contents of formats that a checksum or a length would protect."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Rng = random.Random
 
 
 def mutate(content: bytes, rng: Rng) -> bytes:
-    """One to four changes, each either of bytes or of what the format has inside."""
+    """Make one to four changes, of bytes or of the format's contents."""
     for _ in range(rng.choice((1, 1, 1, 2, 3, 4))):
         inside = _inside(content)
         if inside is not None and rng.random() < 0.6:
@@ -73,14 +73,14 @@ def _insert(content: bytes, rng: Rng) -> bytes:
 
 
 def _splice(content: bytes, rng: Rng) -> bytes:
-    """A stretch of the file once more, in another place of it."""
+    """Copy a part of the file to another place in it."""
     first, place = rng.randrange(len(content) + 1), rng.randrange(len(content) + 1)
     stretch = content[first : first + rng.choice((1, 4, 16, 100, 1000))]
     return content[:place] + stretch + content[place + rng.choice((0, len(stretch))) :]
 
 
 def _extreme_number(content: bytes, rng: Rng) -> bytes:
-    """A number in binary, of any width and byte order: sizes, counts, offsets. Most are near the ends of a file."""
+    """Insert a binary number, like a size, count or offset; mostly near either end of the file."""
     width = rng.choice((1, 2, 4, 8))
     changed = bytearray(content.ljust(width, b"\0"))
     reach = rng.choice((len(changed), min(len(changed), 64)))
@@ -93,7 +93,7 @@ def _extreme_number(content: bytes, rng: Rng) -> bytes:
 
 
 def _token(content: bytes, rng: Rng) -> bytes:
-    """Some of the text is another one."""
+    """Replace a part of the text."""
     place = rng.randrange(len(content) + 1)
     return content[:place] + rng.choice(_TOKENS) + content[place + rng.choice((1, 2, 5)) :]
 
@@ -102,7 +102,7 @@ _BYTES = [_flip, _overwrite, _cut_off, _delete, _insert, _splice, _extreme_numbe
 
 
 def _inside(content: bytes) -> Callable[[bytes, Rng], bytes] | None:
-    """How to change what is inside this format, if it is known."""
+    """Return the function that changes the contents of this format, if it is known."""
     if content.startswith(b"PK\3\4"):
         return _zip
     if content.startswith(b"\x1f\x8b"):
@@ -115,7 +115,7 @@ def _inside(content: bytes) -> Callable[[bytes, Rng], bytes] | None:
 
 
 def _zip(content: bytes, rng: Rng) -> bytes:
-    """Members that are changed or renamed, with the right checksums."""
+    """Change or rename members, with valid checksums."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = {info.filename: archive.read(info) for info in archive.infolist()}
@@ -143,7 +143,7 @@ def _gzip(content: bytes, rng: Rng) -> bytes:
 
 
 def _npy(content: bytes, rng: Rng) -> bytes:
-    """Another type or shape in the header."""
+    """Change type or shape in the header."""
     end = content.find(b"\n")
     header = content[10:end]
     if rng.random() < 0.5:
@@ -156,7 +156,7 @@ def _npy(content: bytes, rng: Rng) -> bytes:
 
 
 def _safetensors(content: bytes, rng: Rng) -> bytes:
-    """Another header, of the length that is stated."""
+    """Replace the header by another one, with its length."""
     length = int.from_bytes(content[:8], "little")
     header = content[8 : 8 + length]
     changed = _json(header, rng) if rng.random() < 0.7 else mutate(header, rng)
@@ -164,7 +164,7 @@ def _safetensors(content: bytes, rng: Rng) -> bytes:
 
 
 def _json(content: bytes, rng: Rng) -> bytes:
-    """Another value somewhere, a key more or less, a text that is no JSON; of several lines, in one of them."""
+    """Change a value, add or remove a key, or break the JSON; in a file of lines, in one line."""
     lines = content.split(b"\n") if b"}\n{" in content else [content]
     chosen = rng.randrange(len(lines))
     try:
@@ -191,7 +191,7 @@ def _json(content: bytes, rng: Rng) -> bytes:
 
 
 def _places(holder: Any) -> Any:
-    """Every value in a tree, by what it is in and where."""
+    """Return the place of every value in a tree: its container and key."""
     for key in list(holder) if isinstance(holder, dict) else range(len(holder)):
         yield holder, key
         if isinstance(holder[key], (dict, list)):

@@ -1,4 +1,4 @@
-"""ONNX models, their data in other files, and inputs to try them on."""
+"""Readers of ONNX models, their external data and probes for fuzzing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fuzzing needs to know of a reader of files."""
+"""Description of a file reader for fuzzing."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from pathlib import Path
 
 Files = Mapping[str, bytes]
 
-# pyarrow reserves what the header of a page states, at most 2**31 bytes, and uses only as much as there is to unpack.
+# pyarrow reserves the size that a page header states, at most 2**31 bytes, but uses only as much as it unpacks.
 PARQUET_PAGES = 3 * 2**31
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A function that reads files, and what it reads.
+    """A function that reads files, and valid files for it.
 
     Attributes
     ----------
     read : function of a folder
-        Reads the files in it to their end.
+        Reads all files in the folder.
     samples : list of dicts from path to content
         Folders of valid files.
     fixed : collection of paths
         Files of these folders that are never changed.
     finish : function of all files of a folder, optional
-        The files that must change with a changed one, so that no checksum hides what comes after it.
+        Returns the other files that must change too, so that checksums do not stop the reader early.
     named : str
-        What the message of an error must have in it.
+        Text that the message of an error must contain.
     reserved : int
-        Address space that it may reserve without using it. Resident memory is limited all the same.
+        Address space that the reader may reserve without using it. Resident memory is limited in any case.
     """
 
     read: Callable[[Path], object]
@@ -40,5 +40,5 @@ class Reader:
     reserved: int = 0
 
     def names(self, message: str) -> bool:
-        """Whether a message names what it is about, in one line."""
+        """Return whether a message names its subject, in one line."""
         return self.named in message and "\n" not in message

@@ -1,4 +1,4 @@
-"""Every reader of files that the package has, by name; what it takes to make one is loaded when it is asked for."""
+"""All file readers of the package by name; their dependencies are loaded on request."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ READERS = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def make_reader(name: str) -> Reader:
-    """The reader of this name, with its files."""
+    """Make the reader of this name, with its files."""
     made: Reader = importlib.import_module(READERS[name]).READERS[name]()
     return made

@@ -1,9 +1,9 @@
-"""Many mutations of the files of one reader, each read under a limit of memory and time; run as a program.
+"""Fuzz one reader: read many mutations of its files with limited memory and time. Run as a program.
 
     python tests/helpers/fuzz_run.py READER [--cases 0:10000] [--keep FOLDER]
 
-prints every case that ended in anything but a result or an EnergyAlignError, and exits with 1 if there was one. A case
-is replayed by its number; with --keep its files stay in that folder.
+prints every case that ended neither with a result nor with an EnergyAlignError, and exits with 1 if there was one. A
+case can be repeated by its number; --keep stores its files in that folder.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ from energyalign.core.errors import EnergyAlignError
 
 ALLOWANCE = 100 * 2**20
 TIMES_THE_FILE = 4
-SECONDS = 60  # a guard against hangs: the slowest case takes some 50 milliseconds
-_IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # thousands of files, each written twice
+SECONDS = 60  # guards against hangs: the slowest case takes about 50 milliseconds
+# Thousands of files are written, each twice.
+_IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # of malloc.h
 
 
 def case_files(reader: Reader, name: str, case: int) -> tuple[int, dict[str, bytes]]:
-    """Which sample a case is made from, and the files of it that differ."""
+    """Return the index of the sample of a case, and the files that differ from it."""
     rng = random.Random(f"{name} {case}")
     chosen = rng.randrange(len(reader.samples))
     sample = reader.samples[chosen]
@@ -54,7 +55,7 @@ def case_files(reader: Reader, name: str, case: int) -> tuple[int, dict[str, byt
 
 
 def problem_with(reader: Reader, folder: Path, size: int) -> str:
-    """What is wrong with how the reader took the files in a folder; empty if nothing is."""
+    """Return the problem with reading the files in a folder; empty if there is none."""
     in_use = int(Path("/proc/self/statm").read_text().split()[0]) * _PAGE
     limit = in_use + TIMES_THE_FILE * size + ALLOWANCE + reader.reserved
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
@@ -74,7 +75,7 @@ def problem_with(reader: Reader, folder: Path, size: int) -> str:
 
 
 def problem_with_memory(reader: Reader, folder: Path, size: int) -> str:
-    """As `problem_with`, and whether it used more memory than it may, however much it may reserve."""
+    """Like `problem_with`, and also check that resident memory stays below the limit."""
     before = _reset_peak()
     problem = problem_with(reader, folder, size)
     used = _peak() - before
@@ -84,7 +85,7 @@ def problem_with_memory(reader: Reader, folder: Path, size: int) -> str:
 
 
 def _reset_peak() -> int:
-    """Make the peak of resident memory what is resident now, and return it."""
+    """Reset the peak of resident memory to its current size, and return it."""
     Path("/proc/self/clear_refs").write_text("5")
     return _peak()
 
@@ -106,7 +107,7 @@ def _is_about_memory(error: BaseException) -> bool:
 
 
 def _plain_allocators() -> None:
-    """Those that reserve much more than they are asked for, or keep what was freed, would blur the limit."""
+    """Make allocators return freed memory: otherwise memory limits would be inexact."""
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())
     libc = ctypes.CDLL(None)
     libc.mallopt(_M_ARENA_MAX, 1)
@@ -114,14 +115,14 @@ def _plain_allocators() -> None:
 
 
 def run_cases(name: str, cases: range, folder: Path, at: mmap.mmap) -> int:
-    """The number of cases that went wrong; `at` holds the number of the present one, should it be the last."""
+    """Run cases and return the number of failures; `at` always holds the number of the current case."""
     reader, wrong = make_reader(name), 0
     places = [folder / str(number) for number in range(len(reader.samples))]
     for place, sample in zip(places, reader.samples, strict=True):
         for path, content in sample.items():
             (place / path).parent.mkdir(parents=True, exist_ok=True)
             (place / path).write_bytes(content)
-        reader.read(place)  # which must be good as it is; and what is loaded only now is not counted below
+        reader.read(place)  # the unchanged sample must be valid; this also loads modules before memory is measured
     begun = time.monotonic()
     for case in cases:
         at[:8] = case.to_bytes(8, "little")
@@ -141,7 +142,7 @@ def run_cases(name: str, cases: range, folder: Path, at: mmap.mmap) -> int:
 
 
 def in_child(name: str, cases: range, keep: Path | None = None) -> bool:
-    """Run the cases in a process of their own, on after a case that ends it; whether all went well."""
+    """Run the cases in a child process, and continue after a case that kills it; return whether all passed."""
     at, well = mmap.mmap(-1, 8), True
     while cases:
         at[:8] = cases.start.to_bytes(8, "little")
@@ -163,7 +164,7 @@ def in_child(name: str, cases: range, keep: Path | None = None) -> bool:
 
 
 def _run_and_exit(name: str, cases: range, folder: Path, at: mmap.mmap) -> None:
-    # Native libraries complain to standard error; thousands of such lines would bury what matters.
+    # Native libraries write thousands of lines to standard error, which would hide the result.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     warnings.simplefilter("ignore")
     _plain_allocators()
@@ -178,7 +179,7 @@ def _run_and_exit(name: str, cases: range, folder: Path, at: mmap.mmap) -> None:
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Run the cases of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reader", nargs="+", choices=[*READERS, "all"])
     parser.add_argument("--cases", default="0:10000", help="from:to, or a single number")
@@ -188,8 +189,8 @@ def main() -> int:
     cases = range(int(first), int(end) if end else int(first) + 1)
     names = list(READERS) if "all" in arguments.reader else arguments.reader
     for module in {READERS[name] for name in names}:
-        importlib.import_module(module)  # once, before the processes of the readers part
-    gc.freeze()  # or the first collection in each of them would copy all that they share
+        importlib.import_module(module)  # once, before the readers' processes are forked:
+    gc.freeze()  # otherwise the first collection in each child would copy the shared memory
     went_well = [in_child(name, cases, arguments.keep) for name in names]
     gc.unfreeze()
     return int(not all(went_well))

@@ -1,4 +1,4 @@
-"""The files of a run directory: settings, rows, commands, manifest, checkpoints, arrays, finished steps."""
+"""Readers of the files of a run directory for fuzzing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NAMES = ("cat", "dog", "eel", "fox")
 
 
 def _written(write: Callable[[Path], object], wanted: Iterable[str] | None = None) -> Files:
-    """The files, or some of them, that a function writes into a folder."""
+    """Return all or some of the files that a function writes into a folder."""
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder))
         paths = sorted(path for path in Path(folder).rglob("*") if path.is_file())
@@ -63,7 +63,7 @@ def _config() -> Reader:
 
 def _rows() -> Reader:
     def finish(files: Files) -> dict[str, bytes]:
-        """With the hashes of what the rows have in them now."""
+        """Update the hashes of the rows."""
         kept = []
         for line in files["rows.jsonl"].split(b"\n"):
             try:
@@ -88,7 +88,7 @@ def _commands() -> Reader:
 
 def _manifest() -> Reader:
     def finish(files: Files) -> dict[str, bytes]:
-        """With the hash of what it has now in it."""
+        """Update the hash of the content."""
         try:
             content = json.loads(files["manifest.json"])
             content["sha256"] = Manifest._parse("", content).sha256
@@ -147,7 +147,7 @@ def _step(changed: str) -> Reader:
         save_step(RunDirectory(folder), 1, network, memory, record)
 
     def finish(files: Files) -> dict[str, bytes]:
-        """With the hashes of what the files have in them now, and its own."""
+        """Update the hashes of the files, and the state's own hash."""
         try:
             state = json.loads(files["step-01/state.json"])
             state.pop("checksum", None)

@@ -1,4 +1,4 @@
-"""The end of a step whose numbers were chosen and not trained: features are pixels, weights small numbers."""
+"""The end of a step with chosen numbers instead of a training: pixels as features, and small weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from energyalign.experiments.train.run_directory import RunDirectory
 
 
 def pixels(features: Sequence[Sequence[int]], labels: Sequence[int], n_classes: int) -> MemoryImages:
-    """Images of one pixel, whose channels are these features from 0 to 255."""
+    """Return images of one pixel, whose channels are these features from 0 to 255."""
     values = torch.tensor(features, dtype=torch.uint8)[:, :, None, None]
     as_they_are = Normalisation((0.0,) * values.shape[1], (1 / 255,) * values.shape[1])
     names = tuple(f"class {k}" for k in range(n_classes))
@@ -33,7 +33,7 @@ def hand_made_step(
     head: nn.Module, sizes: tuple[int, ...], train: MemoryImages, *, records: Sequence[StepRecord] = (),
     held_out: MemoryImages | None = None,
 ) -> Trained:  # fmt: skip
-    """The end of the last of the steps of these sizes."""
+    """Return the end of the last of several steps of these sizes."""
     step = Step(
         digits_config(FineTuning(), epochs=1), len(sizes), sizes, np.arange(len(train)), train, (), held_out,
         RunDirectory(Path("nowhere")), Fabric(accelerator="cpu", devices=1), Reporter(),
@@ -46,7 +46,7 @@ def hand_made_step(
 
 
 def linear(weight: Sequence[Sequence[float]], bias: Sequence[float] | None = None) -> nn.Linear:
-    """A head with these weights; without a bias, zero."""
+    """Return a head with these weights, and bias zero by default."""
     values = torch.tensor(weight, dtype=torch.float32)
     head = nn.Linear(values.shape[1], len(values))
     head.weight.data = values
@@ -58,6 +58,6 @@ def record(
     weight: Sequence[Sequence[float]] = ((1.0,),), *, bias: Sequence[float] = (0.0,), mean_score: Sequence[float] = (),
     mean_probability: Sequence[float] = (), confidence: float = 1.0, confidence_probability: float = 1.0,
 ) -> StepRecord:  # fmt: skip
-    """Of a step, as far as it matters."""
+    """Return a step record with the fields that matter."""
     arrays = (np.array(values, dtype=np.float64) for values in (weight, bias, mean_score, mean_probability))
     return StepRecord(*arrays, confidence, confidence_probability)

@@ -36,7 +36,7 @@ def make_imagenet_tree(
 
 
 def _write(path: Path, k: int, n_classes: int, seed: tuple[int, int, int]) -> None:
-    # Neighbours in hue differ in brightness too.
+    # Neighbouring hues differ in brightness too.
     colour = 255 * np.array(colorsys.hsv_to_rgb(k / n_classes, 0.6, (0.9, 0.7, 0.5)[k % 3]))
     noise = np.random.default_rng(seed).normal(0, _NOISE, (_SIZE[1], _SIZE[0], 3))
     path.parent.mkdir(parents=True, exist_ok=True)

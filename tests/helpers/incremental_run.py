@@ -1,4 +1,4 @@
-"""Short incremental runs on digits, and a Ctrl-C in the middle of them."""
+"""Short incremental runs on digits, with or without a Ctrl-C in the middle."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ torch.set_num_threads(1)
 
 
 class StopAt(Reporter):
-    """Ctrl-C after this batch of this epoch of a stage, for example of ``step 2 of 5``."""
+    """Reporter that raises Ctrl-C after a batch of an epoch of a stage, for example of ``step 2 of 5``."""
 
     def __init__(self, stage: str, *, epoch: int, batch: int) -> None:
         self.wanted, self.position = stage, (epoch, batch)
@@ -45,7 +45,7 @@ def digits_config(
     learner: FineTuning, *, epochs: int, n_steps: int = 5, batch_size: int = 32, memory: str = "random:40",
     corrector: str = "raw", head: str = "linear", seed: int = 0,
 ) -> IncrementalConfig:  # fmt: skip
-    """The digits in so many steps, each with so many epochs."""
+    """Make a config on digits with this number of steps and epochs."""
     preset = PRESETS["digits-il-5"]
     recipe = replace(preset.recipe.lasting(epochs), batch_size=batch_size)
     return IncrementalConfig.from_preset(
@@ -55,7 +55,7 @@ def digits_config(
 
 
 def setting_of(config: IncrementalConfig) -> RunSetting:
-    """What correctors may know before it is trained."""
+    """Return the setting that correctors check before training."""
     return RunSetting(config, load_stream(config).train, "this")
 
 
@@ -63,9 +63,9 @@ def run_digits(
     folder: Path, config: IncrementalConfig, *correctors: str, reporter: Reporter | None = None,
     per_class: int | None = None, fabric: Fabric | None = None,
 ) -> list[Row]:  # fmt: skip
-    """The rows of these correctors, of the network as trained unless others are given.
+    """Run, and return the rows of these correctors; by default of the network as trained.
 
-    With `per_class` from the first so many training images of each class alone.
+    If `per_class` is given, train on the first `per_class` training images of each class only.
     """
     stream = load_stream(config)
     if per_class is not None:
@@ -75,13 +75,13 @@ def run_digits(
 
 
 def few(stream: ClassStream, per_class: int) -> ClassStream:
-    """The same classes with the first so many training images of each."""
+    """Keep the first training images of each class."""
     labels = stream.train.labels
     kept = np.concatenate([np.flatnonzero(labels == k)[:per_class] for k in np.unique(labels)])
     return replace(stream, train=stream.train.subset(kept))
 
 
 def bytes_of_steps(folder: Path) -> dict[str, bytes]:
-    """All that must come out the same when a run was interrupted: networks, memories, records and rows."""
+    """Return all files that must be equal after an interruption: networks, memories, records and rows."""
     files = [*folder.glob("step-*/**/*.safetensors"), *folder.glob("step-*/state.json"), folder / "rows.jsonl"]
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}

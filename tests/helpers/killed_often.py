@@ -1,4 +1,4 @@
-"""A command that is killed again and again, at random moments, and then left to end."""
+"""Kill a command repeatedly at random moments, then let it finish."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fault import ended, files_of, started
 
 @dataclass(frozen=True)
 class Whole:
-    """A run that nothing disturbed.
+    """A run without interruptions.
 
     Attributes
     ----------
     files : dict
-        What it wrote.
+        Contents of the files that it wrote.
     calls : dict
-        How often it called what touches files.
+        Number of calls of each file operation.
     """
 
     arguments: list[str]
@@ -39,7 +39,7 @@ class Whole:
 
 
 def random_kills(whole: Whole, seed: int) -> list[dict[str, Any]]:
-    """Three in a row: two inside of what touches files, anywhere and then soon after the start, one by the clock."""
+    """Draw three faults: a kill in any file operation, a kill in one soon after the start, and a kill by the clock."""
     rng = random.Random(seed)
     anywhere, soon = (rng.choice(sorted(whole.calls)) for _ in range(2))
     return [
@@ -50,7 +50,7 @@ def random_kills(whole: Whole, seed: int) -> list[dict[str, Any]]:
 
 
 def killed(whole: Whole, folder: Path, fault: dict[str, Any]) -> bool:
-    """Run the command with this fault; False if it came to its end before."""
+    """Run the command with this fault; return False if it finished before."""
     if "after" not in fault:
         code, told = ended(whole.arguments, folder, fault)
     else:
@@ -64,7 +64,7 @@ def killed(whole: Whole, folder: Path, fault: dict[str, Any]) -> bool:
 
 
 def assert_ends_as(whole: Whole, folder: Path) -> None:
-    """The same command, left alone, makes the files of the run that nothing disturbed, and no others."""
+    """Check that the undisturbed command completes exactly the files of the run without interruptions."""
     code, told = ended(whole.arguments, folder)
     assert code == 0, told
     found = files_of(folder)
@@ -73,7 +73,7 @@ def assert_ends_as(whole: Whole, folder: Path) -> None:
 
 
 def assert_survives_random_kills(whole: Whole, folder: Path, seed: int) -> int:
-    """Three in a row, of which the first always strikes; later ones may come after the end. How many struck."""
+    """Kill the command three times, then check its files; return how many kills came before its end."""
     first, *others = random_kills(whole, seed)
     assert killed(whole, folder, first)
     kills = 1 + sum(killed(whole, folder, fault) for fault in others)

@@ -1,4 +1,4 @@
-"""Result rows that nobody measured: only what matters is given."""
+"""Result rows without a measurement: set only the fields that matter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from energyalign.experiments.engine.row import Row, Settings
 
 
 def made_row(config: Mapping[str, Any], *, corrector: str = "raw", overall: float = 0.5, **fields: Any) -> Row:
-    """A row of a run with this config; what is not given is as empty as can be."""
+    """Return a row of a run with this config; other fields have minimal values."""
     settings = Settings(config)
     balanced = fields.pop("balanced", overall)
     values: dict[str, Any] = {

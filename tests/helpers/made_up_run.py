@@ -1,4 +1,4 @@
-"""A long-tailed run directory that nobody trained: any number of classes, of any name."""
+"""A synthetic long-tailed run directory, with any number of classes of any name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from energyalign.experiments.train.tensor_file import save_arrays
 
 
 def made_up_run(folder: Path, names: Sequence[str], *, per_class: int | Sequence[int] = 2, seed: int = 0) -> StoredRun:
-    """Random logits; counts fall from the class a third of the way on; rows of raw and of ea, minus their logarithm."""
+    """Write random logits, counts that fall from the class a third of the way on, and rows of raw and ea."""
     rng, n_classes = np.random.default_rng(seed), len(names)
     counts = np.roll(np.maximum(500 // np.arange(1, n_classes + 1), 1), n_classes // 3)
     labels = np.repeat(np.arange(n_classes), per_class)

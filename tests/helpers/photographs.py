@@ -1,4 +1,4 @@
-"""Image files of several sizes, which are read by other processes while a network trains."""
+"""Image files of several sizes, which worker processes read during training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from PIL import Image
 
 
 def make_photographs(folder: Path) -> Path:
-    """Two classes, of which one is rare."""
+    """Write two classes, one of them rare."""
     rng = np.random.default_rng(0)
     for split, numbers in (("train", (8, 4)), ("test", (2, 2))):
         for kind, number in zip(("cats", "dogs"), numbers, strict=True):
@@ -21,6 +21,6 @@ def make_photographs(folder: Path) -> Path:
 
 
 def longtail_command(folder: Path) -> list[str]:
-    """A small run on them."""
+    """Return the command of a small run on them."""
     options = "--backbone small-cnn --epochs 2 --batch-size 4 --corrector raw ea --evidence-size 2 --out run"
     return ["longtail", f"folder:{folder}", *options.split()]

@@ -1,4 +1,4 @@
-"""Runs of a made-up sweep."""
+"""Runs of a synthetic sweep."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROGRAM = ("sweep_program",)
 
 
 def planned(out: Path, name: str, what: str = "measure", *, n_steps: int | None = None) -> PlannedRun:
-    """A run that does `what`; see sweep_program.py. It is one in steps if their number is given."""
+    """Make a run that does `what` (see sweep_program.py); with `n_steps`, a class-incremental one."""
     folder = out / name
     config = _config(n_steps) | {"name": name}
     return PlannedRun(name, folder, (json.dumps(config), str(folder), what), config, ("raw",))

@@ -1,4 +1,4 @@
-"""What the system knows of the processes that a test has started: who is there, and where they listen."""
+"""Processes that a test has started, and the addresses where they listen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MARK = "ENERGYALIGN_TEST"
 
 
 def living(mark: str, session: int) -> set[int]:
-    """Processes of a session, and all that have inherited the mark as environment variable `MARK`."""
+    """Return the running processes of a session, and those with the mark in the environment variable `MARK`."""
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -26,7 +26,7 @@ def living(mark: str, session: int) -> set[int]:
 
 
 def all_ended(mark: str, session: int, *, seconds: float) -> bool:
-    """Whether they have ended, at the latest after so long."""
+    """Return whether all of them end within this time."""
     end = time.monotonic() + seconds
     while (left := living(mark, session)) and time.monotonic() < end:
         time.sleep(0.1)
@@ -34,7 +34,7 @@ def all_ended(mark: str, session: int, *, seconds: float) -> bool:
 
 
 def command_of(pid: int) -> str:
-    """Its command line, or nothing if it has ended."""
+    """Return the command line of a process; empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
     except OSError:
@@ -42,7 +42,7 @@ def command_of(pid: int) -> str:
 
 
 def listening(pids: set[int]) -> set[tuple[IPv4Address | IPv6Address, int]]:
-    """Addresses and ports at which these processes accept TCP connections."""
+    """Return the addresses and ports at which these processes accept TCP connections."""
     sockets = {link for pid in pids for link in _open_files(pid)}
     found = set()
     for table in ("tcp", "tcp6"):
@@ -64,7 +64,7 @@ def _open_files(pid: int) -> list[str]:
 
 
 def _address(digits: str) -> IPv4Address | IPv6Address:
-    """Of groups of four bytes, each as a number of this machine."""
+    """Parse an address of the kernel: groups of four bytes in native byte order."""
     groups = [int(digits[i : i + 8], 16).to_bytes(4, "little") for i in range(0, len(digits), 8)]
     address = ip_address(b"".join(groups))
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

@@ -1,4 +1,4 @@
-"""Logits in many files, whose fit takes a while."""
+"""Many files of logits, whose fit takes a while."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def save_shards(folder: Path, n_shards: int, n_classes: int) -> None:
-    """Save ``shards/000.npy`` and so on, of 100 samples each, and ``labels.npy``."""
+    """Save ``shards/000.npy`` and so on, with 100 samples each, and ``labels.npy``."""
     (folder / "shards").mkdir()
     labels = np.arange(100 * n_shards) % n_classes
     noise = np.random.default_rng(0).normal(size=(len(labels), n_classes))

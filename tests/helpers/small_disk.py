@@ -1,4 +1,4 @@
-"""A disk of a few megabytes, to be full or read-only."""
+"""A small file system that can be filled or made read-only."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class SmallDisk:
         self._filler = path / "filler"
 
     def fill(self, *, leave: int) -> None:
-        """Let so many bytes be free, in whole pages of 4096."""
+        """Leave only this many bytes free, in whole pages of 4096."""
         free = os.statvfs(self.path).f_bavail * os.statvfs(self.path).f_frsize
         self._filler.write_bytes(bytes(max(0, free - leave)))
 
     def empty(self) -> None:
-        """Give the space back."""
+        """Free the space again."""
         self._filler.unlink()
 
     def make_read_only(self) -> None:
-        """As a disk with errors becomes."""
+        """Make the file system read-only, as after a disk error."""
         subprocess.run(["mount", "-o", "remount,ro", self.path], check=True)
 
 
 @contextlib.contextmanager
 def mounted(path: Path, *, megabytes: int = 1, of: Path | None = None) -> Iterator[SmallDisk]:
-    """A disk, or another name of the folder `of`. The test is skipped where this process may not mount."""
+    """Mount a tmpfs, or the folder `of` under a second name. Skips the test if this process may not mount."""
     path.mkdir()
     options = ["-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs"] if of is None else ["--bind", str(of)]
     answer = subprocess.run(["mount", *options, str(path)], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""A command that is told to stop as soon as it has written a checkpoint."""
+"""A command that is stopped after it has written a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from warm_process import WarmProcess
 def stopped(
     arguments: list[str], folder: Path, number: int, *, whole_group: bool = False, stage: str = "."
 ) -> tuple[int, str]:
-    """Exit code and stderr of ``energyalign`` with these arguments, run in this folder.
+    """Run ``energyalign`` with these arguments in this folder; return exit code and stderr.
 
-    With a stage, a folder below that of the run, the checkpoint is one of it.
+    If `stage` is given, wait for a checkpoint of that stage, in a folder below the run's.
     """
     process = WarmProcess(["-m", "energyalign.cli.main", *arguments], folder, folder / "logs")
-    begun = f"{arguments[-1]}/**/seed-0/{stage}/checkpoints/epoch-*"  # the last argument is that of --out
+    begun = f"{arguments[-1]}/**/seed-0/{stage}/checkpoints/epoch-*"  # the last argument is the value of --out
     while not list(folder.glob(begun)):
         assert process.poll() is None, process.stderr
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Short real runs on digits, with all that the report reads."""
+"""Short real runs on digits, with all files that the report reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVIDENCE = EvidencePlan(5)
 
 
 def long_tail_run(folder: Path, *, seed: int = 0, epochs: int = 3) -> Path:
-    """Cross-entropy under the standard correctors."""
+    """Train by cross-entropy and measure the standard correctors."""
     preset = PRESETS["digits-lt-50"]
     config = LongTailConfig.from_preset(replace(preset, recipe=preset.recipe.lasting(epochs)), seed=seed)
     LongTailExperiment(config, command=f"energyalign longtail digits --seed {seed}").run(folder, STANDARD, EVIDENCE)
@@ -27,7 +27,7 @@ def long_tail_run(folder: Path, *, seed: int = 0, epochs: int = 3) -> Path:
 
 
 def incremental_run(folder: Path, *, n_steps: int = 2, epochs: int = 2) -> Path:
-    """Distillation under energy aligning, in few steps."""
+    """Train by distillation in few steps and measure energy aligning."""
     preset = INCREMENTAL["digits-il-5"]
     preset = replace(preset, n_steps=n_steps, recipe=preset.recipe.lasting(epochs))
     config = config_of(find_incremental("ea"), preset, seed=0)

@@ -1,9 +1,8 @@
-"""Stands for a run of a sweep: quick to start, and fails as it is told to.
+"""A fast stand-in for a run of a sweep, which fails on request.
 
-``python -m sweep_program CONFIG FOLDER WHAT`` begins a run directory and then does WHAT: ``measure`` it, ``fail``,
-``fail-silently``, ``find-it-in-use`` (in its first try),
-``be-killed`` (by itself, in its first try; the second measures), ``always-be-killed``, or ``wait`` until it is told to
-stop, which it notes.
+``python -m sweep_program CONFIG FOLDER WHAT`` creates a run directory and then does WHAT: ``measure``, ``fail``,
+``fail-silently``, ``find-it-in-use`` (in the first attempt), ``be-killed`` (in the first attempt; the second one
+measures), ``always-be-killed``, or ``wait`` for a stop signal and record it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows with real settings and made-up accuracies, as tables read them."""
+"""Rows with real settings and synthetic accuracies, for tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_PLAN = EvidencePlan()
 def long_tail_row(
     method: str, cell: str, overall: float, *, seed: int = 0, epochs: int | None = None, **more: Any
 ) -> Row:
-    """Of a method in a cell of the paper, as trained there unless the number of epochs says otherwise."""
+    """Return a row of a method in a cell of the paper, with the paper's settings unless `epochs` is given."""
     of = METHODS[method]
     preset = PRESETS[cell]
     preset = replace(preset, head=of.head or preset.head, recipe=preset.recipe.lasting(epochs or preset.recipe.epochs))
@@ -39,7 +39,7 @@ def long_tail_row(
 def step_rows(
     method: str, cell: str, accuracies: Sequence[float], *, seed: int = 0, epochs: int | None = None, **more: Any
 ) -> list[Row]:
-    """A row for each step of a method in a cell; top-5 is half-way from there to all."""
+    """Return a row of each step of a method in a cell; top-5 is half-way between the accuracy and 1."""
     of = INCREMENTAL[method]
     preset = INCREMENTAL_PRESETS[cell]
     preset = replace(preset, recipe=preset.recipe.lasting(epochs or preset.recipe.epochs))

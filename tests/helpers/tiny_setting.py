@@ -1,4 +1,4 @@
-"""A learner's surroundings without data sets and run directories: a few random images and a config."""
+"""The setting of a learner, without data sets and run directories: a few random images and a config."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ torch.set_num_threads(1)
 
 
 class TinyBatch(NamedTuple):
-    """What the loaders give."""
+    """A batch with the fields that loaders return."""
 
     images: torch.Tensor
     labels: torch.Tensor
@@ -29,7 +29,7 @@ def tiny_setting(
     learner: CrossEntropy, counts: tuple[int, ...] = (16, 4, 1), *, channels: int = 3, epochs: int = 200,
     preset: str = "cifar10-lt-100", backbone: str = "small-cnn", batch_size: int = 8,
 ) -> Setting:  # fmt: skip
-    """Random images of 8 x 8 pixels, so many of each class, in a cell of this preset."""
+    """Make a setting of this preset with random images of 8 x 8 pixels; `counts` are the images of each class."""
     cell = PRESETS[preset]
     recipe = replace(cell.recipe.lasting(epochs), batch_size=batch_size)
     config = LongTailConfig.from_preset(replace(cell, backbone=backbone, recipe=recipe), learner, seed=0)
@@ -43,7 +43,7 @@ def tiny_setting(
 
 
 def says(logits: torch.Tensor) -> torch.nn.Module:
-    """A network that gives these logits whatever it is shown."""
+    """Return a network that returns these logits for any input."""
     answer = torch.nn.Module()
     answer.forward = lambda *_: logits  # type: ignore[method-assign]
     return answer

@@ -17,7 +17,7 @@ from energyalign.experiments.train.reporter import Reporter
 
 
 def tiny_images(counts: tuple[int, ...], *, flip: bool = True) -> MemoryImages:
-    """So many of each class."""
+    """Draw this many images of each class."""
     labels = np.repeat(np.arange(len(counts)), counts)
     pixels = np.random.default_rng(0).integers(0, 256, (len(labels), 1, 8, 8), dtype=np.uint8)
     preparation = SmallPreparation(Normalisation((0.5,), (0.25,)), flip=flip)
@@ -26,7 +26,7 @@ def tiny_images(counts: tuple[int, ...], *, flip: bool = True) -> MemoryImages:
 
 
 def tiny_step(learner: FineTuning, counts: tuple[int, ...], sizes: tuple[int, ...], **config: Any) -> Step:
-    """The last of steps with so many classes each, of which there are so many training images."""
+    """Make the last of several steps of these sizes, with this many training images."""
     images = tiny_images(counts)
     run: Any = None
     settings = digits_config(learner, **({"epochs": 7} | config))

@@ -1,4 +1,4 @@
-"""A problem that trains in no time, in the form the loop wants."""
+"""A problem that trains in milliseconds, in the form that the training loop expects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECIPE = Recipe(4, 10, SGD(0.1, weight_decay=1e-3), Steps((3,), 0.1, 4, WarmUp(2
 
 
 class ToyBatches:
-    """Forty samples in a new order every epoch, with noise of its own in every batch."""
+    """Forty samples in a new order every epoch, with different noise in every batch."""
 
     n_batches = 4
 
@@ -65,5 +65,5 @@ def train_toy(
 
 
 def bytes_of(folder: Path) -> bytes:
-    """Of the newest checkpoint: weights, running statistics, momentum and position."""
+    """Return the bytes of the newest checkpoint: weights, running statistics, momentum and position."""
     return max((folder / "checkpoints").iterdir()).read_bytes()

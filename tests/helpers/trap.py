@@ -1,4 +1,4 @@
-"""A pickle that shows that it was loaded."""
+"""A pickle that leaves a trace when it is loaded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Trap:
-    """Unpickling an instance makes a folder."""
+    """Unpickling an instance creates a folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -18,5 +18,5 @@ class Trap:
 
 
 def pickled_trap(path: Path) -> bytes:
-    """The pickle that makes a folder at this path."""
+    """Return a pickle that creates a folder at this path when it is loaded."""
     return pickle.dumps(Trap(path))

@@ -1,4 +1,4 @@
-"""Code that runs in the ranks of a real process group on the CPU."""
+"""Run code in the ranks of a real process group on the CPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if __name__ == "__main__":
 
 
 def in_processes(code: str, folder: Path, n_processes: int = 2) -> None:
-    """Run `work(fabric, folder)` of the code in so many processes, which tell of it in files of the folder."""
+    """Run `work(fabric, folder)` of the code in several processes, which write their results into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "script.py"
     script.write_text(_START.format(helpers=str(Path(__file__).parent)) + code + _END)

@@ -1,4 +1,4 @@
-"""A run on digits-LT as correctors get it, but for the training: its network is as it was drawn."""
+"""A run on digits-LT in the form that correctors get, but with an untrained network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ torch.set_num_threads(1)
 
 
 def untrained_run(folder: Path, *, head: str = "linear", learner: str = "ce", epochs: int = 1) -> Trained:
-    """In evaluation mode, with batch statistics that differ from those of a new network."""
+    """Return the run in evaluation mode, with batch statistics unlike a new network's."""
     preset = preset_for("digits", 50)
     preset = replace(preset, head=head, recipe=preset.recipe.lasting(epochs))
     config = LongTailConfig.from_preset(preset, find_learner(learner), seed=0)
@@ -44,12 +44,12 @@ def untrained_run(folder: Path, *, head: str = "linear", learner: str = "ce", ep
 
 
 def images_of_test(trained: Trained) -> ImageSet:
-    """The test images of its data set, which a `Trained` knows nothing of."""
+    """Return the test images of its data set, which a `Trained` does not have."""
     return load_data(trained.ground.config).test
 
 
 def scores_of_test(trained: Trained, corrected: Corrected) -> Floats32:
-    """What a corrected network says of the test images."""
+    """Return the scores of a corrected network for the test images."""
     if corrected.network.backbone is trained.network.backbone:
         return trained.scores(corrected.network.head, trained.features(images_of_test(trained)))
     return trained.features(images_of_test(trained), for_inference(corrected.network))

@@ -1,4 +1,4 @@
-"""Real processes that need not load PyTorch and Lightning first, which takes longer than all they do after it."""
+"""Start real processes that have PyTorch and Lightning loaded, because loading takes longer than the tests."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from typing import Any
 
 
 class WarmProcess:
-    """A Python program in a process and session of its own; see warm_server.py.
+    """A Python program in a process and session of its own; warm_server.py starts it.
 
     Parameters
     ----------
     program : list
         ``["-m", module, ...]`` or ``[script, ...]``.
     folder : Path
-        Where it runs.
+        Its working directory.
     logs : Path
-        A folder for what it prints.
+        A folder for its output.
     """
 
     def __init__(self, program: list[object], folder: Path, logs: Path) -> None:
@@ -34,13 +34,13 @@ class WarmProcess:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """The exit code, or None while it runs."""
+        """Return the exit code, or None while it runs."""
         if self._code is None:
             self._code = _ask({"pid": self.pid})
         return self._code
 
     def wait(self) -> int:
-        """The exit code, when it has ended; one that hangs is killed after five minutes."""
+        """Wait for the end and return the exit code; kill the process after five minutes."""
         end = time.monotonic() + 300
         while (code := self.poll()) is None:
             if time.monotonic() > end:
@@ -50,13 +50,13 @@ class WarmProcess:
 
     @property
     def stderr(self) -> str:
-        """What it has printed there."""
+        """Return its output on stderr so far."""
         return Path(self._logs["stderr"]).read_text()
 
 
 @functools.cache
 def _server() -> subprocess.Popen[str]:
-    """One for all tests of this process; it ends when nobody can ask any more."""
+    """Return the server that all tests of this process share; it ends with them."""
     server = subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("warm_server.py"))],
         env={**os.environ, "OMP_NUM_THREADS": "1"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -1,8 +1,8 @@
-"""Starts Python programs in processes that have the large libraries already: a script, spoken to by warm_process.py.
+"""Start Python programs in processes that have large libraries loaded: a script, controlled by warm_process.py.
 
-Only libraries of others are loaded here. A program is begun by a fork before anything was computed, imports this
-package by itself, has its own session, and ends as every interpreter does, so it differs from one that was started
-from a shell only in the seconds that the libraries take.
+Only third-party libraries are loaded here. A program starts by a fork before anything was computed, imports this
+package itself, has its own session, and ends like any interpreter. So it differs from a program started in a shell only
+in the seconds that loading the libraries takes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def serve() -> dict[str, Any] | None:
-    """Answer requests, one JSON value a line; comes back with a program to be run in a new process, or at the end."""
+    """Answer requests, one JSON value per line; return a program to run in a new process, or None at the end."""
     for line in sys.stdin:
         request = json.loads(line)
         if "program" in request:
@@ -30,16 +30,16 @@ def serve() -> dict[str, Any] | None:
 
 
 def exit_code(pid: int) -> int | None:
-    """As `subprocess` has it: None while it runs, and the number of a signal negative."""
+    """Return the exit code as `subprocess` does: None while it runs, and minus the number of a signal."""
     ended, status = os.waitpid(pid, os.WNOHANG)
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
 def run(request: dict[str, Any]) -> None:
-    """Become the program: `-m module` or the path of a script, with its arguments."""
+    """Replace this process by the program: `-m module` or the path of a script, with arguments."""
     os.setsid()
     os.chdir(request["folder"])
-    # A job that was started in the background, as a test suite may be, ignores Ctrl-C unless told otherwise.
+    # Jobs started in the background, such as some test suites, ignore Ctrl-C by default.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for stream, descriptor in (("stdout", 1), ("stderr", 2)):

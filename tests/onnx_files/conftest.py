@@ -1,4 +1,4 @@
-"""Small ONNX models made node by node, and an independent look at what became of them."""
+"""Small ONNX models made node by node, and an independent check of aligned files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shifts_of(values: Sequence[float]) -> Shifts:
 
 
 def run_file(path: Path, feeds: Feeds) -> Feeds:
-    """All outputs of a model in a file, by name, as whoever deploys it would get them."""
+    """Run a model file as in deployment; return all outputs by name."""
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, feeds), strict=True))
@@ -109,7 +109,7 @@ class Workshop:
         return run_file(self.source, feeds), run_file(self.out, feeds)
 
     def assert_shifted(self, output: str = "y", feeds: Feeds | None = None, tolerance: float = 1e-5) -> None:
-        """The output of the new file is that of the old one plus shifts, whichever trailing axes of length 1 it has."""
+        """Check that the new file's output is the old one's plus shifts; trailing axes of length 1 do not matter."""
         onnx.checker.check_model(str(self.out), full_check=True)
         before, after = self.run_both(feeds)
         raw, found = before[output], after[output]

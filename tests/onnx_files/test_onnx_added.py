@@ -1,4 +1,4 @@
-"""Graphs that get one Add node, and graphs with a softmax or labels behind the logits."""
+"""Graphs that get one Add node, and graphs with a softmax or labels after the logits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_one_node_more_where_there_is_no_bias(workshop: Any, kind: str) -> None:
 
 
 def test_a_bias_that_would_end_on_another_axis_is_seen_in_the_run(workshop: Any) -> None:
-    """As many samples as classes: the shapes alone would allow the bias of the Gemm."""
+    """There are as many samples as classes, so shapes alone would allow the bias of the Gemm."""
     nodes = [make_node("Gemm", ["x", "W", "b"], ["h"]), make_node("Transpose", ["h"], ["y"], perm=[1, 0])]
     constants = {"W": workshop.normal(5, 4), "b": workshop.normal(4)}
     workshop.save(nodes, constants, inputs={"x": [4, 5]}, outputs={"y": [4, 4]})
@@ -60,7 +60,7 @@ def test_a_bias_that_would_end_on_another_axis_is_seen_in_the_run(workshop: Any)
 
 
 def test_a_namesake_from_another_domain_is_not_taken_for_it(workshop: Any) -> None:
-    """A function of the model that is called Softmax, and doubles."""
+    """A function of the model that is called Softmax, but doubles its input."""
     body = [make_node("Add", ["a", "a"], ["b"])]
     function = helper.make_function("mine", "Softmax", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
     nodes = [make_node("MatMul", ["x", "W"], ["h"]), make_node("Softmax", ["h"], ["y"], domain="mine")]
@@ -93,7 +93,7 @@ def test_softmax_without_a_bias_before_it(workshop: Any) -> None:
 
 
 def test_of_two_softmaxes_the_last_one_counts(workshop: Any) -> None:
-    """What goes into it are its logits, odd as they are."""
+    """The input of the last softmax is the logits, whatever their values."""
     nodes, constants = head(workshop)
     workshop.save([*nodes, make_node("Softmax", ["z"], ["p"]), make_node("Softmax", ["p"], ["y"])], constants)
     assert workshop.align().logits == "p"
@@ -137,7 +137,7 @@ def test_an_output_that_has_nothing_to_do_with_the_logits_is_the_same_to_the_bit
 
 
 def test_a_subgraph_that_reads_the_logits_sees_the_corrected_ones(workshop: Any) -> None:
-    """An If takes the logits from around it, by their name."""
+    """An If reads the logits from the outer graph by name."""
     branches = {
         f"{name}_branch": helper.make_graph(
             [make_node(kind, ["y"], [name])], name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)]

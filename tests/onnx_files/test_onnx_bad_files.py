@@ -1,4 +1,4 @@
-"""Files that cannot be used: one clear error each, and an older result left as it was."""
+"""Unusable files: one clear error each, and existing results stay unchanged."""
 
 from __future__ import annotations
 

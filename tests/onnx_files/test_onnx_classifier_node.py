@@ -1,4 +1,4 @@
-"""Trees and linear classifiers as skl2onnx writes them: probabilities with shifts added to their logarithms."""
+"""Trees and linear classifiers exported by skl2onnx: shifts are added to the logarithms of their probabilities."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def shifts_for(make_shifts: Any, n_classes: int) -> Shifts:
 
 
 def assert_aligned(shop: Any, model: Any, X: np.ndarray) -> None:
-    """What the file gives is what shifts make of the classifier's own logits."""
+    """Check that the file returns the classifier's own logits with shifts."""
     onnx.checker.check_model(str(shop.out), full_check=True)
     before, after = shop.run_both({"X": X})
     assert list(before) == list(after)

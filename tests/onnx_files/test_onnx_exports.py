@@ -1,4 +1,4 @@
-"""Real exports: what torch.onnx.export writes today, aligned, against the raw file plus shifts."""
+"""Exports by torch.onnx.export, aligned, compared with the raw file plus shifts."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def test_linear(workshop: Any, bias: bool) -> None:
     export(network, workshop.source, (torch.randn(2, 5),), input_names=["x"], output_names=["y"],
            dynamic_shapes=(batch,))  # fmt: skip
     done = workshop.align()
-    assert done.how == "folded" or not bias  # without one it depends on the exporter: a Gemm, or a MatMul
+    assert done.how == "folded" or not bias  # without a bias it depends on the exporter: a Gemm or a MatMul
     assert_aligned(workshop, "y", {"x": workshop.normal(50, 5)})
 
 
 def test_resnet(workshop: Any, make_shifts: Any, tmp_path: Path) -> None:
-    """Forty megabytes of weights, in a file of their own."""
+    """Forty megabytes of weights in an external file."""
     models = pytest.importorskip("torchvision.models")
     torch.manual_seed(0)
     workshop.shifts = make_shifts(np.linspace(-2, 2, 7))
@@ -62,7 +62,7 @@ def test_resnet(workshop: Any, make_shifts: Any, tmp_path: Path) -> None:
 
 
 def test_bert(workshop: Any) -> None:
-    """Token numbers and a mask, batch and length both free."""
+    """Token ids and a mask, with dynamic batch size and length."""
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     sizes = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}

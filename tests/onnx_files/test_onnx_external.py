@@ -1,4 +1,4 @@
-"""Models that keep their numbers in files beside them."""
+"""Models with external data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onnx.helper import make_node
 
 from energyalign.onnx.model_file import external_files, write_model
 
-CHANGES = 3  # the data gets its name, then the model, then the old data is removed
+CHANGES = 3  # the data is renamed, then the model, then the old data is removed
 KILLED = """
 import os, signal, sys
 from energyalign import Shifts
@@ -60,7 +60,7 @@ except ValueError as error:
 
 
 def externalise(shop: Any, *, location: str | None = "weights.bin", attributes: bool = False) -> None:
-    """Move every number of the model into other files: one, or one for each tensor if there is no location."""
+    """Move all numbers of the model to one external file, or to one per tensor if no location is given."""
     onnx.save_model(
         onnx.load(shop.source),
         shop.source,
@@ -74,7 +74,7 @@ def externalise(shop: Any, *, location: str | None = "weights.bin", attributes: 
 
 @pytest.fixture
 def external(workshop: Any) -> Any:
-    """A Gemm whose weights and bias are in weights.bin."""
+    """Make a Gemm whose weights and bias are in weights.bin."""
     constants = {"W": workshop.normal(5, 4), "b": workshop.normal(4)}
     workshop.save([make_node("Gemm", ["x", "W", "b"], ["y"], "head")], constants)
     externalise(workshop)
@@ -82,14 +82,14 @@ def external(workshop: Any) -> Any:
 
 
 def relocated(shop: Any, location: str) -> None:
-    """Let the weights be looked for elsewhere."""
+    """Set the location of the weights."""
     model = onnx.load(shop.source, load_external_data=False)
     model.graph.initializer[0].external_data[0].value = location
     onnx.save(model, shop.source)
 
 
 def data_files(folder: Path) -> list[Path]:
-    """What was written beside aligned.onnx: called after its own hash."""
+    """Return the data files beside aligned.onnx, which are named after their hash."""
     found = sorted(folder.glob("aligned.onnx.*"))
     for path in found:
         assert path.name == f"aligned.onnx.{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}.data"
@@ -193,9 +193,9 @@ def truncated(shop: Any) -> None:
 @pytest.mark.parametrize(
     ("spoil", "named"),
     [
-        (outside, r"'\.\./secret', which is outside its folder"),
-        (absolute, "'/etc/hostname', which is outside its folder"),
-        (linked, r"'weights\.bin', which is outside its folder"),
+        (outside, r"'\.\./secret', which is outside the model's folder"),
+        (absolute, "'/etc/hostname', which is outside the model's folder"),
+        (linked, r"'weights\.bin', which is outside the model's folder"),
         (missing, r"'weights\.bin', which is missing: put the complete data file into the folder of the model"),
         (truncated, r"'weights\.bin', which is too short"),
     ],
@@ -224,7 +224,7 @@ def test_old_data_goes_with_the_old_model_and_nothing_else_goes(external: Any, t
     assert data_files(tmp_path) == [done.files[1]] != [old]
     assert (tmp_path / "other.onnx.0123456789abcdef.data").exists()
     external.assert_shifted()
-    assert external.align().files == done.files  # of the same content, under the same name
+    assert external.align().files == done.files  # same content, same name
     external.assert_shifted()
 
 
@@ -239,7 +239,7 @@ def test_data_that_a_copy_of_the_old_model_uses_is_kept(external: Any, tmp_path:
 
 
 def test_data_that_the_source_shares_with_the_old_result_is_kept(external: Any, tmp_path: Path) -> None:
-    """A result whose note was taken out again is a source like any other."""
+    """A result without its metadata note is a source like any other."""
     external.align()
     (shared,) = data_files(tmp_path)
     model = onnx.load(external.out, load_external_data=False)
@@ -256,7 +256,7 @@ def test_data_that_the_source_shares_with_the_old_result_is_kept(external: Any, 
 def test_killed_between_any_two_changes_of_the_folder_a_whole_model_is_there(
     external: Any, moment: int, tmp_path: Path, run_model: Any, trials: Callable[[int], None]
 ) -> None:
-    """The child is killed right before its change number `moment`: a new name, or the removal of a file."""
+    """The child is killed right before change number `moment`: a rename or the removal of a file."""
     trials(int(moment < CHANGES))
     rewrite(external)
     x = {"x": external.normal(3, 5)}
@@ -284,7 +284,7 @@ def test_a_link_would_part_a_model_from_its_data(external: Any, tmp_path: Path) 
 def test_data_that_changes_after_it_was_verified(
     external: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other weights under the bias of the old ones would be a model that nobody has verified."""
+    """Other weights under the bias of the old ones would be an unverified model."""
     external.out.write_bytes(b"old model")
     before = contents(tmp_path)
 
@@ -302,7 +302,7 @@ def test_data_that_changes_after_it_was_verified(
 def test_a_model_that_is_exported_again_between_its_two_files(
     external: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old graph with the new weights would be a model that nobody has trained."""
+    """The old graph with the new weights would be a model that was never trained."""
 
     def export_late(*arguments: Any) -> Any:
         files = external_files(*arguments)
@@ -336,7 +336,7 @@ def test_data_that_is_truncated_while_the_model_runs(workshop: Any, tmp_path: Pa
 
 
 def test_a_full_disk_leaves_both_old_files(external: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model does not get to the disk; its data, which did, must not have replaced the old data."""
+    """The data is complete on disk, the model is not: the old data must not be replaced."""
     external.out.write_bytes(b"old model")
     before = contents(tmp_path)
     real = os.fsync

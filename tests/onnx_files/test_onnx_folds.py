@@ -1,4 +1,4 @@
-"""Every kind of bias that shifts can be folded into, and those that only look like one."""
+"""Every kind of bias that shifts can be folded into, and constants that only look like a bias."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def matmul_add(shop: Any, bias: np.ndarray, *, first: bool = False) -> dict[str,
 
 
 def conv(shop: Any, *after: onnx.NodeProto, bias: bool = True, kernel: int = 6, y: Any = ("n", 4)) -> dict[str, Any]:
-    """A convolution that makes 4 maps, then what makes y of them."""
+    """Make a convolution with 4 maps, followed by nodes that compute y."""
     made = "maps" if after else "y"
     constants = {"W": shop.normal(4, 3, kernel, kernel)} | ({"b": shop.normal(4)} if bias else {})
     nodes = [make_node("Conv", ["x", *constants], [made], "head"), *after]
@@ -45,7 +45,7 @@ def identity_of_bias(shop: Any) -> dict[str, Any]:
 
 
 def old_file(shop: Any) -> dict[str, Any]:
-    """From when initializers had to be listed as inputs."""
+    """Make a file from a version in which initializers had to be listed as inputs."""
     return gemm(shop, bias=shop.normal(4)) | {"ir_version": 3, "opset": 9, "listed": ["W", "b"]}
 
 
@@ -98,7 +98,7 @@ def test_a_bias_takes_the_shifts_and_nothing_else_changes(workshop: Any, head: s
 
 
 def shared_bias(shop: Any) -> dict[str, Any]:
-    """The bias is also added to what a second output shows."""
+    """Make a model whose bias is also used by a second output."""
     nodes = [
         make_node("Gemm", ["x", "W", "b"], ["y"], "head"),
         make_node("Gemm", ["x", "V", "b"], ["other"], "second"),
@@ -132,7 +132,7 @@ def test_an_identity_that_another_node_reads_is_left_alone(workshop: Any) -> Non
 
 
 def test_a_bias_that_may_be_fed_stays_one(workshop: Any) -> None:
-    """Since IR 4 a listed initializer is a default: whoever feeds another bias must get the shifts all the same."""
+    """Since IR 4 a listed initializer is a default: a caller who feeds another bias must get the shifts too."""
     workshop.save(**gemm(workshop, bias=workshop.normal(4)), listed=["b"])
     assert workshop.align().how == "added"
     workshop.assert_shifted()
@@ -157,7 +157,7 @@ def test_maps_that_are_shown_as_well_stay_as_they_are(workshop: Any) -> None:
 
 
 def test_maps_that_are_used_together_with_the_logits_stay_raw(workshop: Any) -> None:
-    """Maps weighted by their logits: the logits are corrected, and the maps are not corrected as well."""
+    """Maps weighted by their logits: the logits get the shifts, the maps do not."""
     pool = make_node("GlobalAveragePool", ["maps"], ["y"])
     parts = conv(workshop, pool, make_node("Mul", ["maps", "y"], ["weighted"]), kernel=3)
     workshop.save(**parts | {"outputs": {"y": ["n", 4, 1, 1], "weighted": ["n", 4, 4, 4]}})

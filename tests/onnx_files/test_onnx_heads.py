@@ -20,7 +20,7 @@ FOUR = [0.75, -1.5, 2.0, 0.0]
 
 
 def linear(shop: Any, *after: Any, columns: int = 1, y: Any = ("n", 1)) -> dict[str, Any]:
-    """A layer, then what makes y of it."""
+    """Make a layer, followed by nodes that compute y."""
     constants = {"W": shop.normal(5, columns), "b": shop.normal(columns)}
     nodes = [make_node("Gemm", ["x", "W", "b"], ["z" if after else "y"], "head"), *after]
     return {"nodes": nodes, "constants": constants, "outputs": {"y": list(y)}}
@@ -45,7 +45,7 @@ def squeezed(shop: Any) -> dict[str, Any]:
 
 
 def upsampled(shop: Any, columns: int) -> dict[str, Any]:
-    """As segmentation networks end: small maps, made larger."""
+    """Make small maps and enlarge them, as segmentation networks do."""
     model = conv(shop, make_node("Resize", ["z", "", "twice"], ["y"], "larger", mode="linear"), columns=columns)
     model["constants"]["twice"] = np.array([1, 1, 2, 2], dtype=np.float32)
     return model
@@ -80,7 +80,7 @@ def test_raw_logits_plus_what_the_shifts_add_in_arrays(
 
 @pytest.fixture
 def label_shifts() -> MultilabelShifts:
-    """Rare labels: all three are shifted upwards."""
+    """Return shifts for rare labels: all three are positive."""
     rng = np.random.default_rng(0)
     labels = (rng.random((400, 3)) < [0.3, 0.1, 0.05]).astype(int)
     logits = 2 * labels - 3 + rng.normal(size=(400, 3))
@@ -132,7 +132,7 @@ def test_the_sigmoid_of_one_logit(workshop: Any, make_shifts: Callable[..., Shif
 
 
 def test_two_columns_are_taken_before_one(workshop: Any, make_shifts: Callable[..., Shifts]) -> None:
-    """A second output of one column is no logit of these two classes."""
+    """A second output with one column is not a logit for these two classes."""
     model = linear(workshop, columns=2, y=("n", 2))
     model["nodes"].append(make_node("ReduceSum", ["x", "last"], ["size"]))
     model["constants"]["last"] = np.array([1])

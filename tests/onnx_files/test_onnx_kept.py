@@ -1,4 +1,4 @@
-"""What the edit must not touch, compared proto by proto."""
+"""Parts of a model that must not change, compared proto by proto."""
 
 from __future__ import annotations
 

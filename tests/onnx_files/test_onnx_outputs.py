@@ -1,4 +1,4 @@
-"""Which output holds the logits, and outputs from which none can be told."""
+"""Which output holds the logits, and models without recognisable logits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_output_that_is_not_there(workshop: Any) -> None:
 
 
 def test_the_head_with_the_right_number_of_columns_is_found(workshop: Any) -> None:
-    """The declared shapes do not say which it is: the run shows it."""
+    """The declared shapes do not show which one it is; a run does."""
     nodes = [make_node("MatMul", ["x", "V"], ["other"]), make_node("MatMul", ["x", "W"], ["y"])]
     outputs = {"other": ["n", "some"], "y": ["n", "more"]}
     workshop.save(nodes, {"W": workshop.normal(5, 4), "V": workshop.normal(5, 3)}, outputs=outputs)
@@ -83,7 +83,7 @@ def test_logits_that_cannot_be_told_are_refused(workshop: Any, case: str) -> Non
 
 
 def trees(shop: Any, weights: list[float]) -> None:
-    """As scikit-learn converters write a decision tree: a label, and a list of dictionaries."""
+    """Make a decision tree as scikit-learn converters do: a label, and a list of dictionaries."""
     node = make_node(
         "TreeEnsembleClassifier", ["x"], ["label", "p"], domain="ai.onnx.ml",
         nodes_treeids=[0, 0, 0], nodes_nodeids=[0, 1, 2], nodes_featureids=[0, 0, 0], nodes_values=[0.0, 0.0, 0.0],

@@ -1,4 +1,4 @@
-"""The inputs on which an edit is verified."""
+"""Inputs for verifying an edit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from energyalign.onnx import read_probe
 
 
 def wide(shop: Any) -> None:
-    """Takes rows of 50 numbers, though its signature does not say so."""
+    """Make a model for rows of 50 numbers whose signature does not say so."""
     shop.save([make_node("MatMul", ["x", "W"], ["y"])], {"W": shop.normal(50, 4)}, inputs={"x": ["n", "width"]})
 
 
@@ -31,7 +31,7 @@ def test_dimensions_of_one_name_have_one_size(workshop: Any) -> None:
     nodes = [make_node("Mul", ["x", "scale"], ["s"]), make_node("MatMul", ["s", "W"], ["y"])]
     workshop.save(nodes, {"W": workshop.normal(32, 4)}, inputs={"x": ["n", "width"], "scale": ["width"]})
     with pytest.raises(ValueError, match="--probe"):
-        workshop.align()  # a first axis gets the size of a batch, and so do others of its name: 3, then 1
+        workshop.align()  # the first axis, and others of its name, get the batch sizes 3 and then 1
     nodes[0].input[1] = "wide"
     workshop.save(nodes, {"W": workshop.normal(32, 4)}, inputs={"x": ["n", "width"], "wide": [1, "width"]})
     workshop.align()
@@ -42,12 +42,12 @@ def test_a_batch_of_one_that_is_baked_in(workshop: Any, capfd: Any) -> None:
     nodes = [make_node("Reshape", ["x", "to"], ["r"]), make_node("MatMul", ["r", "W"], ["y"])]
     workshop.save(nodes, {"to": np.array([1, 5]), "W": workshop.normal(5, 4)})
     workshop.align()
-    assert capfd.readouterr() == ("", "")  # though onnxruntime logs what failed, unless it is told not to
+    assert capfd.readouterr() == ("", "")  # onnxruntime logs failures unless this is disabled
     workshop.assert_shifted(feeds={"x": workshop.normal(1, 5)})
 
 
 def test_warnings_of_onnxruntime_are_not_printed(workshop: Any, capfd: Any) -> None:
-    """It has one for constants that nothing reads."""
+    """It warns about constants that nothing reads."""
     constants = {"W": workshop.normal(5, 4), "unused": workshop.normal(3)}
     workshop.save([make_node("MatMul", ["x", "W"], ["y"])], constants)
     workshop.align()
@@ -57,7 +57,7 @@ def test_warnings_of_onnxruntime_are_not_printed(workshop: Any, capfd: Any) -> N
 
 
 def test_no_free_axis_gets_as_many_entries_as_there_are_classes(workshop: Any, make_shifts: Any) -> None:
-    """Sixteen classes and sixteen tokens could not be told apart."""
+    """Sixteen classes could not be distinguished from sixteen tokens."""
     workshop.shifts = make_shifts(np.linspace(-1, 1, 16))
     shapes = {"inputs": {"x": ["n", "tokens", 5]}, "outputs": {"y": ["n", "tokens", 16]}}
     workshop.save([make_node("MatMul", ["x", "W"], ["y"])], {"W": workshop.normal(5, 16)}, **shapes)
@@ -67,7 +67,7 @@ def test_no_free_axis_gets_as_many_entries_as_there_are_classes(workshop: Any, m
 
 
 def test_a_mask_is_drawn_as_ones(workshop: Any) -> None:
-    """With any other mask the division by its smallest entry would give NaN."""
+    """With other masks the division by the smallest entry would give NaN."""
     nodes = [
         make_node("Gather", ["table", "ids"], ["e"]),
         make_node("Cast", ["attention_mask"], ["m"], to=TensorProto.FLOAT),

@@ -1,4 +1,4 @@
-"""Whatever the shapes, attributes and numbers of a Gemm: raw + shifts, in the same graph."""
+"""For all shapes, attributes and numbers of a Gemm: raw + shifts, in the same graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge itself: edits that do something else than they should are seen."""
+"""The verification itself: wrong edits are detected."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_an_output_that_should_have_stayed(before: Any, after: Any, name: str) -
 
 
 def test_rounding_is_judged_by_the_larger_of_raw_and_corrected_logits(before: Any) -> None:
-    """Shifts that bring large logits near zero leave the rounding of large numbers behind."""
+    """Shifts that bring large logits near zero keep the rounding error of large numbers."""
     shifts = np.full(3, -1000.0123)
     old = {"z": before["z"] + np.float32(1000.0)}
     new = {"z": old["z"] + shifts.astype("float32")}

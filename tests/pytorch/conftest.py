@@ -1,4 +1,4 @@
-"""Small networks of every kind of head, and a biased problem for them."""
+"""Small networks with every kind of head, and a biased problem for them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch.nn import functional as F
 
 N_CLASSES = 4
 
-torch.set_num_threads(1)  # the networks are tiny, and pytest-xdist uses the cores already
+torch.set_num_threads(1)  # the networks are tiny, and pytest-xdist uses all cores already
 
 
 class CosineHead(nn.Module):
-    """Scaled cosine between features and class weights, with a slot for a bias after the scale."""
+    """Scaled cosine between features and class weights, with an optional bias after the scale."""
 
     def __init__(self, n_features: int, n_classes: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class CosineHead(nn.Module):
 
 
 class FunctionalHead(nn.Module):
-    """A network whose last product is not a module of its own."""
+    """A network whose last product is not a module."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class FunctionalHead(nn.Module):
 
 
 class Output:
-    """As a Hugging Face model would return it."""
+    """An output like a Hugging Face model's."""
 
     def __init__(self, logits: torch.Tensor) -> None:
         self.logits = logits
@@ -88,7 +88,7 @@ def linear() -> nn.Module:
 
 @pytest.fixture
 def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Forty samples of each class in batches of 32."""
+    """Return forty samples of each class in batches of 32."""
     generator = torch.Generator().manual_seed(1)
     labels = torch.arange(160) % N_CLASSES
     inputs = torch.randn(160, 6, generator=generator) + 2.0 * F.one_hot(labels, 6)
@@ -109,6 +109,6 @@ def named() -> nn.Module:
 
 @pytest.fixture(params=[*HEADS, "functional"])
 def any_network(request: pytest.FixtureRequest) -> nn.Module:
-    """A network of every kind of head, and the one that needs the wrapper."""
+    """Return a network with each kind of head, including one that needs the wrapper."""
     torch.manual_seed(0)
     return (HEADS | {"functional": FunctionalHead})[request.param]().train()

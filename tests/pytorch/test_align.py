@@ -1,4 +1,4 @@
-"""The same network, with corrected logits, and nothing else changed."""
+"""`align` returns the same network with corrected logits, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torch import nn
 from energyalign import EnergyAligner, EnergyAlignError
 from energyalign.pytorch import AlignedModel, align
 from energyalign.pytorch.after_training import AfterTraining
+from energyalign.pytorch.label_counts import LabelCounter
 
 COUNTS = [100, 40, 10, 4]
 Batches = list[tuple[torch.Tensor, torch.Tensor]]
@@ -63,7 +64,7 @@ def test_shifts_are_those_of_the_core_on_the_same_logits(linear: nn.Module, batc
 
 @pytest.mark.filterwarnings("ignore:the model may have been balanced in training")
 def test_the_network_given_is_not_disturbed(linear: nn.Module, batches: Batches) -> None:
-    linear[1].eval()  # a mixture of modes, to be restored one by one
+    linear[1].eval()  # mixed modes, which must be restored one by one
     state, modes = copy.deepcopy(linear.state_dict()), [module.training for module in linear.modules()]
     torch.manual_seed(7)
     numbers = torch.get_rng_state()
@@ -170,7 +171,7 @@ def test_a_network_aligned_in_inference_mode_can_be_trained(batches: Batches) ->
 
 
 class Remembering(nn.Linear):
-    """Keeps what it computed, uses one buffer for every output, and has its own idea of evaluation."""
+    """Keeps its results, uses one buffer for every output, and overrides evaluation mode."""
 
     noisy = True
 
@@ -194,7 +195,7 @@ def test_a_network_with_habits(batches: Batches) -> None:
     found = align(network, batches, estimator="lse", clusters="per-class").shifts_
     expected = align(reference, batches, estimator="lse", clusters="per-class").shifts_
     np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
-    # What it kept is no inference tensor: training can go on with it.
+    # The results it keeps are not inference tensors: training can continue with them.
     (network.kept * torch.ones(4, requires_grad=True)).sum().backward()
 
 
@@ -278,7 +279,7 @@ class TestBadInput:
             align(linear, batches, counts=[1, 2, 3])
 
     def test_labels_in_some_batches_only(self, linear: nn.Module, batches: Batches) -> None:
-        with pytest.raises(EnergyAlignError, match="every batch must have one label per sample, or no batch any"):
+        with pytest.raises(EnergyAlignError, match="every batch must have one label per sample, or no batch may have"):
             align(linear, [batches[0], batches[1][0]])
 
     def test_the_model_is_as_before_after_an_error(self, linear: nn.Module, batches: Batches) -> None:
@@ -303,3 +304,12 @@ def test_a_callback_refuses_what_it_does_not_know_before_training() -> None:
     with pytest.raises(EnergyAlignError, match="unknown scoring 'f1_marco'"):
         AfterTraining(scoring="f1_marco")
     assert AfterTraining(scoring="f1_macro").aims == {"scoring": "f1_macro"}
+
+
+def test_the_report_of_a_callback_has_mean_costs(linear: nn.Module, batches: Batches) -> None:
+    costs = (1 - np.eye(4)) * [[1], [1], [1], [5]]
+    callback = AfterTraining(loader=batches, evidence="held-out", counts=COUNTS, costs=costs)
+    assert callback.align_or_warn(linear, None, None, LabelCounter)
+    before, after = (callback.metrics_[f"costs_{when}"] for when in ("before", "after"))
+    assert before < after < 0
+    assert f"mean cost {-before:.3f} -> {-after:.3f} (cross-fitted on these samples)." in callback.report()

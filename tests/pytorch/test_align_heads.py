@@ -1,4 +1,4 @@
-"""Heads of other shapes: the shifts end in the bias of their last layer, and are those of the arrays."""
+"""Heads with other shapes: the shifts are added to the bias of their last layer, and equal those from arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from energyalign.pytorch.store import LogitStore
 
 
 class Upsampled(nn.Module):
-    """As segmentation networks are: classes on a coarse map, enlarged to the image."""
+    """Classes on a coarse map, enlarged to the image, as in segmentation networks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Tagger(nn.Module):
 
 
 class Functional(nn.Module):
-    """A head that is no module, of any of the forms."""
+    """A head of any form that is not a module."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ def pixels(n_classes: int = 3) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 
 def tokens() -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Batches of other lengths."""
+    """Return batches of different lengths."""
     made = []
     for length in (5, 9):
         words = torch.randint(0, 20, (6, length), generator=generator(length))

@@ -20,7 +20,7 @@ N = 40
 
 @pytest.fixture
 def image() -> torch.Tensor:
-    """Every pixel another value, none at the ends of the range."""
+    """Return an image whose pixels all differ, without the extreme values."""
     return torch.linspace(0.1, 0.3, 3 * 32 * 32).reshape(3, 32, 32)
 
 
@@ -113,7 +113,7 @@ def test_brightness_multiplies_by_a_factor_from_0_to_5(image: torch.Tensor) -> N
 
 
 def test_rotations_stay_within_ten_degrees() -> None:
-    """The farthest corner of a 64-pixel image moves by at most 10 degrees of its circle, and nearly that far."""
+    """The farthest corner of a 64-pixel image moves along its circle by at most 10 degrees, and sometimes nearly so."""
     for name in ("rotate", "affine"):
         picture = torch.zeros(1, 65, 65)
         picture[0, 32, 60:] = 1.0
@@ -188,7 +188,7 @@ def test_policies_apply_what_they_say(policy: str, mean: float, monkeypatch: pyt
         assert sizes.var() == pytest.approx(2.5, abs=0.3)  # ten independent coins
     else:
         assert set(sizes) == {int(mean)}
-    assert all(list(draw) == sorted(set(draw)) for draw in draws)  # each at most once, in the table's order
+    assert all(list(draw) == sorted(set(draw)) for draw in draws)  # each at most once, in the order of the table
     if mean:
         shares = np.bincount(np.concatenate([np.array(d, dtype=int) for d in draws]), minlength=10) / len(draws)
         np.testing.assert_allclose(shares, mean / 10, atol=0.05)

@@ -1,4 +1,4 @@
-"""A balanced sample of imbalanced data, the same one for the same seed however it is read."""
+"""A balanced sample of imbalanced data, equal for equal seeds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LABELS = np.repeat([0, 1, 2], [20, 5, 2])
 
 @pytest.fixture
 def images() -> torch.Tensor:
-    """Each image of one grey, which is its number."""
+    """Return images of one grey value each, which is their index."""
     return torch.arange(27, dtype=torch.uint8).reshape(27, 1, 1, 1).expand(27, 3, 8, 8).contiguous()
 
 
@@ -64,7 +64,7 @@ def test_draws_of_one_image_differ() -> None:
 
 
 class Drawing(Dataset[Any]):
-    """A dataset with a random transformation of its own, as training sets have."""
+    """A dataset with a random transformation, like training sets."""
 
     def __init__(self, images: torch.Tensor) -> None:
         self.images = images
@@ -105,7 +105,7 @@ def test_ranks_share_the_draws_of_one_process(images: torch.Tensor) -> None:
 
 
 class Pictures(Dataset[Any]):
-    """As torchvision's datasets: (PIL image, label)."""
+    """A dataset like torchvision's: (PIL image, label)."""
 
     def __init__(self, images: torch.Tensor) -> None:
         self.pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in images]
@@ -135,7 +135,7 @@ def test_normalisation_comes_last(images: torch.Tensor) -> None:
 
 
 def test_it_feeds_align() -> None:
-    """A network that prefers class 0, on images whose brightness is their class."""
+    """For a network that prefers class 0, on images whose brightness is their class."""
     generator = torch.Generator().manual_seed(0)
     labels = np.repeat([0, 1, 2], [60, 20, 6])
     images = (
@@ -147,7 +147,7 @@ def test_it_feeds_align() -> None:
         network[1].bias.copy_(torch.tensor([20.0, 6.0, -12.0]))
     raw = network(images).argmax(1).numpy()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # training data: whether it is trusted is not the matter here
+        warnings.simplefilter("ignore", UserWarning)  # training evidence: warnings do not matter here
         aligned = align(
             network, balanced_evidence(images, labels, 30, augment="none"), estimator="marginal", clusters="per-class"
         )

@@ -1,4 +1,4 @@
-"""The callbacks on trainings of other heads: one logit, tokens, pixels, independent labels."""
+"""The callbacks in trainings of other heads: one logit, tokens, pixels, independent labels."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*treespec.*:FutureWarning"),  # Lightning's own, with a newer torch
     pytest.mark.filterwarnings("ignore:.*does not have many workers"),
     pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
-    # Forked, because fresh processes take most of a minute to import everything again.
+    # Forked, because new processes need most of a minute for their imports.
     pytest.mark.skipif(not (torch.distributed.is_available() and hasattr(os, "fork")), reason="needs forked ranks"),
 ]
 L = pytest.importorskip("lightning.pytorch")
@@ -55,7 +55,7 @@ class Module(L.LightningModule):  # type: ignore[misc]
 
 
 class Witness(L.Callback):  # type: ignore[misc]
-    """Writes down what each process ends with: nothing but the weights comes back from it."""
+    """Records the result of each process: only the weights are returned from it."""
 
     def __init__(self, aligning: EnergyAlignCallback, folder: Path) -> None:
         self.aligning, self.folder = aligning, folder
@@ -72,7 +72,7 @@ class Witness(L.Callback):  # type: ignore[misc]
 
 
 def test_two_processes_align_on_the_data_of_both(tmp_path: Path) -> None:
-    """In a process of its own: torch refuses to fork one that has run a backward pass, as other tests do."""
+    """In a separate process: torch refuses to fork a process that has run a backward pass, as other tests do."""
     if "ENERGYALIGN_MAY_FORK" not in os.environ:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", __file__]
         child = subprocess.run(

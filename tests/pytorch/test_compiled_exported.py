@@ -1,4 +1,4 @@
-"""What is done to networks before and after aligning: compiled, exported, saved, in half precision, data parallel."""
+"""Networks that are compiled, exported, saved, in half precision or data parallel, before or after aligning."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from energyalign.pytorch.inference import plain_network
 pytestmark = pytest.mark.filterwarnings("ignore:the raw model is right on")  # networks that were never trained
 
 COUNTS = [100, 40, 10, 4]
-SHIFTS = np.log(4.0 / np.array(COUNTS))  # logit adjustment, the rarest class left alone
+SHIFTS = np.log(4.0 / np.array(COUNTS))  # logit adjustment, with the rarest class unchanged
 Batches = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 def aligned_by_counts(model: nn.Module, batches: Batches, **options: Any) -> nn.Module:
-    """Aligned; a model with no head to fold into must be wrapped, and its user told."""
+    """Align; check that a model without a head to fold into is wrapped, with a warning."""
     if head_of(model) is not None:
         return align(model, batches, counts=COUNTS, estimator="prior", **options)
     with pytest.warns(UserWarning, match="AlignedModel wrapper adds them instead"):
@@ -36,7 +36,7 @@ def aligned_by_counts(model: nn.Module, batches: Batches, **options: Any) -> nn.
 
 
 def head_of(model: nn.Module) -> nn.Module | None:
-    """The last module with a slot for a bias."""
+    """Return the last module with a bias attribute."""
     modules = [module for module in model.modules() if "bias" in module._parameters]
     return modules[-1] if modules else None
 
@@ -47,7 +47,7 @@ def had_bias(model: nn.Module) -> bool:
 
 
 def logits_of(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
-    """In evaluation mode; not of a copy, which would not be the compiled model any more."""
+    """Return logits in evaluation mode, without copying the model: a copy would not be compiled."""
     with torch.no_grad():
         return model.eval()(inputs).float().reshape(len(inputs), -1)
 
@@ -60,7 +60,7 @@ def assert_shifted(corrected: Any, raw: Any, atol: float = 1e-5) -> None:
 class TestCompiled:
     @pytest.fixture(autouse=True)
     def nothing_compiled_before(self) -> Iterator[None]:
-        """After eight versions of the same code torch would stop compiling and quietly run the Python code."""
+        """After eight versions of the same code torch silently stops compiling and runs the Python code."""
         torch.compiler.reset()
         yield
         torch.compiler.reset()
@@ -70,7 +70,7 @@ class TestCompiled:
         compiled = torch.compile(aligned, backend="aot_eager", fullgraph=True)
         assert_shifted(logits_of(compiled, batches[0][0]), logits_of(any_network, batches[0][0]))
 
-    # Compiling to machine code takes seconds: one network that is folded, and one that is wrapped.
+    # Compiling takes seconds: test one folded and one wrapped network.
     @pytest.mark.parametrize("any_network", ["linear", "functional"], indirect=True)
     def test_an_aligned_network_compiles_to_machine_code(self, any_network: nn.Module, batches: Batches) -> None:
         aligned = aligned_by_counts(any_network, batches)
@@ -115,8 +115,8 @@ class TestExported:
             return
         old, new = ([node.target for node in nodes if node.op == "call_function"] for nodes in (before, after))
         assert new[: len(old)] == old
-        # Where there was no bias one addition may come at the end. A linear layer adds by itself; the wrapper looks at
-        # the dtype first, which is no work in a graph of one dtype.
+        # A head without a bias may need one addition at the end. A linear layer adds the bias itself; the wrapper looks
+        # at the dtype first, which costs nothing in a graph with one dtype.
         no_work = {torch.ops.aten._assert_tensor_metadata.default, torch.ops.aten.to.dtype}
         added = [target for target in new[len(old) :] if target not in no_work]
         assert added == ([] if isinstance(head_of(any_network), nn.Linear) else [torch.ops.aten.add.Tensor])
@@ -141,7 +141,7 @@ class TestExported:
             aligned = align(exported, batches, counts=COUNTS, estimator="prior")
         assert_shifted(aligned(batches[0][0]).detach(), logits_of(linear, batches[0][0]))
 
-    # TorchScript is deprecated, and still what many saved networks are.
+    # TorchScript is deprecated, but many saved networks use it.
     @pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated:FutureWarning")
     @pytest.mark.filterwarnings("ignore:`torch.jit.trace_method` is deprecated:FutureWarning")
     def test_a_scripted_network_is_wrapped(self, linear: nn.Module, batches: Batches) -> None:
@@ -151,7 +151,7 @@ class TestExported:
         assert_shifted(logits_of(aligned, batches[0][0]), logits_of(linear, batches[0][0]))
 
 
-# Exporting takes seconds; the two heads left out give the graph of the first or of the third.
+# Exporting takes seconds; the other two heads have the graph of the first or the third.
 @pytest.mark.parametrize(
     "any_network", ["linear", "linear without bias", "map of one pixel", "cosine", "functional"], indirect=True
 )
@@ -205,11 +205,11 @@ class TestAutocast:
         assert not torch.is_autocast_enabled("cpu")
         assert_shifted(corrected, raw, atol=2.0**-7 * float(corrected.abs().max()))
         assert all(parameter.dtype == torch.float32 for parameter in aligned.parameters())
-        # Full precision was only ever rounded on the way: the weights hold the shifts as they are.
+        # The weights hold the exact shifts; full precision is only rounded in use.
         assert_shifted(logits_of(aligned, batches[0][0]), logits_of(any_network, batches[0][0]))
 
     def test_in_place_between_two_passes(self, network: nn.Module, batches: Batches) -> None:
-        """Autocast keeps rounded copies of the weights while it lasts; the old bias must not stay among them."""
+        """Autocast caches rounded copies of the weights; the old bias must not stay in its cache."""
         with torch.autocast("cpu", dtype=torch.bfloat16):
             raw = network.eval()(batches[0][0]).detach().float().flatten(1)
             aligned_by_counts(network, batches, inplace=True)

@@ -1,4 +1,4 @@
-"""Shifts into the bias of the head, or a reason why not."""
+"""Folding shifts into the bias of the head, or a reason why not."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_shifts_of_other_classes(batches: Batches, shifts: Shifts) -> None:
 
 
 class Doubled(nn.Module):
-    """A bias on the last layer arrives twice as large; one class is masked."""
+    """A bias on the last layer is doubled on its way; one class is masked."""
 
     def __init__(self, mask: float) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Doubled(nn.Module):
 
 @pytest.mark.parametrize("mask", [-torch.inf, -1e9, torch.finfo(torch.float32).min])
 def test_masked_classes_do_not_hide_a_failure(mask: float, batches: Batches, shifts: Shifts) -> None:
-    """The size of one logit says nothing about the rounding of the others."""
+    """One huge logit must not hide rounding errors of others."""
     network = Doubled(mask)
     before = copy.deepcopy(network.state_dict())
     with pytest.raises(NotFolded, match="does not reach the logits unchanged"):
@@ -77,7 +77,7 @@ def test_masked_classes_do_not_hide_a_failure(mask: float, batches: Batches, shi
 
 
 class HalfInside(nn.Module):
-    """Autocast inside the model and float32 outside, as accelerate makes it."""
+    """Autocast inside the model and float32 outside, as with accelerate."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ def test_half_precision_inside_is_allowed_its_rounding(batches: Batches, shifts:
 
 
 def test_many_features_are_allowed_their_rounding() -> None:
-    """Logits near zero that are sums of many large numbers, as ResNet-50 has them."""
+    """Logits near zero that are sums of many large numbers, as in ResNet-50."""
     torch.manual_seed(0)
     head, features = nn.Linear(2048, 1000), (100.0 + 50.0 * torch.randn(8, 2048)).clamp(min=0.0)
     many = fit_shifts(Evidence.from_arrays(np.zeros((8, 1000)), counts=np.arange(1000, 0, -1)), estimator="prior")
@@ -102,7 +102,7 @@ def test_many_features_are_allowed_their_rounding() -> None:
 
 
 class TwoHeads(nn.Module):
-    """A first head whose output happens to be that of the second, which alone counts."""
+    """The output of the first head equals the second's, which is the only one used."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ def test_an_interruption_leaves_no_trial_behind(batches: Batches, shifts: Shifts
 
 @pytest.mark.parametrize("behind", [nn.ReLU(), nn.Hardtanh(-50.0, 50.0)])
 def test_a_clamp_that_the_probe_does_not_touch_is_seen(behind: nn.Module, shifts: Shifts) -> None:
-    """On these inputs the clamp is idle and the bias would look right; on others it would not be."""
+    """The clamp has no effect on these inputs, and the bias would look right; on others it would not."""
     network = nn.Sequential(nn.Linear(6, 4), behind)
     with torch.no_grad():
         network[0].bias.fill_(20.0)
@@ -155,7 +155,7 @@ def test_a_bias_that_was_created_is_taken_back_on_failure(batches: Batches, shif
 
 
 class Tied(nn.Module):
-    """An auxiliary head that shares the bias of the head."""
+    """An auxiliary head shares the bias of the head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ def test_a_tied_bias_is_not_touched(batches: Batches, shifts: Shifts) -> None:
 
 
 class Pretrained(nn.Module):
-    """As a Hugging Face model whose head was built without a bias."""
+    """A model like Hugging Face's whose head was built without a bias."""
 
     def __init__(self) -> None:
         super().__init__()

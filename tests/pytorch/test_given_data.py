@@ -1,4 +1,4 @@
-"""What people give instead of a loader or of counts in the order of the classes."""
+"""Data sets and named counts, given in place of a loader or of counts in the order of the classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIONS: dict[str, Any] = {"estimator": "marginal", "clusters": "per-class"}
 
 
 class Pictures(Dataset):  # type: ignore[type-arg]
-    """As torchvision's datasets are: samples, `classes` and `targets`."""
+    """A dataset like torchvision's: samples, `classes` and `targets`."""
 
     def __init__(self, batches: Batches, classes: list[str]) -> None:
         self.inputs = torch.cat([x for x, _ in batches])

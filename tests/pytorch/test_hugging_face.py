@@ -1,4 +1,4 @@
-"""The callback of the Hugging Face Trainer on a real training of a tiny classifier built from a config."""
+"""The callback for the Hugging Face Trainer in a real training of a tiny classifier."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNTS = [300, 90, 30, 10]
 
 
 class Sentences(Dataset[Any]):
-    """Six words of any kind, and four from a range that overlaps those of the neighbouring classes."""
+    """Sentences of six random words, and four from a range that overlaps neighbouring classes."""
 
     def __init__(self, counts: list[int], seed: int) -> None:
         generator = np.random.default_rng(seed)
@@ -121,7 +121,7 @@ def test_training_is_not_lost_when_aligning_fails(tmp_path: Path) -> None:
 
 
 def test_the_best_model_is_the_one_that_is_aligned(tmp_path: Path) -> None:
-    """The loss on the small classes rises from some epoch on, so that the best model is not the last one."""
+    """The loss on small classes rises from some epoch on, so that the best model is not the last one."""
     network = model()
     trainer = train(
         network, tmp_path, [EnergyAlignCallback(estimator="prior")], num_train_epochs=6, learning_rate=3e-2,
@@ -169,7 +169,7 @@ def test_two_callbacks_do_not_correct_one_model_twice(tmp_path: Path) -> None:
 
 
 class FunctionalHead(torch.nn.Module):
-    """No module makes the logits, so that nothing can be folded."""
+    """No module computes the logits, so nothing can be folded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -223,7 +223,7 @@ def test_a_missing_transformers_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 class Columns:
-    """As a `datasets.Dataset`, of which whole columns can be asked for, here with a transform set on it."""
+    """A dataset like `datasets.Dataset`, which returns whole columns, with a transform."""
 
     column_names = ("text", "label")
     transformed = True
@@ -243,7 +243,7 @@ class Columns:
 
 
 class Stream(IterableDataset[Any]):
-    """Has the names of columns, as a `datasets.IterableDataset` does, and no columns."""
+    """Has column names but no columns, like a `datasets.IterableDataset`."""
 
     column_names = ("text", "label")
 
@@ -252,7 +252,7 @@ class Stream(IterableDataset[Any]):
 
 
 class NeverRead(Dataset[Any]):
-    """Its items are dear."""
+    """Reading its items is expensive, and fails here."""
 
     def __len__(self) -> int:
         return 3

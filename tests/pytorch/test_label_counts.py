@@ -1,4 +1,4 @@
-"""Training counts from the labels that pass by."""
+"""Training counts from the labels of batches."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_column_of_labels_is_counted() -> None:
 
 
 class Untouchable:
-    """Inputs that may be large and on a GPU."""
+    """Inputs that must not be read: they may be large and on a GPU."""
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"the counter asked the inputs for {name}")

@@ -1,4 +1,4 @@
-"""The Lightning callback on real trainings: aligned at the end, the user's loop as it was."""
+"""The Lightning callback in real trainings: aligned at the end, with an unchanged training loop."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_network_comes_out_aligned_and_measured(capsys: pytest.CaptureFixtur
         corrected, raw + torch.tensor(callback.shifts_.values, dtype=torch.float32), rtol=0, atol=1e-5
     )
     before, after = ((out.argmax(1) == y).double().mean() for out in (raw, corrected))
-    assert after > before + 0.03  # on data that neither training nor aligning saw
+    assert after > before + 0.03  # on data used neither for training nor for aligning
     metrics = callback.metrics_
     assert metrics["balanced_accuracy_after"] > metrics["balanced_accuracy_before"]
     assert abs(metrics["balanced_accuracy_after"] - float(after)) < 0.1
@@ -170,7 +170,7 @@ def test_a_loader_needs_its_kind() -> None:
 
 
 def test_training_itself_is_not_disturbed() -> None:
-    """The same weights as without the callback, but for the bias of the head."""
+    """The weights are the same as without the callback, except for the bias of the head."""
     plain, aligned = Module(), Module()
     fit(plain, [])
     fit(aligned, [EnergyAlignCallback()])
@@ -183,7 +183,7 @@ def test_training_itself_is_not_disturbed() -> None:
 
 
 class Scaled(Module):
-    """Gets inputs 128 times too large and mends that in a batch hook; a power of two, so that nothing is rounded."""
+    """Gets inputs 128 times too large, and rescales them in a batch hook; a power of two needs no rounding."""
 
     def __init__(self, hook: str) -> None:
         super().__init__()
@@ -215,7 +215,7 @@ def test_the_evidence_goes_through_the_batch_hooks(hook: str) -> None:
     module = Scaled(hook)
     fit(module, [callback], train=scaled(COUNTS, 0), val=DataLoader(scaled([60] * 4, 1), 64))
     np.testing.assert_allclose(callback.shifts_.values, plain.shifts_.values, atol=1e-6)
-    assert not module.trained_last  # hooks augment if the trainer trains, and held-out data must not be
+    assert not module.trained_last  # hooks augment in training, but must not augment held-out data
 
 
 @pytest.mark.parametrize("precision", ["bf16-true", "bf16-mixed"])
@@ -227,7 +227,7 @@ def test_half_precision_is_aligned_in_its_own_precision(precision: str) -> None:
 
 
 def averaging() -> list[Any]:
-    """What this version of Lightning has."""
+    """Return the weight-averaging callback of this version of Lightning."""
     newer = [getattr(L.callbacks, name, None) for name in ("WeightAveraging", "EMAWeightAveraging")]
     return [L.callbacks.StochasticWeightAveraging(1e-2), *(kind() for kind in newer if kind is not None)]
 
@@ -286,7 +286,7 @@ def test_one_sample_of_each_class_cannot_be_measured(tmp_path: Path, capsys: pyt
 
 
 class WithFunctionalHead(Module):
-    """No module makes the logits, so that nothing can be folded."""
+    """No module computes the logits, so nothing can be folded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -339,7 +339,7 @@ def test_a_resumed_run_knows_the_counts(tmp_path: Path) -> None:
 
 @pytest.fixture
 def amid_an_epoch(tmp_path: Path) -> Path:
-    """A checkpoint after 5 of 18 batches."""
+    """Return a checkpoint after 5 of 18 batches."""
     save = L.callbacks.ModelCheckpoint(tmp_path, every_n_train_steps=5)
     fit(Module(), [save], max_steps=5, enable_checkpointing=True)
     return next(tmp_path.rglob("*.ckpt"))

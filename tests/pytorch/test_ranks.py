@@ -1,4 +1,4 @@
-"""Two real processes, each with its shard, find the shifts of one process with all of it."""
+"""Two real processes with a shard each compute the shifts of one process with all data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tell(name, value):
 
 
 def run_two_ranks(folder: Path, script: str) -> list[tuple[int, str]]:
-    """Exit code and error output of each."""
+    """Return exit code and error output of each process."""
     generator = torch.Generator().manual_seed(1)
     data = {"x": 2 * torch.randn(200, 6, generator=generator), "y": torch.arange(200) % 4}
     save_file(data, folder / "data.safetensors")
@@ -73,7 +73,7 @@ tell("unlabelled", unlabelled.shifts_.values.tolist())
 
 
 def test_a_problem_on_one_rank_stops_both(tmp_path: Path) -> None:
-    """The other would wait for its logits for ever."""
+    """Otherwise the other one would wait for its logits forever."""
     script = """
 if rank == 1:
     x[5] = torch.nan

@@ -1,4 +1,4 @@
-"""Untrained networks of torchvision, timm and Hugging Face: the head is found, and its bias is all that changes."""
+"""Untrained networks of torchvision, timm and Hugging Face: the head is found, and only its bias changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from energyalign.pytorch import AlignedModel, align, fold_shifts
 
 N_CLASSES = 5
 COUNTS = [100, 40, 20, 10, 4]
-SHIFTS = np.log(4.0 / np.array(COUNTS))  # logit adjustment, the rarest class left alone
+SHIFTS = np.log(4.0 / np.array(COUNTS))  # logit adjustment, with the rarest class unchanged
 
 Batch = torch.Tensor | dict[str, torch.Tensor]
 
@@ -37,7 +37,7 @@ def pixels(side: int) -> Batch:
 
 
 def tokens() -> Batch:
-    """Sentences of different lengths, filled up with the padding token 0."""
+    """Return sentences of different lengths, padded with token 0."""
     ids = torch.randint(3, 50, (4, 6), generator=torch.Generator().manual_seed(1))
     mask = (torch.arange(6) < torch.tensor([[6], [4], [5], [2]])).long()
     return {"input_ids": ids * mask, "attention_mask": mask}
@@ -120,7 +120,7 @@ def of_timm(name: str, **options: Any) -> Callable[[], nn.Module]:
 
 
 class Case(NamedTuple):
-    """How to build a network, what to feed it, and the one entry of its state that may change."""
+    """How to build a network, its input, and the entry of its state that may change."""
 
     build: Callable[[], nn.Module]
     batch: Batch
@@ -140,7 +140,7 @@ FOLDED = {
     "torchvision DenseNet": Case(
         lambda: tv.DenseNet(8, (2, 2), 8, 2, num_classes=N_CLASSES), images(32), "classifier.bias"
     ),
-    # Three outputs in training mode, one in evaluation mode; its two auxiliary heads look just like the true one.
+    # Three outputs in training mode, one in evaluation mode; its two auxiliary heads look just like the main one.
     "torchvision GoogLeNet": Case(googlenet, images(32), "fc.bias"),
     "timm ResNet": Case(of_timm("test_resnet"), images(32), "fc.bias"),
     "timm ViT": Case(of_timm("test_vit", img_size=32), images(32), "head.bias"),
@@ -159,7 +159,7 @@ FOLDED = {
 
 
 class Aligned(NamedTuple):
-    """A network, what it was before, and what came out."""
+    """A network before and after aligning."""
 
     case: Case
     network: nn.Module
@@ -176,7 +176,7 @@ def built(build: Callable[[], nn.Module], seed: int = 0) -> nn.Module:
 
 @pytest.fixture(scope="module", params=FOLDED)
 def pair(request: pytest.FixtureRequest) -> Aligned:
-    """Each network is aligned once; the tests only look."""
+    """Align each network once; tests only read it."""
     case = FOLDED[request.param]
     network = built(case.build)
     next(module for module in network.modules() if not list(module.children())).eval()  # one of many in another mode
@@ -235,7 +235,7 @@ def test_predictions_and_probabilities_are_those_of_the_shifts(pair: Aligned) ->
 
 
 def test_the_network_given_is_not_disturbed(pair: Aligned) -> None:
-    # The state holds the running statistics of batch normalisation, and how many batches they have seen.
+    # The state contains the running statistics of batch normalisation and its number of batches.
     assert changed_entries(pair.state_before, pair.network.state_dict()) == set()
     assert modes_of(pair.network) == modes_of(pair.aligned) == pair.modes_before
     assert torch.equal(*pair.random_states)
@@ -299,7 +299,7 @@ class TestHuggingFaceFiles:
 @pytest.mark.parametrize("build", [gpt2, llama])
 @pytest.mark.parametrize("head", [None, "score"], ids=["head found", "head named"])
 def test_a_head_that_scores_every_token(build: Callable[[], nn.Module], head: str | None) -> None:
-    """Causal models score all tokens, without bias, and take the score of the last one of each sentence."""
+    """Causal models score all tokens without a bias, and use the score of the last token of each sentence."""
     network = built(build)
     with pytest.warns(UserWarning, match="head 'score' of this model had no bias and has one now"):
         aligned = align(network, [tokens()], counts=COUNTS, estimator="prior", head=head)
@@ -337,9 +337,9 @@ def test_the_wrapper_keeps_the_other_outputs() -> None:
 
 
 def test_batches_as_hugging_face_collates_them() -> None:
-    """Labels stay out of the model, which would return a loss for them, but do become evidence."""
+    """Labels are not passed to the model, which would return a loss, but are part of the evidence."""
     ids = torch.randint(3, 50, (80, 6), generator=torch.Generator().manual_seed(1))
-    labels = (torch.arange(80) % 9).clamp(max=N_CLASSES - 1)  # the last class most often, so that labels matter
+    labels = (torch.arange(80) % 9).clamp(max=N_CLASSES - 1)  # the last class is most frequent, so that labels matter
     network = built(bert)
     loader = [hf.BatchEncoding({"input_ids": ids[part], "labels": labels[part]}) for part in (slice(40), slice(40, 80))]
     shifts = align(network, loader, counts=COUNTS, estimator="marginal", clusters="per-class").shifts_
@@ -357,7 +357,7 @@ class TestBadInput:
             ("features", r"'features' \(Sequential\) has no bias with one number per class"),
             ("features.0.1", r"'features.0.1' \(BatchNorm2d\) has no bias with one number per class"),
             ("classifier.0", r"'classifier.0' \(Linear\) has no bias with one number per class"),
-            # A convolution without bias, which must not be given one of the wrong length.
+            # A convolution without a bias, which must not get one of the wrong length.
             ("features.0.0", r"'features.0.0'"),
         ],
     )

@@ -1,4 +1,4 @@
-"""Logits are kept in memory while they fit and in a file beyond that; either way they come back the same."""
+"""Logits are kept in memory up to a limit and in a file beyond it, without changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paired tests by hand and by simulation; pairs of rows from stored runs."""
+"""Paired tests by hand and by simulation; pairs of rows of stored runs."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ NAMES = ["cat", "dog", "eel", "fox"]
 
 
 def right(*parts: tuple[int, int, int]) -> list[np.ndarray]:
-    """Of parts (how many, whether one is right, whether the other is)."""
+    """Return who is right, from parts (number of samples, first right, second right)."""
     return [np.repeat([part[k] for part in parts], [part[0] for part in parts]).astype(bool) for k in (1, 2)]
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> list[StoredRun]:
-    """Two seeds of one training, on the same images."""
+    """Make two seeds of one training, on the same images."""
     made = [made_up_run(tmp_path / f"seed-{seed}", NAMES, per_class=(9, 5, 5, 3), seed=seed) for seed in (0, 1)]
     assert not made[0].rows[0].has_balanced_test
     return made
 
 
 def test_mcnemar_by_hand() -> None:
-    # 1 against 7 of 8 that differ: 2 x (1 + 8) / 2^8.
+    # 1 against 7 of the 8 samples that differ: 2 x (1 + 8) / 2^8.
     assert mcnemar(*right((90, 1, 1), (1, 1, 0), (7, 0, 1), (3, 0, 0))) == pytest.approx(18 / 256)
     assert mcnemar(*right((7, 1, 0), (1, 0, 1))) == pytest.approx(18 / 256)
     assert mcnemar(*right((5, 1, 0))) == pytest.approx(2 / 32)
@@ -46,7 +46,7 @@ def test_bootstrap_by_hand() -> None:
     gains = np.concatenate([np.repeat([1.0, -1.0, 0.0], [20, 10, 70]), np.repeat([1.0, 0.0], [5, 20])])
     gain = bootstrap(labels, gains)
     assert gain.difference == pytest.approx((0.1 + 0.2) / 2)
-    # Variances of a gain within the classes: 0.3 - 0.1^2 and 0.2 - 0.2^2.
+    # Variances of the gain within classes: 0.3 - 0.1^2 and 0.2 - 0.2^2.
     error = (0.29 / 100 + 0.16 / 25) ** 0.5 / 2
     assert gain.error == pytest.approx(error, rel=0.05)
     assert (gain.low, gain.high) == pytest.approx((0.15 - 1.96 * error, 0.15 + 1.96 * error), abs=0.01)
@@ -59,7 +59,7 @@ def test_the_interval_of_the_bootstrap_covers_as_often_as_it_says() -> None:
     labels, truth = np.repeat([0, 1, 2], [120, 60, 40]), np.array([0.05, 0.1, -0.1])
     covered = 0
     for _ in range(200):
-        gains = random.choice([1.0, 0.0, -1.0], size=len(labels))  # gains of mean 0, moved towards the truth
+        gains = random.choice([1.0, 0.0, -1.0], size=len(labels))  # gains with mean 0, shifted by the true gain
         moved = random.random(len(labels)) < 2 / 3
         gains[moved] = random.random(np.count_nonzero(moved)) < 1.5 * np.abs(truth[labels[moved]])
         gains[moved] *= np.sign(truth[labels[moved]])

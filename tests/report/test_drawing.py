@@ -1,4 +1,4 @@
-"""Files with the same bytes for the same numbers, and an SVG for light and dark pages."""
+"""Figures: equal bytes for equal numbers, and an SVG for light and dark pages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_our_look_stays_ours() -> None:
 
 
 def test_no_matplotlibrc_changes_a_figure(tmp_path: Path) -> None:
-    """The one in the current folder may be anybody's."""
+    """One in the current folder may come from anyone."""
     save_figure(small_figure(), tmp_path / "ours.png")
     with mpl.rc_context({"text.usetex": True, "axes.facecolor": "red", "savefig.dpi": 30}):
         save_figure(small_figure(), tmp_path / "theirs.png")
@@ -94,7 +94,7 @@ def test_the_page_exchanges_ink_on_a_dark_background() -> None:
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance as WCAG 2 defines it."""
+    """Return the relative luminance defined by WCAG 2."""
     shares = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
     linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
     return float(np.dot([0.2126, 0.7152, 0.0722], linear))
@@ -107,7 +107,7 @@ def test_lines_stand_out_from_a_light_and_a_dark_page(colour: str) -> None:
 
 
 def drawn_of(run: StoredRun) -> dict[str, Figure]:
-    """Every figure that the run allows."""
+    """Draw every figure that the run allows."""
     figures = {}
     for name, entry in FIGURES.items():
         with contextlib.suppress(EnergyAlignError):
@@ -117,7 +117,7 @@ def drawn_of(run: StoredRun) -> dict[str, Figure]:
 
 def test_a_thousand_classes_stay_small_and_ten_stay_sharp(tmp_path: Path) -> None:
     run = made_up_run(tmp_path / "run", [f"class {k}" for k in range(1000)], per_class=1)
-    # As with all the correctors that there are.
+    # Add rows of all correctors.
     others = [replace(run.rows[1], corrector=f"ea-M{k}") for k in range(2, 11)]
     crowded = drawn_of(StoredRun(run.path, run.config, [*run.rows, *others]))
     assert {"shifts", "energies", "effective-samples", "frequencies", "confusion"} < set(crowded)

@@ -1,4 +1,4 @@
-"""Panels find room in any width, text has its size wherever the figure is saved, axes of per cent end at 100."""
+"""Panels fit into any width, text keeps its size in every format, percentage axes end at 100."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_long_names_of_lines_stay_within_the_figure(width: str) -> None:
 def test_a_legend_has_no_more_columns_than_its_rows_need() -> None:
     four = ("perfectly calibrated", "accuracy, raw", "share of images", "accuracy, aligned")
     (legend,) = three_panels(Style(width=6.5), four).legends
-    assert legend._ncols == 2  # not three with one name in the second row
+    assert legend._ncols == 2  # not three panels, with one title in the second row
 
 
 def test_the_second_line_of_a_title_breaks_after_commas() -> None:

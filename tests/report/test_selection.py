@@ -1,4 +1,4 @@
-"""Rows are chosen by what they are of; what does not exist is refused with what does."""
+"""Selecting rows by their fields; unknown values are refused with the known ones."""
 
 from __future__ import annotations
 

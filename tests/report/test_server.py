@@ -1,4 +1,4 @@
-"""One page, for this machine, newer whenever its runs are."""
+"""One page, for this machine only, updated with its runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONFIG = {
 
 
 class Shown:
-    """What the server shows; may break."""
+    """A page that may fail."""
 
     def __init__(self) -> None:
         self.text = "first"
@@ -81,7 +81,7 @@ def test_there_is_one_page(port: int, path: str) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example:1", "", "localhost.evil"])
 def test_for_no_other_name(port: int, host: str) -> None:
-    """A page from elsewhere whose name leads here must not read ours."""
+    """A page from another site whose name resolves to this machine must not read ours."""
     status, body, _ = ask(port, host=host)
     assert status == 403
     assert b"first" not in body

@@ -1,4 +1,4 @@
-"""A run on digits, published: what is kept, what is left out, and what our commands make of it."""
+"""A published run on digits: which files are kept, which are left out, and how our commands read it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def script() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two epochs, and rows with and without shifts."""
+    """Train two epochs, with rows with and without shifts."""
     out = tmp_path_factory.mktemp("run")
     words = "longtail digits --epochs 2 --evidence-size 3 --evidence-policy none --corrector raw ea ncm tau-norm"
     main([*words.split(), "--out", str(out)])

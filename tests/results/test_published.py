@@ -1,4 +1,4 @@
-"""Every number in results/, computed again from the logits that are published beside it."""
+"""Every number in results/, computed again from the published logits."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ RESULTS = Path(__file__).parents[2] / "results"
 if not RESULTS.exists():
     pytest.skip("results/ is in the repository, not in the source distribution", allow_module_level=True)
 RUNS = measured_runs([RESULTS])
-HALF = 2.0**-8  # the most that rounding to half precision changes of a logit below 16
+HALF = 2.0**-8  # maximum effect of rounding to half precision on a logit below 16
 EVERY_RUN = pytest.mark.parametrize("run", RUNS, ids=lambda run: run.path.relative_to(RESULTS).as_posix())
 
 
 def evidence_file(run: StoredRun, row: Row) -> Path | None:
-    """The evidence of a row, if it is published."""
+    """Return the file with the evidence of a row, if it is published."""
     plan = row.evidence
     path = None if plan is None else run.path / f"evidence-{plan.policy}-{plan.per_class}.safetensors"
     return path if path is not None and path.exists() else None
@@ -43,7 +43,7 @@ def evidence_file(run: StoredRun, row: Row) -> Path | None:
 def test_its_config_is_still_written_as_it_was(run: StoredRun) -> None:
     stored = RunDirectory(run.path).read_json("config.json")
     assert stored is not None
-    assert LongTailConfig.from_json(stored).to_json() == stored  # if not, give the new field `left_out_at(default)`
+    assert LongTailConfig.from_json(stored).to_json() == stored  # on failure, give the new field `left_out_at(default)`
 
 
 @EVERY_RUN
@@ -87,7 +87,7 @@ def test_shifts_follow_from_the_published_evidence(run: StoredRun) -> None:
         assert row.estimator is not None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UntrustedEstimateWarning)  # the row has its concerns
-            # What auto chose is taken from the row: the choice is not what is checked here.
+            # The choice of `auto` is taken from the row: it is not tested here.
             clusters = corrector.clusters if corrector.estimator != "auto" else row.clusters
             shifts = fit_shifts(evidence, estimator=row.estimator, clusters=clusters)
         np.testing.assert_allclose(shifts.values, row.shifts, atol=HALF, err_msg=str(row.key))

@@ -1,4 +1,4 @@
-"""A place that only code of a crafted file would make."""
+"""A folder that only code in a crafted file would create."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def sprung(tmp_path: Path) -> Iterator[Path]:
-    """Where the trap of a crafted file makes a folder; at the end of a test it must not be there."""
+    """Return the folder that a crafted file creates; check at the end of the test that it does not exist."""
     place = tmp_path / "code-ran"
     yield place
     assert not place.exists()

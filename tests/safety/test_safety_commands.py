@@ -1,4 +1,4 @@
-"""No command imports code from the current folder, in whatever process, or speaks to another machine."""
+"""No command imports code from the current folder, in any process, or connects to another machine."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ HEAVY = {
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A folder with a module for every name that may be imported, which notes that it was, and settings of libraries.
+    """Make a folder with a recording module for every name that may be imported, and settings of a library.
 
-    Inputs are above it.
+    The folder above contains the inputs.
     """
     folder = tmp_path / "hostile"
     folder.mkdir()
@@ -74,7 +74,7 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def run_safely(program: list[str], folder: Path) -> None:
-    """Run it in this folder, without network; no module of the folder is imported."""
+    """Run in this folder without network; check that no module of the folder was imported."""
     no_network = Path(__file__).parents[1] / "helpers" / "no_network"
     paths = os.pathsep.join([str(no_network), str(Path(energyalign.__file__).parents[1])])
     notes = folder.parent / "network"
@@ -85,12 +85,12 @@ def run_safely(program: list[str], folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert not (folder.parent / "imported").exists(), (folder.parent / "imported").read_text()
     attempts = notes.read_text().splitlines() if notes.exists() else []
-    # Ray asks the cloud for the name of its provider, and has no switch for that.
+    # Ray asks the cloud for the name of its provider, and this cannot be disabled.
     assert [attempt for attempt in attempts if not attempt.endswith(RAY_DASHBOARD)] == []
 
 
 def script(folder: Path) -> str:
-    """As pip makes a console script: a file in a folder of programs."""
+    """Write a console script as pip does: a file in a folder of programs."""
     path = folder.parent / "bin" / "energyalign"
     path.parent.mkdir()
     lines = [
@@ -109,7 +109,7 @@ def test_light_commands(command: str, hostile: Path) -> None:
 
 
 def test_python_m(hostile: Path) -> None:
-    """Which has the current folder on its path by Python's own rule, until our first line."""
+    """Python itself puts the current folder on the path until our first line runs."""
     run_safely(["-m", "energyalign", *LIGHT["fit in processes"].split()], hostile)
 
 
@@ -139,7 +139,7 @@ def test_heavy_commands(command: str, hostile: Path) -> None:
 
 
 def test_the_network_is_watched(hostile: Path) -> None:
-    """Or the tests above would say nothing."""
+    """Otherwise the tests above would prove nothing."""
     attempt = "import socket; socket.create_connection(('192.0.2.1', 80), 0.1)"
     with pytest.raises(AssertionError, match="a test has taken the network away"):
         run_safely(["-P", "-c", attempt], hostile)

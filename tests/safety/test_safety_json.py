@@ -1,4 +1,4 @@
-"""JSON made to do harm is refused by name, whichever file of ours it is in."""
+"""Hostile JSON is refused by name in each of our files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ HOSTILE: dict[str, bytes] = {
 
 
 def _rows_of(folder: Path) -> object:
-    """With whole settings beside them, and their own hash if they can have one: they are refused for what they say."""
+    """With complete settings, and with a valid hash if possible, so that the content is the reason for the refusal."""
     with contextlib.suppress(Exception):  # what is no object has no hash
         row: dict[str, object] = dict(json.loads((folder / "rows.jsonl").read_bytes()))
         row.pop("sha256", None)

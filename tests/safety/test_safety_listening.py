@@ -1,4 +1,4 @@
-"""Processes that work together meet on loopback, ask for a token, and end with the one that started them."""
+"""Communicating processes use loopback, require a token, and end with the process that started them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ray.get(ray.remote(open).remote(sys.argv[2], "w"))
 
 
 class Command:
-    """The command in a session of its own, and all that it starts."""
+    """The command in a session of its own, and all processes that it starts."""
 
     def __init__(self, arguments: list[str], folder: Path) -> None:
         self.mark = uuid.uuid4().hex
@@ -51,17 +51,17 @@ class Command:
         return living(self.mark, self.process.pid)
 
     def all_ended(self) -> bool:
-        return all_ended(self.mark, self.process.pid, seconds=180.0)  # an agent of Ray takes a minute to notice
+        return all_ended(self.mark, self.process.pid, seconds=180.0)  # an agent of Ray needs a minute to notice
 
 
 def without_ray(**more: str) -> dict[str, str]:
-    """The environment of a user who has set nothing for Ray."""
+    """Return the environment of a user without settings for Ray."""
     return {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | more
 
 
 @pytest.fixture
 def shards(tmp_path: Path) -> Path:
-    """Logits whose fit takes a while."""
+    """Save logits whose fit takes a while."""
     save_shards(tmp_path, n_shards=200, n_classes=50)
     return tmp_path
 
@@ -118,7 +118,7 @@ def test_nobody_of_a_stopped_fit_is_left(shards: Path, how: int) -> None:
 
 
 def begun_sweep(folder: Path) -> Command:
-    """A sweep on a cluster of its own, in the middle of a training."""
+    """Start a sweep on a cluster of its own, and wait for the middle of a training."""
     command = Command([*SWEEP.split(), "--out", "sweep"], folder)
     while not list(folder.glob("sweep/digits-lt-50/*/*/checkpoints/*")):
         assert command.process.poll() is None, command.told

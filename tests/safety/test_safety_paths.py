@@ -1,4 +1,4 @@
-"""Paths that are written in a file lead nowhere but below the folder that the user named."""
+"""Paths in a file never leave the folder that the user named."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OUTSIDE = ["../secret", "/etc/passwd", "a/../../secret", "a\0b"]
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A folder beside a secret."""
+    """Make a folder beside a secret."""
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "data").mkdir()
     return tmp_path / "data"
@@ -114,7 +114,7 @@ def test_the_state_of_a_step_names_no_files(data: Path, name: str) -> None:
     ],
 )
 def test_rows_name_no_folders(change: dict[str, object], blamed: str) -> None:
-    """The names of correctors and of policies are parts of the names of files."""
+    """Names of correctors and policies are parts of file names."""
     row = long_tail_row("ea", "cifar10-lt-100", 0.5)
     assert Row.from_json(row.to_json(), "rows.jsonl") == row
     with pytest.raises(EnergyAlignError, match=rf"rows\.jsonl was changed, or is from another version.*: .*{blamed}"):

@@ -1,4 +1,4 @@
-"""Wherever a file of ours is expected, one that holds a pickle is refused by name, and its code is not run."""
+"""A pickle in place of any of our files is refused by name, and its code is not run."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_pickle_given_to_a_command(
 
 
 def test_a_pickled_extension_type_in_parquet(tmp_path: Path, sprung: Path) -> None:
-    """Older versions of pyarrow unpickled such a type when they saw its name."""
+    """Older versions of pyarrow unpickled extension types on sight of their name."""
     column = pa.field("logits", pa.list_(pa.float32()), metadata={
         "ARROW:extension:name": "arrow.py_extension_type", "ARROW:extension:metadata": pickled_trap(sprung),
     })  # fmt: skip

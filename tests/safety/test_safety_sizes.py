@@ -1,4 +1,4 @@
-"""Files that claim, or unpack to, more than they are worth are refused before memory is taken for it."""
+"""Files that state, or unpack to, unreasonable sizes are refused before memory is allocated."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_headers_of_safetensors(tmp_path: Path, length: int, message: str) -> No
 
 
 def npz(path: Path, **members: tuple[str, tuple[int, ...]]) -> Path:
-    """An archive of zeros, of these types and shapes."""
+    """Write an archive of zeros with these types and shapes."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, (kind, shape) in members.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
@@ -111,7 +111,7 @@ def test_a_type_of_no_size(tmp_path: Path, kind: str) -> None:
 
 
 def test_one_long_label_among_many_short_ones(tmp_path: Path) -> None:
-    """NumPy would give all of them the width of the longest: 40 GB."""
+    """NumPy would give every label the width of the longest: 40 GB."""
     long = "x" * 100_000
     (tmp_path / "labels.csv").write_text("label\n" + "a\n" * 100_000 + long)
     labels = read_labels(tmp_path / "labels.csv", ["a", long])
@@ -135,12 +135,12 @@ def test_a_quotation_mark_that_is_never_closed(tmp_path: Path) -> None:
 
 
 def test_a_page_of_parquet_that_claims_to_be_large(tmp_path: Path) -> None:
-    """pyarrow reserves what the page states and then sees that it is not so; the memory is never used."""
+    """pyarrow reserves the stated size of a page before it detects the error; the memory is never used."""
     path = tmp_path / "a.parquet"
     table = pa.table({"label": ["x" * 100_000] * 20, "a": [0.5] * 20, "b": [1.5] * 20})
     pq.write_table(table, path, compression="snappy", use_dictionary=False)
     content = bytearray(path.read_bytes())
-    # A page header begins with its kind and its size unpacked, which here has four bytes.
+    # A page header begins with its kind and its uncompressed size, which has four bytes here.
     assert content[4:7] == b"\x15\x00\x15"
     assert [byte > 127 for byte in content[7:11]] == [True, True, True, False]
     content[7:11] = b"\xfe\xff\xff\x7f"
@@ -152,7 +152,7 @@ def test_a_page_of_parquet_that_claims_to_be_large(tmp_path: Path) -> None:
 
 
 def write_zeros(path: Path) -> Path:
-    """Two columns of 40 MB of zeros each, in a few kilobytes."""
+    """Write two columns of 40 MB of zeros each, in a few kilobytes."""
     table = pa.table({"a": np.zeros(5_000_000), "b": np.zeros(5_000_000)})
     pq.write_table(table, path, compression="zstd", use_dictionary=False, row_group_size=5_000_000)
     return path
@@ -164,7 +164,7 @@ def test_parquet_that_unpacks_to_much_but_page_by_page(tmp_path: Path) -> None:
 
 
 def test_a_page_of_parquet_that_unpacks_to_much(tmp_path: Path) -> None:
-    """A value is never cut, however long it is: the page has 40 MB."""
+    """A value is never divided, however long it is: the page has 40 MB."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": [0.5], "b": [1.5], "label": ["x" * 40_000_000]}), path, compression="zstd")
     with pytest.raises(EnergyAlignError, match=r"a part of .*a\.parquet unpacks to [\d,]{10,} bytes"):
@@ -172,7 +172,7 @@ def test_a_page_of_parquet_that_unpacks_to_much(tmp_path: Path) -> None:
 
 
 def test_parquet_that_states_much_and_kills_who_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that dies is not this one."""
+    """Only the child process dies."""
     (tmp_path / "dies.py").write_text("import os\nos.abort()\n")
     monkeypatch.setattr("energyalign.files.parquet_trial.__file__", str(tmp_path / "dies.py"))
     with pytest.raises(
@@ -185,7 +185,7 @@ def test_one_text_for_many_rows_of_parquet(tmp_path: Path) -> None:
     n_rows, long = 200_000, "x" * 100_000
     texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n_rows, np.int32)), pa.array([long]))
     pq.write_table(pa.table({"a": np.zeros(n_rows), "b": np.zeros(n_rows), "label": texts}), tmp_path / "a.parquet")
-    with pytest.raises(EnergyAlignError, match="label 'xxxx"):  # it would have 20 GB if every row had its own
+    with pytest.raises(EnergyAlignError, match="label 'xxxx"):  # 20 GB if every row had a copy
         _ = open_shards([tmp_path / "a.parquet"]).labels
 
 

@@ -1,4 +1,4 @@
-"""No line of the package could run code that came in a file."""
+"""No line of the package can run code from a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METHODS = {"extractall", "load_from_checkpoint", "read_pickle"}  # of whatever o
 
 
 def forbidden(source: str) -> Iterator[str]:
-    """What a source text has that may load code, each with its line."""
+    """Return the calls in a source text that may load code, with their lines."""
     tree = ast.parse(source)
     names: dict[str, str] = {}
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""What the tests of the scikit-learn door share: overlapping classes of very different sizes."""
+"""Fixtures of the scikit-learn tests: overlapping classes of very different sizes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CENTRES = np.array([[0.0, 0.0], [1.6, 0.0], [0.8, 1.4], [-1.0, 1.0]])
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Small problems run faster on one thread, and the workers of pytest-xdist do not fight for the others."""
+    """Use one thread: small problems run faster, and pytest-xdist's workers share the cores."""
     with threadpool_limits(1):
         yield
 
 
 @pytest.fixture(scope="session")
 def blobs() -> Callable[..., Problem]:
-    """Normal clouds of unit width in four dimensions, so many samples per class, shuffled."""
+    """Draw shuffled samples of normal distributions of unit width in four dimensions, with these numbers per class."""
 
     def make(counts: Sequence[int], seed: int = 0) -> Problem:
         rng = np.random.default_rng(seed)
@@ -36,11 +36,11 @@ def blobs() -> Callable[..., Problem]:
 
 @pytest.fixture(scope="session")
 def long_tail(blobs: Callable[..., Problem]) -> Problem:
-    """Training data: 400, 80 and 20 samples of three classes."""
+    """Return training data: 400, 80 and 20 samples of three classes."""
     return blobs([400, 80, 20], seed=0)
 
 
 @pytest.fixture(scope="session")
 def balanced(blobs: Callable[..., Problem]) -> Problem:
-    """Test data of the same three classes, 1,000 of each."""
+    """Return test data of the same three classes, 1,000 samples each."""
     return blobs([1000, 1000, 1000], seed=1)

@@ -1,4 +1,4 @@
-"""The meta-estimator in the places where people put classifiers."""
+"""The meta-estimator wherever scikit-learn accepts classifiers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = np.array(["ant", "bee", "cow"])
 
 
 def gain(model: Any, raw: Any, train: Any, test: Any) -> float:
-    """By how much balanced accuracy rises."""
+    """Return the gain in balanced accuracy."""
     scores = [balanced_accuracy_score(test[1], clone(m).fit(*train).predict(test[0])) for m in (model, raw)]
     return scores[0] - scores[1]
 
@@ -183,7 +183,7 @@ def test_data_frames_with_names(long_tail: Problem) -> None:
 
 
 def test_data_frames_with_columns_of_strings(long_tail: Problem) -> None:
-    """What the classifier inside can read is its business alone."""
+    """Only the inner classifier has to understand the input."""
     X, y = long_tail
     frame = pd.DataFrame({"size": X[:, 0], "where": np.where(X[:, 1] > 0, "north", "south")})
     columns = make_column_transformer((OneHotEncoder(), ["where"]), (StandardScaler(), ["size"]))

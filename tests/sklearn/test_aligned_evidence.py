@@ -1,4 +1,4 @@
-"""Which samples the shifts are learnt from, and which model speaks about them."""
+"""Which samples the shifts are learnt from, and which model scores them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Problem = tuple[np.ndarray, np.ndarray]
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
-    """Remembers which rows (numbered in column 0) it was fitted on, and which it was asked about."""
+    """Records the rows (numbered in column 0) that it was fitted on and that it scored."""
 
     asked: ClassVar[list[tuple[frozenset[int], list[int]]]] = []
 
@@ -38,7 +38,7 @@ class Recorder(ClassifierMixin, BaseEstimator):
 
 @pytest.fixture
 def numbered(blobs: Any, monkeypatch: pytest.MonkeyPatch) -> Problem:
-    """30 + 12 + 6 samples whose first feature is their number, and a new notebook for the Recorder."""
+    """Return 30 + 12 + 6 samples whose first feature is their index, and an empty record."""
     monkeypatch.setattr(Recorder, "asked", [])
     X, y = blobs([30, 12, 6])
     X[:, 0] = np.arange(len(X))
@@ -50,7 +50,7 @@ def scored_rows() -> Counter[int]:
 
 
 def leaks() -> int:
-    """Rows that a model was asked about and had been fitted on."""
+    """Return the rows that a model scored after being fitted on them."""
     return sum(row in fitted for fitted, rows in Recorder.asked for row in rows)
 
 
@@ -65,7 +65,7 @@ def test_every_row_is_scored_once_by_a_model_that_has_not_seen_it(numbered: Prob
 
 
 class Witness(EnergyAligner):
-    """Shows what it was fitted with."""
+    """Records its training data."""
 
     def fit(self, *arrays: Any, **known: Any) -> Self:
         self.arrays_, self.known_ = arrays, known
@@ -74,7 +74,7 @@ class Witness(EnergyAligner):
 
 @pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
 def test_samples_that_one_model_scored_stay_together_in_the_selection(numbered: Problem) -> None:
-    """Their logits have the errors of that model in common."""
+    """Their logits share the errors of that model."""
     X, y = numbered
     folds = np.arange(48) % 5
     model = EnergyAlignedClassifier(Recorder(), aligner=Witness(), cv=PredefinedSplit(folds)).fit(X, y)
@@ -92,7 +92,7 @@ def test_with_fewer_folds_than_the_selection_makes_it_splits_by_the_user_s_group
 
 
 def test_training_evidence_is_scored_by_the_model_that_has_seen_it(numbered: Problem) -> None:
-    """Also the proof that `leaks` can find one."""
+    """This also shows that `leaks` can detect a leak."""
     aligner = EnergyAligner(estimator="lse")
     model = EnergyAlignedClassifier(Recorder(), aligner=aligner, evidence="training").fit(*numbered)
     assert len(Recorder.asked) == 1
@@ -138,9 +138,9 @@ def test_more_folds_than_samples_of_any_class(blobs: Any) -> None:
 def test_a_class_with_one_sample_takes_the_shift_its_count_suggests_and_is_named(
     base: Any, rare: int, blobs: Any
 ) -> None:
-    """XGBoost refuses labels with a gap, so that every fold must know every class."""
+    """XGBoost refuses labels with a gap, so every fold must contain every class."""
     X, y = blobs([100, 30, 1])
-    labels = (y + rare + 1) % 3  # class 2, the rare one, becomes class `rare`
+    labels = (y + rare + 1) % 3  # class 2, the rare one, is called `rare`
     with pytest.warns(UntrustedEstimateWarning, match=f"no labelled evidence for class {rare}: the shift"):
         model = EnergyAlignedClassifier(base).fit(X, labels)
     medium = (1 + rare + 1) % 3
@@ -208,7 +208,7 @@ def test_a_fold_that_knows_one_class_only_is_left_out(blobs: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:the evidence cannot show whether aligning helps")
 def test_a_fold_that_does_not_know_a_class_masks_it(blobs: Any) -> None:
-    """Its models are asked about the others; what the class is worth comes from the folds that know it."""
+    """Its models score the other classes; the shift of the class comes from folds that have it."""
     X, y = blobs([40, 20, 20])
     without = np.flatnonzero(y != 2)
     folds = [(without[::2], without[1::2]), (np.arange(0, 80, 2), np.arange(1, 80, 2))]
@@ -223,7 +223,7 @@ def test_a_frozen_classifier_is_aligned_on_the_data_given(long_tail: Problem, bl
     model = EnergyAlignedClassifier(FrozenEstimator(frozen)).fit(*held_out)
     np.testing.assert_array_equal(frozen.coef_, before)
     assert model.shifts_.evidence_kind == "held-out"
-    assert model.shifts_.counts is None  # a balanced sample says nothing of the training data
+    assert model.shifts_.counts is None  # a balanced sample contains no information about the training data
     expected = EnergyAligner(evidence="held-out").fit(frozen.decision_function(held_out[0]), held_out[1])
     np.testing.assert_allclose(model.shifts_.values, expected.shifts_.values, atol=1e-12)
     assert model.score(*balanced) > frozen.score(*balanced) + 0.1

@@ -1,4 +1,4 @@
-"""A matrix of independent labels: one shift per label, from folds, whatever form the scores have."""
+"""Independent labels: one shift per label, from folds, for all forms of scores."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def problem(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_odds(model: Any, X: np.ndarray) -> np.ndarray:
-    """By hand, of a model that has a list of probabilities or a matrix."""
+    """Return log-odds of a model with a list of probabilities or a matrix."""
     found = model.predict_proba(X)
     present = np.column_stack([own[:, 1] for own in found]) if isinstance(found, list) else found
     return logit(np.clip(present, 1e-6, 1 - 1e-6))

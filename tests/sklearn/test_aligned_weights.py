@@ -1,4 +1,4 @@
-"""Sample weights say how often a sample was observed."""
+"""A sample weight is the number of times that a sample was observed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Problem = tuple[np.ndarray, np.ndarray]
 @pytest.mark.filterwarnings("ignore:these scores are log-probabilities")
 @pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
 def test_a_weight_is_a_number_of_repetitions(base: Any, estimator: str, evidence: Any, blobs: Any) -> None:
-    """With 0, 1, 2 and 3 among the weights, and folds that keep the copies of a sample together."""
+    """With weights 0, 1, 2 and 3, and folds that keep the copies of a sample together."""
     X, y = blobs([90, 45, 20])
     rng = np.random.default_rng(3)
     weights = rng.integers(0, 4, size=len(y))
@@ -41,7 +41,7 @@ def test_a_weight_is_a_number_of_repetitions(base: Any, estimator: str, evidence
     assert (one.estimator, one.clusters) == (other.estimator, other.clusters)
     assert one.n_samples == other.n_samples == weights.sum()
     np.testing.assert_array_equal(one.counts, other.counts)
-    # The strength of `auto` is an average over draws, one for each row: other rows, other draws.
+    # The strength of `auto` is an average over random draws per row: other rows have other draws.
     assert one.strength == pytest.approx(other.strength, abs=0.15 if estimator == "auto" else 1e-9)
     np.testing.assert_allclose(one.values / one.strength, other.values / other.strength, atol=1e-4)
     np.testing.assert_allclose(one.standard_errors / one.strength, other.standard_errors / other.strength, atol=1e-4)
@@ -54,7 +54,7 @@ def test_weights_of_one_change_nothing(long_tail: Problem) -> None:
 
 
 def test_samples_of_weight_zero_are_not_there(long_tail: Problem) -> None:
-    """Whatever their labels say."""
+    """Whatever their labels are."""
     X, y = long_tail
     wrong = np.random.default_rng(0).integers(0, 3, size=len(y))
     weights = np.r_[np.ones(len(y)), np.zeros(len(y))]
@@ -92,7 +92,7 @@ def test_a_classifier_that_takes_no_weights(base: Any, long_tail: Problem) -> No
 
 
 def test_a_frozen_classifier_needs_not_take_weights(long_tail: Problem) -> None:
-    """It is not fitted: the weights are for the evidence alone."""
+    """It is not fitted: the weights apply to the evidence only."""
     X, y = long_tail
     frozen = KNeighborsClassifier(20).fit(X, y)
     weights = np.random.default_rng(0).integers(1, 4, size=len(y))

@@ -1,4 +1,4 @@
-"""The aligner of logits, against cases worked out by hand."""
+"""The aligner of logits, compared with cases by hand."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sklearn.exceptions import NotFittedError
 
 from energyalign import EnergyAligner, EnergyAlignError, FreeEnergy, Shifts
 
-# Cases small enough for a sheet of paper are too small to be trusted, and the estimates say so.
+# Cases small enough to compute by hand are too small to trust, so estimates come with warnings.
 pytestmark = pytest.mark.filterwarnings("ignore::energyalign.core.errors.UntrustedEstimateWarning")
 
-# Sums of the columns are 12, 8 and 8. The raw model says 0, 1, 0, 2.
+# The columns of e^f sum to 12, 8 and 8. The raw model predicts 0, 1, 0, 2.
 EXPONENTIALS = np.array([[6, 1, 1], [2, 4, 1], [3, 1, 2.5], [1, 2, 3.5]])
 LOGITS = np.log(EXPONENTIALS)
 
 
 def test_lse_by_hand() -> None:
-    """Without labels: the shift of class 0 against the rarest class, 2, is log 8 - log 12."""
+    """Without labels: the shift of class 0 relative to the rarest class, 2, is log 8 - log 12."""
     aligner = EnergyAligner(estimator="lse", clusters="per-class").fit(LOGITS, counts=[30, 20, 10])
     np.testing.assert_allclose(aligner.shifts_.values, [math.log(2 / 3), 0, 0], atol=1e-12)
     corrected = EXPONENTIALS * [2 / 3, 1, 1]
@@ -34,14 +34,14 @@ def test_lse_by_hand() -> None:
 
 
 def test_lse_by_hand_with_labels_that_are_not_balanced() -> None:
-    """Labels 0, 1, 2, 2: samples weigh 4/3, 4/3, 2/3, 2/3, so that the sums become 40/3, 26/3 and 20/3."""
+    """Labels 0, 1, 2, 2: samples weigh 4/3, 4/3, 2/3, 2/3, so that the sums are 40/3, 26/3 and 20/3."""
     aligner = EnergyAligner(estimator="lse", clusters="per-class").fit(LOGITS, [0, 1, 2, 2])
     np.testing.assert_allclose(aligner.shifts_.values, [0, math.log(40 / 26), math.log(2)], atol=1e-12)
     assert aligner.shifts_.counts.tolist() == [1, 1, 2]
 
 
 def test_marginal_by_hand() -> None:
-    """Odds of 6 and 3/2, divided by 3, are 2 and 1/2: mean posteriors of one half."""
+    """Odds of 6 and 3/2, divided by 3, are 2 and 1/2: the mean posterior is one half."""
     logits = np.log([[6.0, 1.0], [1.5, 1.0]])
     aligner = EnergyAligner(estimator="marginal").fit(logits)
     np.testing.assert_allclose(np.diff(aligner.shifts_.values), math.log(3), atol=1e-9)
@@ -94,7 +94,7 @@ def test_of_weights_that_are_no_numbers_of_samples_only_the_ratios_matter(unit: 
     )
     np.testing.assert_allclose(weighted.values, plain.values, rtol=1e-9)
     assert weighted.selection.gain_error == pytest.approx(plain.selection.gain_error)
-    # Twice as much for half of the samples: as much as (Σ w)² / Σ w² samples.
+    # Twice the weight for half of the samples counts as (Σ w)² / Σ w² samples.
     uneven = EnergyAligner().fit(logits, labels, sample_weight=unit * np.where(np.arange(300) % 2, 2, 1)).shifts_
     assert uneven.n_samples == pytest.approx(450**2 / 750)
 
@@ -106,7 +106,7 @@ def test_the_kind_of_evidence_is_remembered() -> None:
 
 @pytest.mark.filterwarnings("ignore:monotone sharing moves")
 def test_groups_are_not_separated() -> None:
-    """Each sample comes in two copies, and `auto` scores as it would if one of them were all there is."""
+    """Each sample has a copy, and `auto` scores as if there were only one of the two."""
     rng = np.random.default_rng(0)
     logits, labels = rng.normal(size=(40, 3)), np.arange(40) % 3
     logits[np.arange(40), labels] += 1.0
@@ -227,7 +227,7 @@ def test_options_that_cannot_be_used(options: dict[str, Any], message: str, fit:
 
 
 def test_a_stream_by_hand() -> None:
-    """Each block is asked for its result, and the energies go on from where they were."""
+    """The result is read after each block, and later blocks are added to the same energies."""
     aligner = EnergyAligner(estimator="lse", clusters="per-class", classes=["a", "b", "c"])
     aligner.partial_fit(LOGITS[:2])
     np.testing.assert_allclose(aligner.shifts_.values, np.log([1, 8 / 5, 8 / 2]), atol=1e-12)

@@ -1,4 +1,4 @@
-"""Which label each column of logits stands for, and arrays of other libraries."""
+"""Which label each column of logits has, and arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_torch_tensors_in_a_stream() -> None:
 
 
 class TestNames:
-    """Names are matched by name, whatever the order in which they come."""
+    """Names are matched in any order."""
 
     names = np.array(["cow", "ant", "bee"])
     counts = pd.Series({"bee": 900, "cow": 90, "ant": 9})
@@ -290,4 +290,4 @@ def test_a_scorer_sees_the_labels_by_name_and_by_object() -> None:
         for scoring in ("recall", get_scorer("recall"))
     )
     np.testing.assert_array_equal(by_name.values, by_object.values)
-    assert by_name.values[0] > by_name.values[1]  # of label 1, the positive one of scikit-learn
+    assert by_name.values[0] > by_name.values[1]  # probability of label 1, scikit-learn's positive label

@@ -1,4 +1,4 @@
-"""What comes out of the two estimators: logarithms of probabilities, and tables with the names of the classes."""
+"""Outputs of both estimators: logarithms of probabilities, and data frames with class names."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_columns_are_called_like_the_classes(aligner: EnergyAligner) -> None:
 
 
 def test_a_data_frame_on_request(long_tail: Problem) -> None:
-    """Behind a classifier's logits in a pipeline, with the index of the samples."""
+    """After a classifier's logits in a pipeline, with the index of the samples."""
     X, y = long_tail
     logits = LogisticRegression().fit(X, y).decision_function(X)
     pipeline = make_pipeline(FunctionTransformer(lambda X: X / 2), EnergyAligner(estimator="marginal"))

@@ -1,4 +1,4 @@
-"""From what a classifier offers to one logit per class."""
+"""From the scores of a classifier to one logit per class."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLASSES = np.arange(3)
 
 
 def classifier(*, classes: Any = CLASSES, **answers: Any) -> Any:
-    """Something like a fitted classifier: methods that give fixed answers, attributes as they are."""
+    """Make a stand-in for a fitted classifier: methods with fixed results, and attributes."""
     methods = {"decision_function", "predict_proba"}
     members = {name: (lambda _, a=answer: a) if name in methods else answer for name, answer in answers.items()}
     return SimpleNamespace(classes_=np.asarray(classes), **members)
@@ -60,7 +60,7 @@ def test_a_class_that_the_classifier_does_not_know_is_masked(known: list[Any]) -
 
 
 def test_scores_of_pairs_are_not_scores_of_classes() -> None:
-    """Three classes make three pairs: the shape alone would not tell."""
+    """Three classes have three pairs: the shape alone does not distinguish them."""
     pairs = classifier(
         decision_function_shape="ovo",
         decision_function=np.array([[1.0, -1.0, 1.0]]),

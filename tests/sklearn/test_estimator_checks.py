@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of estimators, all of them, with no expected failures."""
+"""All of scikit-learn's checks of estimators, with no expected failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ESTIMATORS = [
     EnergyAlignedClassifier(aligner=EnergyAligner(estimator="lse"), evidence="training"),
 ]
 
-# The checks fit on a handful of samples, of which the estimates rightly say that they are not to be trusted.
+# The checks fit on a handful of samples, for which warnings are correct.
 _TINY_DATA = "ignore::energyalign.core.errors.UntrustedEstimateWarning"
 
 
@@ -38,7 +38,7 @@ def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> No
 
 @pytest.mark.skipif(sklearn.__version__.startswith("1.6."), reason="scikit-learn 1.6 has no such check")
 def test_the_check_that_needs_scipy_switched_to_the_array_api() -> None:
-    """It is skipped above, because SciPy reads its switch when it is imported."""
+    """Skipped above, because SciPy reads its setting on import."""
     code = (
         "from sklearn.utils.estimator_checks import estimator_checks_generator\n"
         "from energyalign import EnergyAlignedClassifier\n"

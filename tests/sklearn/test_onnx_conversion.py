@@ -1,4 +1,4 @@
-"""skl2onnx makes graphs of aligned classifiers, and onnxruntime gives what scikit-learn gives."""
+"""skl2onnx converts aligned classifiers, and onnxruntime agrees with scikit-learn."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ BASES = [
 
 
 def aligned(base: Any, X: np.ndarray, y: np.ndarray) -> EnergyAlignedClassifier:
-    """With shifts that change many predictions."""
+    """Fit with shifts that change many predictions."""
     return EnergyAlignedClassifier(base, aligner=EnergyAligner(estimator="prior"), cv=2).fit(X, y)
 
 
@@ -115,7 +115,7 @@ def test_what_skl2onnx_cannot_give_is_refused(long_tail: Any, base: Any) -> None
 
 
 def test_it_is_not_imported_before_it_is_needed() -> None:
-    """And whichever of the two libraries comes first, the first conversion is like the second."""
+    """The first conversion equals the second, whichever library is imported first."""
     code = """if True:
         import sys
         import numpy as np

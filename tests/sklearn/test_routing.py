@@ -1,4 +1,4 @@
-"""Groups and weights through scikit-learn's metadata routing, and groups without it."""
+"""Groups and weights with scikit-learn's metadata routing, and groups without it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Problem = tuple[np.ndarray, np.ndarray]
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
-    """A logistic regression that remembers what each fit of it or of its copies got."""
+    """A logistic regression that records the arguments of every fit, including its clones'."""
 
     fits: list[dict[str, Any]]
 
@@ -53,7 +53,7 @@ def routing() -> Iterator[None]:
 
 @pytest.fixture
 def samples(long_tail: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The first column says which sample it is; 50 groups of 10 samples."""
+    """Return samples whose first column is their index, in 50 groups of 10."""
     X, y = long_tail
     X = np.column_stack([np.arange(len(y)) / len(y), X])
     groups = np.array([f"patient {k}" for k in np.random.default_rng(0).permutation(len(y)) % 50])
@@ -142,7 +142,7 @@ def test_weights_reach_the_last_step_of_a_pipeline(samples: Any) -> None:
 @pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
 @pytest.mark.usefixtures("routing")
 def test_inside_a_pipeline_a_search_and_a_cross_validation(samples: Any) -> None:
-    """Groups are requested without a word; weights by `set_fit_request`, as everywhere."""
+    """Groups are requested by default; weights need `set_fit_request`, as everywhere."""
     X, y, groups, weights = samples
     base = Recorder([]).set_fit_request(sample_weight=True, groups=False)
     inner = EnergyAlignedClassifier(base, cv=GroupKFold(3)).set_fit_request(sample_weight=True)
@@ -154,11 +154,12 @@ def test_inside_a_pipeline_a_search_and_a_cross_validation(samples: Any) -> None
     )  # fmt: skip
     cross_validate(search, X, y, params={"sample_weight": weights, "groups": groups}, cv=GroupKFold(2), scoring=scorer)
     sets = [set(groups[rows(one["X"])]) for one in base.fits]
-    assert len(sets) == 2 * (2 + 1) * (1 + 3)  # outer folds x (folds of the search, and its best) x (all, and folds)
+    # Outer folds x (folds of the search, and its refit) x (all samples, and folds).
+    assert len(sets) == 2 * (2 + 1) * (1 + 3)
     for everyone, *folds in [sets[k : k + 4] for k in range(0, len(sets), 4)]:
         left_out = [everyone - fold for fold in folds]
         assert set.union(*left_out) == everyone
-        assert sum(map(len, left_out)) == len(everyone)  # each group is left out once, as a whole
+        assert sum(map(len, left_out)) == len(everyone)  # each group is held out once, as a whole
     for one in base.fits:
         np.testing.assert_array_equal(one["sample_weight"], weights[rows(one["X"])])
 

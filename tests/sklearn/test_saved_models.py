@@ -1,4 +1,4 @@
-"""Fitted estimators saved and loaded again: the same predictions, the same shifts, and little to be trusted."""
+"""Saved and loaded estimators: the same predictions, the same shifts, and few types that must be trusted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def through_joblib(model: Any) -> Any:
 
 
 def through_skops(model: Any) -> Any:
-    """Trusting our types, and those of the classifier inside that skops does not know."""
+    """Save and load with skops, trusting our types and the inner classifier's types unknown to skops."""
     return skops.io.loads(skops.io.dumps(model), trusted=TRUSTED + untrusted(getattr(model, "estimator_", None)))
 
 

@@ -1,4 +1,4 @@
-"""What is scored by classifiers that have not seen it if nobody says how: out of bag, held out, fold by fold."""
+"""The default choice of unseen samples: out of bag, held out, or fold by fold."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Problem = tuple[np.ndarray, np.ndarray]
 
 @pytest.fixture(autouse=True)
 def _small_forests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thirty trees take a tenth of the time of three hundred."""
+    """Use small forests: thirty trees take a tenth of the time of three hundred."""
     monkeypatch.setattr(unseen, "MIN_BAGS", 30)
 
 
@@ -56,7 +56,7 @@ def test_a_forest_keeps_what_the_user_set(long_tail: Problem) -> None:
 
 
 class Bag(ClassifierMixin, BaseEstimator):
-    """Says what a forest would, and remembers how many rows each fit got."""
+    """Behaves like a forest, and records the number of rows of each fit."""
 
     fits: ClassVar[list[int]] = []
 
@@ -73,7 +73,7 @@ class Bag(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         if self.oob_score:
             self.oob_score_, self.oob_decision_function_ = 0.0, self.predict_proba(X)
-            self.oob_decision_function_[3] = 0.0  # in every bag: a forest says 0, bagging NaN
+            self.oob_decision_function_[3] = 0.0  # in every bag: a forest returns 0, bagging NaN
             self.oob_decision_function_[5] = np.nan
         return self
 
@@ -115,7 +115,7 @@ def test_bags_of_independent_labels_are_fitted_again(blobs: Any) -> None:
 
 
 def test_what_has_a_decision_function_is_aligned_by_it(long_tail: Problem) -> None:
-    """Not by the probabilities that it has out of bag."""
+    """Out-of-bag scores are probabilities, which are not used."""
     base = BaggingClassifier(RidgeClassifier(), 30, random_state=0)
     found = score_unseen(Training(base, *long_tail), "auto")
     assert np.any(found.logits > 0)

@@ -44,7 +44,7 @@ def add_shift_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, add, write."""
+    """Read logits, add the shifts, write the result."""
     import numpy as np
 
     from energyalign.cli.process import keep_freed_memory
@@ -84,8 +84,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _labels(shifts: Shifts | MultilabelShifts, names: Sequence[str] | None) -> tuple[Callable[[Any], Any], Any]:
-    """Return the function from logits to labels, and their type: names if classes have any, else indices; for
-    independent labels 0 and 1.
+    """Return a function that turns logits into labels, and the type of these labels.
+
+    Labels are class names, or class indices if the classes have no names; for independent labels, 0 and 1.
     """
     import numpy as np
 

@@ -17,7 +17,7 @@ DESCRIPTION = (
 EXAMPLES = """\
 examples:
   energyalign compare runs/digits-lt-50                          raw against every other corrector
-  energyalign compare runs/digits-lt-50 --rows raw ea            these two, behind every training in the folder
+  energyalign compare runs/digits-lt-50 --rows raw ea            these correctors, behind every training in the folder
   energyalign compare runs/digits-lt-50/ce runs/digits-lt-50/ldam-drw       two trainings, under each corrector of both
   energyalign compare runs --where head=cosine seed=0 --columns "B - A" p
   energyalign compare runs/digits-lt-50/ce:ea runs/digits-lt-50/ldam-drw:raw --format markdown
@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, compare, print."""
+    """Read the rows, compare them, print the table."""
     from energyalign.report.comparison import comparison_table
     from energyalign.report.selection import select_part
 

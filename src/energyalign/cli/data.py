@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Open, download if asked to, check."""
+    """Check a data set; with --download, download it first."""
     from energyalign.cli.terminal import Progress
     from energyalign.core.errors import EnergyAlignError
     from energyalign.experiments.data import sources
@@ -49,6 +49,6 @@ def run(arguments: argparse.Namespace) -> None:
     source = sources.open_source(arguments.name, arguments.data_root)
     if arguments.download:
         source.download()
-        source = sources.open_source(arguments.name, arguments.data_root)  # a source looks for its files when opened
+        source = sources.open_source(arguments.name, arguments.data_root)  # opening a source looks for its files
     with Progress() as progress:
         verify_source(source, print, progress=progress.show("decoding images"))

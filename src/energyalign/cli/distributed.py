@@ -1,4 +1,4 @@
-"""Processes that share one run: their number, how they start, and how they end together."""
+"""Processes that share one run: count them, start them, and end all of them if one fails."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ from energyalign.experiments.train.reporter import Narrator, Reporter
 from energyalign.pytorch.ranks import AnotherRankFailed, AnotherRankLost, in_a_group
 
 _LOOPBACK = "127.0.0.1"
-_LOCAL_RANK, _STORE = "LOCAL_RANK", "TORCHELASTIC_USE_AGENT_STORE"  # Lightning and we set them for processes we start
-PATIENCE = 60.0  # seconds; a process that has not noticed by then that the run has ended is killed
+_LOCAL_RANK, _STORE = "LOCAL_RANK", "TORCHELASTIC_USE_AGENT_STORE"  # set for the processes that this one starts
+PATIENCE = 60.0  # seconds that a process gets to notice that the run has ended, before it is killed
 _started: list[subprocess.Popen[bytes]] = []
 
 
 class ProcessCounts(NamedTuple):
-    """Devices per node, with one process each, and nodes; `started_by` is empty if this process starts the others."""
+    """Numbers of devices per node (one process each) and of nodes.
+
+    `started_by` names the launcher of the processes; it is empty if this process starts the others.
+    """
 
     devices: int = 1
     nodes: int = 1
@@ -49,7 +52,7 @@ class ProcessCounts(NamedTuple):
 def process_counts(
     devices: int | None, nodes: int | None, environment: Mapping[str, str] = os.environ
 ) -> ProcessCounts:
-    """Return the counts of --devices and --nodes; raise if torchrun or srun has already started others.
+    """Return the counts of --devices and --nodes; raise if torchrun or srun has started the processes.
 
     Parameters
     ----------
@@ -98,7 +101,7 @@ def _started_processes(environment: Mapping[str, str]) -> ProcessCounts | None:
 
 
 def make_fabric(accelerator: str, precision: Any, counts: ProcessCounts) -> Fabric:
-    """Return a fabric that is not launched yet, so that bad settings are refused before other processes start."""
+    """Create a fabric without launching it, so that bad settings are refused before other processes start."""
     strategy = "ddp" if counts.total > 1 else "auto"
     refuse_other_settings(accelerator, precision, devices=counts.devices, nodes=counts.nodes, strategy=strategy)
     several: dict[str, Any] = {"strategy": "ddp"} if counts.total > 1 else {}
@@ -125,15 +128,15 @@ def make_fabric(accelerator: str, precision: Any, counts: ProcessCounts) -> Fabr
 
 
 def launch(fabric: Fabric, counts: ProcessCounts, given: Sequence[str]) -> None:
-    """Start the other processes, unless torchrun or srun has; each runs the same command line and continues from here.
+    """Start the other processes, unless torchrun or srun has started them; each runs the same command line.
 
     Parameters
     ----------
     fabric : Fabric
     counts : ProcessCounts
     given : sequence of str
-        The arguments of the command. The other processes repeat the command line of this process, which differs if a
-        program calls the command as a function.
+        The arguments of the command. They must be the command line of this process, which the other processes
+        repeat; they differ if a program calls the command as a function.
     """
     if counts.total == 1:
         return
@@ -173,7 +176,7 @@ def _meet_on_loopback() -> dist.Store:
 
 
 def narrator(fabric: Fabric, log: str, title: str, scalars: Path | None = None) -> Reporter:
-    """Return a reporter: only the first process prints. Call it after `launch`."""
+    """Return a reporter that prints in the first process only. Call this after `launch`."""
     return Narrator(title, scalars, log=log) if fabric.is_global_zero else Reporter()
 
 
@@ -223,7 +226,7 @@ def exit_code(error: BaseException) -> int:
 
 
 class _Ending(NamedTuple):
-    """How a process ended, in the shared store."""
+    """How a process ended; recorded in the shared store."""
 
     code: int
     is_cause: bool
@@ -235,7 +238,7 @@ class _Ending(NamedTuple):
 
     @classmethod
     def read(cls, store: dist.Store, rank: int, patience: float = 0.0) -> _Ending | None:
-        """Return the ending of a process, after waiting for it; None if it left none."""
+        """Wait up to `patience` seconds for the ending of a process; return None if it recorded none."""
         end = time.monotonic() + patience
         with contextlib.suppress(RuntimeError):  # the store is gone, as in `write`
             while not (known := store.check([_key(rank)])) and time.monotonic() < end:
@@ -251,7 +254,7 @@ def _key(rank: int) -> str:
 
 
 def _reason(error: BaseException) -> BaseException:
-    """Return the error that ended the run: `error` itself, unless it says that another process has left."""
+    """Return the error that ended the run: `error` itself, unless it only says that another process has left."""
     if not (isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error))):
         return error
     endings = [_Ending.read(_get_default_store(), rank) for rank in range(dist.get_world_size())]
@@ -265,7 +268,7 @@ def _reason(error: BaseException) -> BaseException:
 
 
 def _close() -> None:
-    """Leave the group."""
+    """Leave the process group."""
     _started.clear()  # Lightning watches this list, and would kill this process when one of them ends
     if in_a_group() and dist.get_backend() == "gloo":  # NCCL may wait for the others, and closes at exit
         dist.destroy_process_group()

@@ -29,11 +29,12 @@ def add_run_options(parser: argparse.ArgumentParser, *, seeds: Sequence[int] = (
 
 
 def add_training_options(parser: argparse.ArgumentParser, heads: Sequence[str]) -> Any:
-    """Add network and recipe; return the group, so that a command can add its own."""
+    """Add network and recipe; return the group, so that a command can add more options to it."""
     group = parser.add_argument_group("network and training")
     add = group.add_argument
     add("--backbone", metavar="NAME",
-        help="network below the head, also timm:NAME or torchvision:NAME (default: the preset's)")  # fmt: skip
+        help="network that computes the features, also timm:NAME or torchvision:NAME (default: the "
+        "preset's)")  # fmt: skip
     add("--weights", metavar="PATH",
         help="initial weights of the backbone: a .safetensors file, or `default` to download those of its "
         "library")  # fmt: skip
@@ -63,7 +64,7 @@ def add_evidence_options(group: Any) -> None:
 
 
 def add_machine_options(parser: argparse.ArgumentParser) -> Any:
-    """Add device, precision and workers; return the group, so that a command can add its own."""
+    """Add device, precision and workers; return the group, so that a command can add more options to it."""
     group = parser.add_argument_group("machine")
     add = group.add_argument
     add("--accelerator", default="auto", metavar="NAME", help="auto (default), cpu, cuda, mps")
@@ -77,7 +78,7 @@ def add_machine_options(parser: argparse.ArgumentParser) -> Any:
 
 
 def add_process_options(group: Any) -> None:
-    """Add the numbers of devices and nodes that share one run."""
+    """Add --devices and --nodes, the processes that share one run."""
     add = group.add_argument
     add("--devices", type=int, metavar="N",
         help="GPUs, or CPU processes, per node that share each run (default: 1, or as started by torchrun or "

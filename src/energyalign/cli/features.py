@@ -8,15 +8,15 @@ from pathlib import Path
 
 DESCRIPTION = (
     "Compute features of labelled texts or images with a model on this machine, for experiments on features:FILE. "
-    "Features of a text are the mean over its tokens, scaled to length one; those of an image are the input of the "
-    "model's head."
+    "Features of a text are the mean over its tokens, scaled to length one; features of an image are the input of "
+    "the model's head."
 )
 EXAMPLES = """\
 examples:
   energyalign features train.csv --test test.csv --model transformers:my_encoder --out texts.safetensors
   energyalign features clinc.json --model transformers:my_encoder --out clinc.safetensors
   energyalign features folder:my_images --model torchvision:resnet50 --weights resnet50.safetensors --out x.safetensors
-  energyalign longtail features:clinc.safetensors --imbalance 100            what they are for
+  energyalign longtail features:clinc.safetensors --imbalance 100            train on them
 """
 
 
@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "and val, each a list of [text, label]; images: a name from `energyalign list datasets`, folder:PATH, "
         "...")  # fmt: skip
     add("--test", metavar="FILE",
-        help="test set of a .csv or .tsv file (default: the experiments hold out a part)")  # fmt: skip
+        help="test set, a .csv or .tsv file too (default: the experiments hold out a part)")  # fmt: skip
     add("--model", required=True, metavar="KIND:NAME",
         help="transformers:FOLDER for texts; torchvision:NAME or timm:NAME for images")  # fmt: skip
     add("--weights", metavar="PATH",
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, encode, write, print."""
+    """Read the samples, compute their features, write the file."""
     from energyalign.cli.terminal import Progress
     from energyalign.core._io.atomic import check_outputs
     from energyalign.core.errors import EnergyAlignError

@@ -54,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, draw, write."""
+    """Read the rows, draw the figures, write the files."""
     from energyalign.report.drawing import Style
 
     style = Style.make(arguments.width, arguments.font_size, arguments.title)
@@ -107,7 +107,7 @@ def _draw_all(folder: Path, arguments: argparse.Namespace, style: Style) -> None
 
 
 def _explain(error: EnergyAlignError, entry: FigureEntry, arguments: argparse.Namespace) -> str:
-    """Return the text of the error or, if the figure can be drawn from all rows, that --rows hides some of them."""
+    """Return the message of an error. If only --rows prevents the figure, say so instead."""
     if not (arguments.rows and isinstance(error, MissingRowsError)):
         return str(error)
     try:

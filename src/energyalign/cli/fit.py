@@ -88,7 +88,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, fit, print, write."""
+    """Read the evidence, fit, write the shifts, print the tables."""
     import warnings
 
     from energyalign.cli import fit_inputs as inputs
@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> None:
     ):
         evidence = evidence.with_engine(progress.engine("reading logits", engine))
         with warnings.catch_warnings(), _naming_the_file(shards, rows):
-            # They are in shifts.concerns too and printed from there, without file names and line numbers.
+            # Warnings are in shifts.concerns too, and are printed from there without file names and line numbers.
             warnings.simplefilter("ignore", UntrustedEstimateWarning)
             shifts = fit_head(
                 evidence,
@@ -178,7 +178,7 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
 
 
 def _aim_at(arguments: argparse.Namespace, shifts: Shifts, engine: Engine) -> Shifts:
-    """Return the shifts for the target prior that is estimated from unlabelled target data."""
+    """Estimate the target prior from unlabelled target data, and return the shifts for it."""
     from energyalign.core.evidence import Evidence
     from energyalign.core.target_prior import estimate_target_prior
     from energyalign.files import open_shards
@@ -224,7 +224,7 @@ def _write_page(
 
 
 def _blocks(evidence: Evidence, shifts: Shifts) -> Callable[[], Iterator[Any]]:
-    """Return a function that yields the logits as they were fitted: the logarithms, if they were probabilities."""
+    """Return a function that yields the fitted logits; for files of probabilities, their logarithms."""
     from energyalign.core.probabilities import log_probabilities
 
     def read() -> Iterator[Any]:

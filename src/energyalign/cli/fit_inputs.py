@@ -68,7 +68,7 @@ def open_evidence(arguments: argparse.Namespace) -> tuple[Evidence | MultilabelE
 
 
 def read_clusters(text: str, evidence: Evidence | MultilabelEvidence) -> Any:
-    """Return the clusters of `old:K` or of a file; other values are passed on to the estimator."""
+    """Parse --clusters: return the clusters for `old:K` or a file, and any other value unchanged."""
     if text.startswith("old:") and text[4:].isdigit():
         return Clusters.old_new(range(int(text[4:])), evidence.n_classes)
     return read_assignment(text) if text.endswith(".json") else text
@@ -93,7 +93,7 @@ def read_costs(file: str | None, n_classes: int) -> Any:
 
 
 def parse_minima(given: list[str] | None, option: str) -> dict[str, float] | None:
-    """Return the number of each class; classes are given by name, or by index if the columns have no names."""
+    """Parse pairs CLASS=NUMBER; classes are given by name, or by index if the columns have no names."""
     minima = {}
     for pair in given or ():
         name, _, number = pair.rpartition("=")

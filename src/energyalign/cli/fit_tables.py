@@ -13,7 +13,7 @@ from energyalign.cli.terminal import print_table
 from energyalign.core.estimators import look_up_estimator
 from energyalign.core.evidence import Evidence
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts
-from energyalign.core.objectives import show_score
+from energyalign.core.objectives import score_name, show_score
 from energyalign.core.shifts import Shifts
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def print_fit(
 
 
 def _print_labels(console: Console, shifts: MultilabelShifts, scores: Sequence[BeforeAfter] | None) -> None:
-    """Print a row per independent label, with cross-fitted scores or else balanced accuracies on these samples."""
+    """Print a row per independent label, with cross-fitted scores or else balanced accuracies on the samples."""
     columns = ["label", "samples", "without", "with", "estimator", "shift", "± std. error"]
     rows = [
         [shifts.class_names[k], f"{label.n_samples:,.0f}", _number(label.counts, 0, ",.0f"),
@@ -57,7 +57,7 @@ def _print_labels(console: Console, shifts: MultilabelShifts, scores: Sequence[B
     cross_fitted = shifts.describe_score()
     if cross_fitted or scores is not None:
         metric = shifts.scoring if cross_fitted else "balanced_accuracy"
-        columns += [f"{model} {metric.replace('_', ' ')}" for model in ("raw", "aligned")]
+        columns += [f"{model} {score_name(metric).replace('_', ' ')}" for model in ("raw", "aligned")]
     for k, label in enumerate(shifts.labels):
         if cross_fitted:
             pair = None if label.selection is None else label.selection.raw_and_chosen
@@ -116,7 +116,7 @@ def _class_rows(shifts: Shifts) -> list[list[str]]:
 
 
 def _cluster_rows(shifts: Shifts) -> list[list[str]]:
-    """Return a row per cluster, largest counts first: means over its classes, and their minimum effective samples."""
+    """Return a row per cluster, largest counts first: means over its classes, and the minimum of effective samples."""
     members = [np.flatnonzero(shifts.clusters.indices == c) for c in range(shifts.clusters.n_clusters)]
     if shifts.counts is not None:
         members.sort(key=lambda classes: -float(np.mean(shifts.counts[classes])))  # type: ignore[index]

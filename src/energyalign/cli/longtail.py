@@ -39,7 +39,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="a name from `energyalign list datasets` or `energyalign list presets`; or your own data: folder:PATH, "
         "lists:PATH, parquet:PATH, features:PATH")  # fmt: skip
     add("--imbalance", type=float, metavar="N",
-        help="size of the largest class divided by that of the smallest (default: 100, or the preset's)")  # fmt: skip
+        help="size of the largest class divided by the size of the smallest (default: 100, or the "
+        "preset's)")  # fmt: skip
     add_run_options(parser)
     add = add_training_options(parser, ["cosine", "linear", "capsule", "causal-norm"]).add_argument
     add("--profile", metavar="NAME",
@@ -50,7 +51,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
     add("--held-out", type=float, metavar="SHARE",
         help="hold out this share of the training images of each class from the training, for correctors that need "
-        "images it has not seen (default: 0.1 for repair where there are no validation images, else 0)")  # fmt: skip
+        "images the network has not seen (default: 0.1 for repair where there are no validation images, "
+        "else 0)")  # fmt: skip
 
     measure = parser.add_argument_group("correctors and evidence")
     add = measure.add_argument

@@ -129,7 +129,8 @@ def _run(given: list[str]) -> int:
         extra = _EXTRAS.get(str(error.name).partition(".")[0])
         if extra is None:
             raise
-        return _complain(f"this needs {error.name}: pip install 'energyalign[{extra}]'.", BAD_INPUT)
+        message = f"this command needs {error.name}, which is not installed: pip install 'energyalign[{extra}]'."
+        return _complain(message, BAD_INPUT)
     except ValueError as error:
         from energyalign.core.errors import EnergyAlignError
 

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from energyalign.onnx import AlignedOnnx
 DESCRIPTION = (
     "Write a copy of an ONNX model with the shifts added to its logits: folded into the bias of its last layer, or by "
-    "one Add node. Softmax, sigmoid and label outputs follow; everything else stays. Tree ensembles and linear "
-    "classifiers exported by skl2onnx are supported too. The copy is written only after onnxruntime confirms that "
+    "one Add node. Softmax, sigmoid and label outputs change accordingly; everything else stays. Tree ensembles and "
+    "linear classifiers exported by skl2onnx are supported too. The copy is written only after onnxruntime confirms "
+    "that "
     "its logits are raw logits + shifts."
 )
 EXAMPLES = """\
@@ -31,7 +32,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_shift_options(parser)
     add("--out", required=True, metavar="FILE", help="the model to write; must not be MODEL.onnx")
     add("--output", metavar="NAME",
-        help="graph output with the logits, their softmax or sigmoids; required if several qualify")  # fmt: skip
+        help="graph output with the logits, their softmax or their sigmoids; required if several outputs "
+        "qualify")  # fmt: skip
     add("--probe", metavar="FILE.npz",
         help="inputs to verify with, one array for each graph input, by name (default: random numbers)")  # fmt: skip
     add("--quiet", action="store_true", help="print only errors")
@@ -58,8 +60,8 @@ def _report(done: AlignedOnnx, *, given: bool) -> str:
         place = f"added by one new node, {done.node!r}, after {done.logits!r}"
     measured = "the logits are raw + shifts"
     if done.how == "renormalised":
-        place = f"added to the logarithm of {done.logits!r}, which is normalised again; labels follow"
-        measured = "the probabilities are those of raw + shifts"
+        place = f"added to the logarithm of {done.logits!r}, which is normalised again; labels change accordingly"
+        measured = "the probabilities agree with raw + shifts"
     outputs = ", ".join(f"{name!r} ({form})" for name, form in done.outputs.items())
     inputs = "the probe" if given else f"{done.n_probes} random inputs"
     return (

@@ -71,7 +71,7 @@ def import_with_own_settings() -> None:
 
 @contextlib.contextmanager
 def children_on_safe_path() -> Iterator[None]:
-    """Prevent child processes, also those of libraries, from importing untrusted code from the current folder."""
+    """Prevent child processes, including those that libraries start, from importing code from the current folder."""
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
     try:

@@ -42,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="presets from `energyalign list presets`, or your own data: folder:PATH, features:PATH, ... (default: all "
         "presets of the table)")  # fmt: skip
     add("--imbalance", type=float, metavar="N",
-        help="for your own long-tailed data: size of the largest class divided by that of the smallest (default: "
+        help="for your own long-tailed data: size of the largest class divided by the size of the smallest (default: "
         "unchanged)")  # fmt: skip
     add("--steps", type=int, metavar="N", help="number of steps for your own class-incremental data (default: 5)")
     add("--corrector", nargs="+", default=[], metavar="NAME", help="apply these to every trained network, besides raw")
@@ -54,7 +54,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--address", metavar="HOST:PORT",
         help="address of the Ray cluster, or auto (default: start one on this machine)")  # fmt: skip
     add("--cpus", type=int, default=1, metavar="N", help="CPU threads per run (default: 1)")
-    add("--gpus", type=int, metavar="N", help="GPUs per run (default: as --devices, if this machine has any)")
+    add(
+        "--gpus",
+        type=int,
+        metavar="N",
+        help="GPUs per run (default: the number of --devices if this machine has GPUs, else 0)",
+    )
     add("--devices", type=int, metavar="N", help="processes that share each run, one GPU each (default: 1)")
     add("--retries", type=int, default=3, metavar="N", help="how often to resume a run that was killed (default: 3)")
     add_training_options(parser, ["cosine", "linear", "capsule", "causal-norm"])
@@ -62,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Plan, run what is missing, print the table."""
+    """Plan the sweep, run what is missing, print the table."""
     from energyalign.cli.process import resumable
     from energyalign.report.tables import find_table
 

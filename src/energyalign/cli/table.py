@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 DESCRIPTION = (
-    "Print a table of the paper with its numbers, those of your runs (mean and standard deviation over seeds) and the "
-    "difference, or a table of any runs. Numbers that were not measured are shown as missing."
+    "Print a table of the paper: its numbers, the numbers of your runs (mean and standard deviation over "
+    "seeds) and the differences. Or print a table of any runs. Numbers that were not measured are shown as missing."
 )
 EXAMPLES = """\
 examples:
@@ -53,7 +53,7 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_where_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option of every command that reads rows."""
+    """Add --where, the option of every command that reads rows."""
     parser.add_argument(
         "--where", nargs="+", action="extend", default=[], metavar="KEY=VALUE",
         help="use only runs and rows with this value, such as seed=0, learner=ce, corrector=ea, step=5, head=linear or "

@@ -45,7 +45,7 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
 
 
 def working_precision(block: Array, *, double: bool = False) -> Array:
-    """Convert `block` to float64 if it is as wide as that or `double` is set, otherwise to float32."""
+    """Convert `block` to float64 if it has at least 64 bits or `double` is set, otherwise to float32."""
     xp = namespace(block)
     # Compare sizes: byte-swapped float64 and long double are not equal to float64.
     wide = block.dtype == xp.float64 or getattr(block.dtype, "itemsize", 0) >= 8
@@ -129,7 +129,7 @@ def as_logits(logits: Array, n_classes: int | None = None, *, name: str = "logit
             f"{name} must be floating point, got {logits.dtype}: pass the scores before argmax or rounding."
         )
     if logits.shape[1] < 2:
-        raise EnergyAlignError(f"{name} has {logits.shape[1]} class columns; at least 2 are needed. {ONE_SCORE}")
+        raise EnergyAlignError(f"{name} must have at least 2 class columns, got {logits.shape[1]}. {ONE_SCORE}")
     if n_classes is not None and logits.shape[1] != n_classes:
         raise EnergyAlignError(f"{name} has {logits.shape[1]} class columns, but {n_classes} were expected.")
     return logits

@@ -13,7 +13,7 @@ from energyalign.core.arrays import Floats, Ints
 N_BINS = 15
 _NUMBERS_PER_BLOCK = 2**22
 _MAX_STEPS = 50
-# Temperatures are between 1 / _MAX_TEMPERATURE and this: for separable classes the optimum is 0.
+# Temperatures are limited to 1 / _MAX_TEMPERATURE .. _MAX_TEMPERATURE: for separable classes the optimum is 0.
 _MAX_TEMPERATURE = 1e4
 _PRECISION = 1e-9
 

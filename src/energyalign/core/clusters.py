@@ -1,4 +1,4 @@
-"""Which classes share a shift: none, those with similar counts, old and new ones, or a given partition."""
+"""Which classes share a shift: no classes, classes with similar counts, old and new classes, or a given partition."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Clusters:
 
     @classmethod
     def jenks(cls, counts: npt.ArrayLike, n_clusters: int) -> Self:
-        """Split classes at natural breaks of their training counts, as in the paper; the anchor has the smallest."""
+        """Split classes at natural breaks of their counts, as in the paper; the rarest classes are the anchor."""
         values = np.asarray(counts, dtype=np.float64)
         distinct = len(np.unique(values))
         if not 1 <= n_clusters <= distinct:
@@ -74,7 +74,7 @@ class Clusters:
 
     @classmethod
     def from_assignment(cls, assignment: Sequence[int], counts: npt.ArrayLike | None = None) -> Self:
-        """Use the given partition; the anchor has the smallest mean count, or is cluster 0 without counts."""
+        """Use this partition; the anchor is the cluster with the smallest mean count, or cluster 0 without counts."""
         try:
             partition = cls(tuple(operator.index(cluster) for cluster in assignment))
         except TypeError as error:
@@ -107,5 +107,5 @@ class Clusters:
         return np.bincount(self.indices, weights=per_class, minlength=self.n_clusters).astype(np.float64)
 
     def sizes(self, among: Bools | None = None) -> Floats:
-        """Count the classes of each cluster; if `among` is given, only those classes."""
+        """Count the classes of each cluster; if `among` is given, only these classes."""
         return self.sums(np.ones(self.n_classes) if among is None else among.astype(np.float64))

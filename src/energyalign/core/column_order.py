@@ -15,11 +15,11 @@ from energyalign.core.errors import some_of
 from energyalign.core.evidence import Evidence
 
 MAX_SAMPLES = 10_000
-MAX_CLASSES = 1_000  # of a confusion matrix
+MAX_CLASSES = 1_000  # classes of a confusion matrix
 # Significance level 1 / 1,000. By Chernoff's bounds, the share of n Bernoulli(p) samples deviates to a or beyond with
 # probability at most exp(-n kl(a, p)), and a Poisson(m) count to x or beyond with exp(-(x log(x / m) - x + m)).
 _SIGNIFICANT = math.log(1_000)
-_NEAR_CHANCE = 0.15  # of the way from chance to the best accuracy that these predictions can have
+_NEAR_CHANCE = 0.15  # share of the way from chance to the best accuracy that these predictions can have
 _MIN_PER_CLASS = 10  # samples on average; with fewer, chance accuracy is too uncertain
 _STRIDE = 2_654_435_761  # a large prime: its multiples are spread evenly, modulo any number
 

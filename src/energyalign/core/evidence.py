@@ -166,7 +166,7 @@ class Evidence:
     ) -> Self:
         """Create evidence from parts. Results do not depend on how the engine distributes them.
 
-        Without `counts`, the numbers of labels are used if the largest is at least twice the smallest. Otherwise the
+        Without `counts`, the label counts are used if the largest is at least twice the smallest. Otherwise the
         sample is taken to be balanced, so that it says nothing about the training data.
         """
         n_samples = sum(part.n_rows for part in parts)
@@ -205,7 +205,7 @@ class Evidence:
         kind: EvidenceKind = "training",
         class_names: Sequence[object] | None = None,
     ) -> Self:
-        """Create evidence from accumulated energies, without logits: of a stream, or of merged shards."""
+        """Create evidence without logits, from the accumulated energies of a stream or of merged shards."""
         n_samples = int(np.ceil(energy.n_samples))
         return replace(
             cls.from_blocks(

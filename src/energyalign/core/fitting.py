@@ -47,18 +47,19 @@ def fit_shifts(
         Which classes share a shift. A number is the number of Jenks clusters of the training counts; ``jenks`` chooses
         the number that scores best, as in the paper.
     target_prior : array of shape (n_classes,), dict or pandas Series, optional
-        The label distribution to predict for, default: uniform.
+        The label distribution to predict for, default=uniform.
     tau : float, default=1.0
         Scale of estimator ``prior``.
     scoring : str or callable, default="balanced_accuracy"
         The objective to maximise: a name in `energyalign.core.objectives.METRICS`, a scikit-learn scorer of labels or
-        its name, or a function ``(y_true, y_pred[, sample_weight])``. Scores other than balanced accuracy are for the
-        class frequencies of the evidence, or of `target_prior` if given.
+        its name, or a function ``(y_true, y_pred[, sample_weight])``. Scores other than balanced accuracy are computed
+        under the class frequencies of the evidence, or of `target_prior` if given.
     costs : array of shape (n_classes, n_classes) or pandas DataFrame, optional
         ``costs[k, j]`` is the cost of predicting j for a sample of class k. The expected cost is minimised, instead of
         maximising `scoring`. A data frame is matched by the names of its rows and columns.
     minimum_recall, minimum_precision : dict of class to number, optional
-        Minimum recall and precision by class name, or number if classes have no names. Raises if they cannot be met.
+        Minimum recall and precision by class name, or number if classes have no names. The fit raises an error if it
+        cannot meet them.
 
     Returns
     -------

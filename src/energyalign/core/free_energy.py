@@ -61,7 +61,7 @@ class FreeEnergy:
             raise EnergyAlignError(f"n_classes must be >= 2, got {n_classes}.")
         self._n_classes = n_classes
         self._peak: Floats = np.full(n_classes, -np.inf)  # max f, or 0
-        self._sums: Floats = np.zeros((3, n_classes))  # of w e^(f - peak), w² e^(f - peak) and w² e^2(f - peak)
+        self._sums: Floats = np.zeros((3, n_classes))  # sums of w e^(f - peak), w² e^(f - peak) and w² e^2(f - peak)
 
     @property
     def n_classes(self) -> int:
@@ -88,7 +88,7 @@ class FreeEnergy:
         repeat = check_per_sample("repeats", repeats, block.shape[0])
         whole = Block(block, None, weight, repeat, np.arange(block.shape[0]))
         numbers = self._numbers + block.shape[0] * block.shape[1]
-        # Merge after reading the whole block, so that one with a bad value leaves no trace.
+        # Merge after reading the whole block, so that a block with a bad value changes nothing.
         self.merge(_energy_of(whole, worthwhile(numbers, ONE_PASS)))
         self._numbers = numbers
         return self
@@ -164,7 +164,7 @@ class FreeEnergy:
     def shift_standard_errors(self, clusters: Clusters, among: Bools | None = None) -> Floats:
         r"""Return the standard error of each cluster's shift relative to the anchor; 0 for the anchor.
 
-        The shift is a difference of means of values over two clusters. What all classes have in common cancels, and
+        The shift is a difference of means of values over two clusters. Terms that all classes share cancel, and
         :math:`\sum_k c_k^2 / ESS_k` remains, where :math:`c` are the coefficients of the difference. Covariances
         between classes are left out, since they would need a matrix of classes x classes: the result is exact if no
         sample contributes to two classes, too large between a class and the anchor if samples contribute to both, and

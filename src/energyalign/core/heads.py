@@ -3,7 +3,7 @@
 ==========  =====================  ================  =========================================
 head        logits                 labels            as rows
 ==========  =====================  ================  =========================================
-classes     (n, C)                 (n,)              as they are
+classes     (n, C)                 (n,)              unchanged
 one logit   (n,) or (n, 1)         (n,) of 0 and 1   two classes with logits (0, f)
 sequence    (n, T, C)              (n, T)            a row for each token
 dense       (n, C, H, W)           (n, H, W)         a row for each pixel; more axes for volumes
@@ -167,7 +167,7 @@ def refuse_nan(logits: Array) -> None:
     undefined = xp.isnan(logits)
     if bool(xp.any(undefined)):
         first = ", ".join(str(index) for index in np.argwhere(to_numpy(undefined))[0])
-        raise EnergyAlignError(f"logits to correct have NaN, first at [{first}]: fix the model or drop those samples.")
+        raise EnergyAlignError(f"logits to correct have NaN, first at [{first}]: fix the model or drop these samples.")
 
 
 def _one_per_row(labels: npt.NDArray[np.generic], shape: tuple[int, ...]) -> npt.NDArray[np.generic]:

@@ -1,4 +1,4 @@
-"""Cached exponentials of small evidence, from which posteriors for any biases follow."""
+"""Cached exponentials of small evidence, to compute posteriors for any biases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_MOVE = 200.0
 class ExponentialBlock(NamedTuple):
     """Exponentials of samples relative to their peaks (the largest exponents), and the shares of the samples."""
 
-    values: Array  # of shape (n_samples, n_clusters), on the device of the logits
+    values: Array  # shape (n_samples, n_clusters), on the device of the logits
     peaks: Floats
     shares: Floats
 

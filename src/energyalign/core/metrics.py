@@ -52,7 +52,7 @@ class ClassScores:
         self.total: Ints = np.zeros(n_classes, dtype=np.int64)
 
     def update(self, logits: Array, labels: Array) -> Self:
-        """Add a block. Of equal logits, the class with the smaller number ranks first, as in argmax."""
+        """Add a block. Among equal logits, the class with the smaller number ranks first, as in argmax."""
         block = as_logits(logits, self.n_classes)
         truth = check_labels(labels, block.shape[0], self.n_classes)
         ranks = _rank_labels(block, truth)
@@ -103,7 +103,7 @@ class ClassScores:
         return {name: self.mean_over(members) for name, members in shot_groups(counts, self.n_classes).items()}
 
     def mean_over(self, classes: Bools | slice) -> float:
-        """Return the mean accuracy of these classes, ignoring those without samples; NaN if none is left."""
+        """Return the mean accuracy of these classes, without classes that have no samples; NaN if none are left."""
         return _mean_known(self.per_class[classes])
 
 

@@ -22,8 +22,8 @@ def counts_by_class(
     Parameters
     ----------
     counts : array, dict, Counter, pandas Series or DataFrame, or dataset with `targets`
-        Keys, index, or `classes` of the dataset are class names or the numbers 0..n_classes-1. Without them, the
-        counts are in the order of the columns.
+        Keys, index, or `classes` of the dataset are class names or the numbers 0..n_classes-1. Without such names,
+        the counts are in the order of the columns.
     class_names : iterable, optional
         Names of the columns.
     n_classes : int
@@ -35,7 +35,7 @@ def counts_by_class(
     counts : array-like
         In the order of the columns.
     class_names : tuple of str, or None
-        Names of the columns: as given, otherwise those of `counts`.
+        Names of the columns: as given, otherwise the names in `counts`.
     """
     columns = None if class_names is None else names_of(class_names)
     names, values = _split(counts, n_classes)
@@ -66,7 +66,7 @@ def find_class(name: object, class_names: Sequence[str], source: str) -> int:
     """Return the number of the class with this name. Classes without names are called 0, 1, 2, ..."""
     (text,) = names_of([name])
     if text not in class_names:
-        raise BadValueError(f"{source}: unknown class {name!r}; the classes are {some_of(class_names)}.")
+        raise BadValueError(f"{source}: unknown class {name!r}: choose one of {some_of(class_names)}.")
     return list(class_names).index(text)
 
 
@@ -107,7 +107,7 @@ def order_by_name(
     Raises
     ------
     EnergyAlignError
-        If they are not the same classes, or one is repeated.
+        If `names` and `columns` are not the same classes, or a class is repeated.
     """
     by_number = set(names) == set(numbers(len(columns))) and not set(names) & set(columns)
     wanted = numbers(len(columns)) if by_number else columns

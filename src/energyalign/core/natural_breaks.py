@@ -26,7 +26,7 @@ class _Groups:
 
 
 class _Layer(NamedTuple):
-    """For each prefix of the values: the minimal sum of distances, and where the last group begins."""
+    """The minimal sum of distances for each prefix of the values, and the start of its last group."""
 
     least: Floats
     begin: Ints

@@ -10,8 +10,8 @@ from energyalign.core.arrays import Array, namespace, to_numpy, working_precisio
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.heads import class_axis, n_columns, to_rows
 
-# Smaller probabilities are clipped to this. A tree gives exactly 0 for a class that is not in a leaf, and so does
-# rounding: it means few samples or digits, not certainty.
+# Smaller probabilities are clipped to this. A tree gives exactly 0 for a class that is not in a leaf, and
+# rounding gives 0 too: a zero means few samples or digits, not certainty.
 MIN_PROBABILITY = 1e-6
 MAX_CHECKED_ROWS = 64
 # A few rows in a thousand of random logits are positive and sum to about one. Fewer than four rows must sum to one
@@ -101,7 +101,7 @@ def _first_rows(scores: Array) -> Array:
 
 
 def _rounding_error(rows: Array, digits: int) -> float:
-    """Return the largest error of a row's sum by rounding to `digits`; 0 if the rows were not rounded to that."""
+    """Return the largest error of a row's sum by rounding to `digits`; 0 if the rows have more digits."""
     scaled, xp = rows * 10.0**digits, namespace(rows)
     if float(xp.max(xp.abs(scaled - xp.round(scaled)))) > 1e-2:
         return 0.0

@@ -15,16 +15,16 @@ _TOLERANCE = 1e-3  # of sums of rounded probabilities
 def real_probabilities(probabilities: Array, *, trained_on: Counts, real: Counts) -> Array:
     r"""Convert probabilities from the class frequencies of the training data to the real ones.
 
-    By Bayes' rule, :math:`p_{real}(y \mid x) \propto p(y \mid x) \, \pi_{real}(y) / \pi_{trained}(y)`. Exact if the
-    model is calibrated on its training data.
+    By Bayes' rule, :math:`p_{real}(y \mid x) \propto p(y \mid x) \, \pi_{real}(y) / \pi_{trained}(y)`. The result is
+    exact if the model is calibrated on its training data.
 
     Parameters
     ----------
     probabilities : array of shape (n_samples, n_classes) or (n_samples,), or pandas DataFrame
         Probabilities of each class, or of the second of two classes.
     trained_on : array of shape (n_classes,), dict or pandas Series
-        Training samples per class after re-sampling, or the sum of their weights. Matched by name if it and the
-        columns of `probabilities` have names, as is `real`.
+        Training samples per class after re-sampling, or the sum of their weights. Like `real`, it is matched by name if
+        it and the columns of `probabilities` have names.
     real : array of shape (n_classes,), dict or pandas Series
         Real class frequencies, or counts before re-sampling. The scale does not matter.
 

@@ -1,4 +1,4 @@
-"""Ways to share shifts between classes: those that the option `clusters` names, and those that `auto` tries.
+"""Sharings of shifts between classes: parse the option `clusters`, and list the sharings that `auto` compares.
 
 A sharing is either fixed `Clusters`, or ``monotone``: clusters found by isotonic regression of the energies.
 """
@@ -83,9 +83,10 @@ def _need_counts(evidence: Evidence, what: str) -> Floats:
 def smooth(energies: Floats, standard_errors: Floats, counts: Floats, usable: Bools) -> tuple[Floats, Floats]:
     """Fit energies that do not decrease with the training count, by isotonic regression.
 
-    A class that the model saw more often should not have a smaller negative free energy; where noise suggests it,
-    neighbours are pooled. Energies are weighted by 1 / standard error². Classes that are not `usable` take the fitted
-    value at their count; outside the range of usable counts it grows with the logarithm of the count, as in theory.
+    A class that the model saw more often should not have a smaller negative free energy; where it seems to, because of
+    noise, neighbours are pooled. Energies are weighted by 1 / standard error². Classes that are not `usable` take the
+    fitted value at their count; outside the range of usable counts it grows with the logarithm of the count, as in
+    theory.
 
     Returns
     -------
@@ -95,7 +96,7 @@ def smooth(energies: Floats, standard_errors: Floats, counts: Floats, usable: Bo
     from sklearn.isotonic import IsotonicRegression
 
     # An unknown error gets almost no weight. If all errors are 0 (known energies), weights are equal. The weight is at
-    # most 100 times that of the median error, so that one underestimated error cannot decide a pool.
+    # most 100 times the weight of the median error, so that one underestimated error cannot decide a pool.
     errors = np.minimum(standard_errors[usable], 1e6)
     floor = 0.1 * float(np.median(errors))
     weights = 1.0 / np.maximum(errors, floor) ** 2 if floor > 0 else np.ones(len(errors))

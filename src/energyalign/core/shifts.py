@@ -27,6 +27,7 @@ from energyalign.core.heads import (
     refuse_nan,
     refuse_other_columns,
 )
+from energyalign.core.objectives import score_name
 from energyalign.core.probabilities import TAKEN_AS_LOGITS, are_logarithms, are_probabilities, log_probabilities
 from energyalign.core.selection.record import Selection
 
@@ -53,7 +54,7 @@ class Shifts:
     tau : float
         Scale of ``prior``.
     strength : float
-        What the estimator's shifts were multiplied by: 0 is the raw model, 1 the estimate.
+        Factor of the estimator's shifts: 0 is the raw model, 1 the estimate.
     energies : array of shape (n_classes,) or None
         Negative free energies of the raw model on the evidence.
     effective_samples : array of shape (n_classes,) or None
@@ -111,7 +112,9 @@ class Shifts:
         if not (np.all(self.target_prior > 0) and np.isclose(self.target_prior.sum(), 1.0)):
             raise EnergyAlignError("shifts: target_prior must be positive and sum to one.")
         if self.class_names is not None and len(self.class_names) != self.n_classes:
-            raise EnergyAlignError(f"shifts: got {len(self.class_names)} class names for {self.n_classes} classes.")
+            raise EnergyAlignError(
+                f"shifts: got {len(self.class_names)} class names for {self.n_classes} classes: give one per class."
+            )
 
     @property
     def n_classes(self) -> int:
@@ -136,8 +139,8 @@ class Shifts:
 
     @property
     def aim(self) -> str:
-        """Name of the objective, with the class for F1."""
-        return f"f1 of class {self.names_of([1])[0]}" if self.scoring == "f1" else self.scoring
+        """Name of the objective in text, with the class for F1."""
+        return f"f1 of class {self.names_of([1])[0]}" if self.scoring == "f1" else score_name(self.scoring)
 
     @property
     def aligned_energies(self) -> Floats | None:
@@ -146,7 +149,7 @@ class Shifts:
 
     @property
     def log_target(self) -> Floats:
-        """What the target prior adds to the shifts: 0 if it is uniform, or for objectives but balanced accuracy."""
+        """What the target prior adds to the shifts: 0 if it is uniform or the objective is not balanced accuracy."""
         if self.scoring != "balanced_accuracy":
             return np.zeros(self.n_classes)
         return np.asarray(np.log(self.target_prior * self.n_classes))
@@ -207,7 +210,10 @@ class Shifts:
         xp, axis = namespace(corrected), class_axis(corrected.ndim)
         largest = xp.max(corrected, axis=axis, keepdims=True)
         if not bool(xp.all(xp.isfinite(largest))):
-            raise EnergyAlignError("a sample has +inf, or -inf for every class: its probabilities are undefined.")
+            raise EnergyAlignError(
+                "a sample has +inf, or -inf for every class: its probabilities are undefined. Fix the model or drop "
+                "this sample."
+            )
         return corrected - largest
 
     def _corrected(self, logits: Array) -> Array:
@@ -300,7 +306,7 @@ def load_text(path: str | os.PathLike[str], parse: Callable[[str], Loaded]) -> L
     try:
         text = read_text(path)
     except (OSError, ValueError) as error:
-        raise EnergyAlignError(f"cannot read shifts from {path}: {error}.") from error
+        raise EnergyAlignError(f"cannot read shifts from {path}: {error}. Check the path.") from error
     try:
         return parse(text)
     except EnergyAlignError as error:

@@ -28,7 +28,7 @@ def estimate_target_prior(logits: Array | Evidence, shifts: Shifts, *, tolerance
     logits : array of shape (n_samples, n_classes) or Evidence
         Raw logits of the target data; labels are ignored.
     shifts : Shifts
-        The shifts of the model that gave the logits.
+        The shifts of the model that computed the logits.
     tolerance : float, default=1e-8
         Stop when no probability changes by more than this.
 
@@ -39,7 +39,7 @@ def estimate_target_prior(logits: Array | Evidence, shifts: Shifts, *, tolerance
     data = logits if isinstance(logits, Evidence) else Evidence.from_arrays(logits)
     if data.n_classes != shifts.n_classes:
         raise EnergyAlignError(
-            f"the target data has {data.n_classes} class columns, the shifts are for {shifts.n_classes}."
+            f"the target data must have {shifts.n_classes} class columns like the shifts, got {data.n_classes}."
         )
     model = MeanPosterior(data.unlabelled(), Clusters.per_class(data.n_classes))
     prior = shifts.target_prior

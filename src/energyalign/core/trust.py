@@ -13,6 +13,7 @@ from energyalign.core.column_order import doubt_column_order
 from energyalign.core.errors import classes_of
 from energyalign.core.estimators import Estimate
 from energyalign.core.evidence import Evidence
+from energyalign.core.objectives import score_name
 from energyalign.core.probabilities import TAKEN_AS_LOGITS
 from energyalign.core.selection.record import Selection
 from energyalign.core.selection.samples import Aim
@@ -53,8 +54,8 @@ def _strained_sharing(evidence: Evidence, estimate: Estimate) -> str | None:
     order = strained[np.argsort(-estimate.strain[strained])]
     return (
         f"monotone sharing moves the shift of {classes_of(evidence.names_of(order.tolist()))} by up to "
-        f"{estimate.strain[order[0]]:.1f}, far more than chance explains: there the bias of this model does not follow "
-        "its training counts. Give every class its own shift (clusters: per-class)."
+        f"{estimate.strain[order[0]]:.1f}, far more than chance explains: for these classes, the model's bias does "
+        "not follow the training counts. Give every class its own shift (clusters: per-class)."
     )
 
 
@@ -76,11 +77,11 @@ def _not_a_logit(evidence: Evidence) -> str | None:
 
 
 def _passed_over(evidence: Evidence, selection: Selection | None) -> list[str]:
-    """Why preferred candidates were rejected; not for evidence of energies only, where this is expected."""
+    """Return why preferred candidates were rejected; nothing for evidence without logits, where that is expected."""
     if selection is None or evidence.accumulated is not None:
         return []
     taken = selection.candidates[selection.chosen]
-    found: dict[str | None, str] = {}  # by problem: several candidates may share one
+    found: dict[str | None, str] = {}  # the reason for each problem, which several candidates may share
     for candidate in takewhile(lambda candidate: candidate.problem, selection.candidates):
         if candidate is taken:
             reason = f"{candidate.problem} Keep the raw model with strength 0, or give held-out samples."
@@ -106,13 +107,17 @@ def _not_scored(evidence: Evidence, selection: Selection | None) -> str | None:
 
 
 def _chosen_blindly(evidence: Evidence, selection: Selection | None, aim: Aim | None) -> str | None:
-    """The objective could not be measured, or not on all classes."""
+    """Return a concern if the objective could not be measured on all classes."""
     if aim is None or aim.name == "balanced_accuracy":
         return None
     lacking = np.flatnonzero(~scored_classes(evidence) & ~evidence.masked).tolist()
     classes = classes_of(evidence.names_of(lacking))
     if selection is not None and selection.gain is not None:
-        return f"{aim.name} is measured without {classes}: give at least two samples of each." if lacking else None
+        return (
+            f"{score_name(aim.name)} is measured without {classes}: give at least two samples of each."
+            if lacking
+            else None
+        )
     if aim.name == "accuracy":
         return None
     if evidence.kind != "training" and evidence.labels is not None:

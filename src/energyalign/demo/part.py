@@ -1,4 +1,4 @@
-"""The interface of the demo's two applications: their runs, and what to show of the results."""
+"""The interface of the demo's two applications: their runs, and the tables of their results."""
 
 from __future__ import annotations
 

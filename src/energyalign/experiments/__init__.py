@@ -88,8 +88,8 @@ def incremental(
 ) -> Results:  # fmt: skip
     """Train on classes that come in steps and measure correctors after each step, like ``energyalign incremental``.
 
-    Parameters are those of `longtail`; `options` such as ``steps=5`` or ``memory="herding:200"`` are those of
-    `energyalign.experiments.incremental.config.IncrementalRequest`.
+    The parameters are the same as for `longtail`. Further `options`, such as ``steps=5`` or ``memory="herding:200"``,
+    are fields of `energyalign.experiments.incremental.config.IncrementalRequest`.
 
     Returns
     -------

@@ -57,7 +57,7 @@ class Results:
     def where(self, **values: Any) -> Results:
         """Select the rows with these values: ``results.where(seed=[0, 1], corrector="ea")``.
 
-        Keys are those of ``energyalign table --where``, with ``__`` for a dot: ``recipe__batch_size=128``.
+        Keys are the same as in ``energyalign table --where``, with ``__`` for a dot: ``recipe__batch_size=128``.
         """
         from energyalign.report.selection import conditions, select_rows
 
@@ -120,7 +120,7 @@ def run(
     kind: type[RunRequest], dataset: str | Source, *, methods: Iterable[str], correctors: Iterable[str],
     seeds: Iterable[int], out: str | Path | None, progress: bool, options: Mapping[str, Any],
 ) -> Results:  # fmt: skip
-    """Train what is missing and measure; the parameters are those of `energyalign.experiments.longtail`."""
+    """Train what is missing and measure; the parameters are the same as for `energyalign.experiments.longtail`."""
     from lightning_fabric import Fabric
 
     from energyalign.experiments.engine.experiment import Work, refuse_other_settings

@@ -86,7 +86,7 @@ class InputFile:
             try:
                 yield
             except Exception:
-                self.refuse_changed()  # says more than the reader's error on a half-written file
+                self.refuse_changed()  # this error says more than the reader's error on a half-written file
                 raise
             self.refuse_changed()
 
@@ -115,7 +115,7 @@ def require_extension(path: Path, known: Collection[str]) -> str:
 
 
 def require_logits(shape: Sequence[int], dtype: np.dtype[Any], name: str, *, any_head: bool = False) -> None:
-    """Check that shape and dtype are those of logits: floating, (n_samples, n_classes), at least 2 classes.
+    """Check the shape and dtype of logits: (n_samples, n_classes), floating, at least 2 classes.
 
     `any_head` also allows one logit, tokens and pixels.
     """
@@ -172,7 +172,7 @@ def require_distinct(names: Sequence[str], name: str) -> None:
 
 
 def label_column(names: Sequence[str], name: str) -> str | None:
-    """Return which column or array of a file holds labels; None if none does."""
+    """Return which column or array of a file holds labels; None if there is none."""
     present = [one for one in ("label", "labels") if one in names]
     if len(present) > 1:
         raise EnergyAlignError(f"{name} has both `label` and `labels`: keep one of them.")
@@ -180,7 +180,7 @@ def label_column(names: Sequence[str], name: str) -> str | None:
 
 
 def is_number(cell: str) -> bool:
-    """Return whether a cell is a number; nan and inf are."""
+    """Return whether a cell is a number; nan and inf count as numbers."""
     try:
         float(cell)
     except ValueError:

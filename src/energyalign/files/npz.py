@@ -118,7 +118,7 @@ def _choose(archive: zipfile.ZipFile, members: list[str], name: str, key: str | 
     """Return the name of the member that holds the logits."""
     if key is not None:
         if key not in members:
-            raise EnergyAlignError(f"{name} has no array {key!r}; it has: {some_of(members) or 'none'}.")
+            raise EnergyAlignError(f"{name} has no array {key!r}: choose one of {some_of(members) or 'none'}.")
         return key
     if "logits" in members:
         return "logits"

@@ -146,7 +146,7 @@ class ParquetShard:
         return types, columns
 
     def _list_length(self, file: Any) -> int:
-        """Return the number of classes: the size of the lists, or of the first one if they have no fixed size."""
+        """Return the number of classes: the size of the lists, or of the first list if sizes are not fixed."""
         kind = file.schema_arrow.field(self._lists).type
         if self._arrow.types.is_fixed_size_list(kind):
             return int(kind.list_size)

@@ -55,7 +55,9 @@ def _try_in_child(path: Path, name: str, columns: Sequence[str], size: int) -> N
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=MAX_SECONDS
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnergyAlignError(f"{name} declares implausible sizes, and a trial read failed: {error}.") from error
+        raise EnergyAlignError(
+            f"{name} declares implausible sizes, and a trial read failed: {error}. Write it again."
+        ) from error
     if done.returncode:
         reason = (done.stderr.splitlines() or [f"a trial read ended with code {done.returncode}"])[0]
         raise EnergyAlignError(f"{name} is damaged, or would exhaust memory ({reason[:200]}). Write it again.")

@@ -120,7 +120,7 @@ class ShardSet:
         if len(shapes) > 1:
             (one, first), (other, second) = list(shapes.items())[:2]
             raise EnergyAlignError(
-                f"samples of {second} have shape {other}, but those of {first} have {one}: use one command for each."
+                f"samples of {second} have shape {other}, but samples of {first} have {one}: use one command for each."
             )
         return next(iter(shapes))
 

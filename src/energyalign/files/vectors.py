@@ -42,7 +42,7 @@ def read_labels(
     class_names : sequence of str, default=None
         Class names in the order of the columns of the logits.
     n_rows : int, default=None
-        Number of rows of logits. If a .csv file has one line more, the first is a header, whatever it contains.
+        Number of rows of logits. If a .csv file has one line more, its first line is a header, whatever it contains.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def _read_list(path: Path, of_what: str) -> list[Any]:
 
 
 def _text_or_numbers(values: list[Any]) -> NDArray[Any]:
-    """Return an array of numbers, or else of objects; `label_indices` refuses those that are not text."""
+    """Return an array of numbers or, if a value is not a number, of objects; `label_indices` refuses all but text."""
     if all(type(value) in (int, float) for value in values):
         return np.array(values)
     return np.array(values, dtype=object)
@@ -252,7 +252,7 @@ def label_indices(values: NDArray[Any], class_names: Sequence[str] | None, sourc
 
 
 def _to_integers(values: NDArray[Any], source: str) -> NDArray[np.int64]:
-    """Return `values` as int64; raise if that would change one."""
+    """Return `values` as int64; raise if that would change a value."""
     with np.errstate(invalid="ignore"):  # NaN and inf do not equal the integers they become
         integers: NDArray[np.int64] = values.astype(np.int64)
     _refuse_first(values, integers != values, source)

@@ -113,7 +113,7 @@ _SINKS: dict[str, tuple[_Sink, str]] = {
 
 
 class MatrixWriter:
-    """Writer of blocks of rows, in order; counts them."""
+    """Writes blocks of rows in order, and counts the rows."""
 
     def __init__(self, write: Write, layout: Layout) -> None:
         self._write = write

@@ -33,7 +33,7 @@ class AlignedOnnx:
     how : str
         ``folded``: a bias was changed, and the graph is the same. ``added``: the graph has one more Add node.
         ``renormalised``: shifts are added to the logarithms of the probabilities of a tree ensemble or a linear
-        classifier, and labels follow.
+        classifier, and labels change accordingly.
     node : str
         The node with that bias, or the new node; if it has no name, its output.
     constant : str
@@ -44,7 +44,7 @@ class AlignedOnnx:
         The aligned outputs and their forms: ``logits``, ``probabilities``, ``log-probabilities``, ``sigmoids`` or
         ``labels``.
     largest_deviation : float
-        Largest deviation in onnxruntime from raw logits + shifts, or from the probabilities of these.
+        Largest deviation in onnxruntime from raw logits + shifts, or from their probabilities.
     n_probes : int
         Number of inputs used to verify that.
     files : tuple of Path
@@ -72,10 +72,10 @@ def align_onnx(
     """Write a copy of an ONNX model with shifts added to its logits.
 
     The shifts are folded into the bias of the node that computes the logits or, if it has none, added by one Add node
-    after it. Softmax, sigmoid, labels and everything else computed from the logits follow. Logits may be those of
-    classes (per sample, token or pixel), one logit of two classes, or those of independent labels. Tree ensembles and
-    linear classifiers exported by skl2onnx have no logits: their probabilities and labels are aligned. Names, opset,
-    dynamic axes and metadata stay. The copy is written only after it was verified in onnxruntime.
+    after it. Softmax, sigmoid, labels and everything else computed from the logits change accordingly. The logits may
+    belong to classes (per sample, token or pixel), to two classes that share one logit, or to independent labels. Tree
+    ensembles and linear classifiers exported by skl2onnx have no logits: their probabilities and labels are aligned.
+    Names, opset, dynamic axes and metadata stay. The copy is written only after it was verified in onnxruntime.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def align_onnx(
     out_path : path
         The file to write; must not be `model_path`.
     output : str, default=None
-        Graph output with the logits, their softmax or sigmoids; required if several qualify.
+        Graph output with the logits, their softmax or their sigmoids; required if several outputs qualify.
     probe : mapping from input names to arrays, default=None
         A batch to verify with, if the model does not run on random inputs.
 

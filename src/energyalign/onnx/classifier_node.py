@@ -79,7 +79,7 @@ class ClassifierNode:
             second, first = np.sort(expected, axis=1)[:, -2:].T
             clear = first - second > _CLEAR
             if not np.array_equal(new[self.labels][clear], self.classes[expected.argmax(axis=1)][clear]):
-                raise NotAligned("labels are not those of the largest probabilities")
+                raise NotAligned("labels do not belong to the largest probabilities")
             if not all(close(new[output], old[output]) for output in unrelated):
                 raise NotAligned("an output that is not computed from the probabilities changed")
         return worst
@@ -105,7 +105,7 @@ def find_classifier_node(graph: Graph) -> ClassifierNode | None:
 
 
 def _walk_back(graph: Graph, output: str) -> tuple[Node | None, str, str]:
-    """Return the classifier node that an output comes from, which of the node's tensors, and the tensor to replace."""
+    """Return the classifier node behind an output, the node's tensor that it comes from, and the tensor to replace."""
     tensor = place = output
     while (node := graph.makers.get(tensor)) is not None:
         if node.domain == _ML and node.op_type in _CLASSIFIERS:

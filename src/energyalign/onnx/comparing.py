@@ -25,7 +25,7 @@ def largest_difference(found: NDArray[Any], wanted: NDArray[Any]) -> float:
 
 
 def close(found: NDArray[Any], wanted: NDArray[Any], *, like: NDArray[Any] | None = None) -> bool:
-    """Return whether the arrays differ only by the rounding of `found`, or of `like`, from which it was computed."""
+    """Return whether the arrays differ only by rounding of `found`, or of `like`, from which it was computed."""
     if found.dtype.kind != "f":
         return bool(np.array_equal(found, wanted))
     like = found if like is None else like
@@ -47,7 +47,7 @@ def sigmoid(logits: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def class_axes(shape: tuple[int, ...], n_classes: int) -> list[int]:
-    """Return the axes that may be the class axis. The first axis is the samples', unless there is only one."""
+    """Return the axes that may be the class axis. The first axis is for samples, unless it is the only one."""
     return [axis for axis, size in enumerate(shape) if size == n_classes and (axis > 0 or len(shape) == 1)]
 
 

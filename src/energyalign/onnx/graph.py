@@ -1,4 +1,4 @@
-"""An ONNX graph with an index of its tensors: which node makes one, and how many read it."""
+"""An ONNX graph with an index of its tensors: the node that makes each tensor, and the number of its readers."""
 
 from __future__ import annotations
 

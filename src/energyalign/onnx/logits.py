@@ -51,7 +51,7 @@ def possible_heads(shifts: Shifts | MultilabelShifts) -> list[Head]:
 
 @dataclass(frozen=True)
 class FoundLogits:
-    """The logits of a model, and the graph outputs that follow from them.
+    """The logits of a model, and the graph outputs that are computed from them.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def _axis_of_one(shape: tuple[int, ...]) -> list[int]:
 
 
 def _depth_and_form(walk: Walk, runs: Sequence[Values], squashes: Mapping[str, str]) -> tuple[int, str]:
-    """Return how far back the numbers are the same, except for a softmax or sigmoid, and the form of the output."""
+    """Return how far back the numbers stay the same but for a softmax or sigmoid, and the form of the output."""
     depth, form = 0, "logits"
     for above, node, below in zip(walk.tensors, walk.nodes, walk.made[1:], strict=False):
         if below not in runs[0]:  # NumPy lacks its type, as for bfloat16 before a Cast
@@ -182,7 +182,7 @@ def find_logits(
             return _single(found, name)
     raise EnergyAlignError(
         f"{name} has no recognisable logits output for {len(candidates[0][0].added)} classes: "
-        f"{'; '.join(dict.fromkeys(refused))}. Check that the shifts are those of this model, and export it again with "
+        f"{'; '.join(dict.fromkeys(refused))}. Check that the shifts belong to this model, and export it again with "
         "the logits, before any softmax or sigmoid, as an output; or use `energyalign apply` on saved logits."
     )
 

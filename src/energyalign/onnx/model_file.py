@@ -36,7 +36,7 @@ KEY = "energyalign"
 
 
 def read_model(path: Path) -> tuple[Model, list[InputFile]]:
-    """Read a model without its external data; return it and all its files, which must not change until it is written.
+    """Read a model without its external data; return it and its files, which must stay unchanged until it is written.
 
     The data are read several times, and belong to this version of the model only.
     """
@@ -70,9 +70,9 @@ def write_model(model: Model, folder: Path, path: Path, files_read: Sequence[Inp
     """Write the model, and its external data if it has any, which is in `folder`; return the files.
 
     Both are complete and on disk before either is renamed to its final name, the data first. The data file is called
-    ``<name>.<hash of the data>.data``, so that it never replaces that of another model: at any moment, the model at
-    `path` finds its own. The data of a replaced model is removed at the end, unless a model beside it mentions it, such
-    as a copy of the replaced one.
+    ``<name>.<hash of the data>.data``, so that it never replaces the data of another model: at any moment, the model at
+    `path` finds its own data. The data of a replaced model is removed at the end, unless a model beside it mentions it,
+    such as a copy of the replaced model.
     """
     if not any(external_tensors(model)):
         with atomic_write(path, "wb") as stream:
@@ -132,7 +132,7 @@ def _written_data(path: Path) -> set[Path]:
 
 
 def external_tensors(model: Model) -> Iterator[Any]:
-    """Yield every tensor with external data, including those of functions and subgraphs."""
+    """Yield every tensor with external data, including tensors of functions and subgraphs."""
     function_nodes = chain.from_iterable(function.node for function in model.functions)
     tensors = chain(_tensors_of_graph(model.graph), _tensors_of_nodes(function_nodes))
     return (tensor for tensor in tensors if uses_external_data(tensor))
@@ -151,7 +151,8 @@ def external_files(model: Model, folder: Path, name: str) -> set[Path]:
             end = int(info.offset or 0) + int(info.length or 0)
         if not path.is_relative_to(folder.resolve()):
             raise EnergyAlignError(
-                f"{name} keeps tensor {tensor.name!r} in {info.location!r}, which is outside its folder and not read: "
+                f"{name} keeps tensor {tensor.name!r} in {info.location!r}, which is outside the model's folder and "
+                "is not read: "
                 "put copies (no links) of the model and its data into one folder."
             )
         if not path.is_file() or path.stat().st_size < end:

@@ -1,4 +1,4 @@
-"""Inputs to verify a model with: random ones that fit its signature, or the user's."""
+"""Inputs to verify a model with: random inputs that fit its signature, or the user's inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from energyalign.onnx.runtime import CannotRun, Session
 
 _DRAWS = 3
 _BATCHES = (3, 1)  # some graphs accept only one sample, whatever their signature says
-_SIZES = (16, 32, 64, 128, 224, 256, 384)  # of dynamic axes, such as tokens and pixels: the first that runs is used
+_SIZES = (16, 32, 64, 128, 224, 256, 384)  # for dynamic axes, such as tokens and pixels: the first that runs is used
 _TYPES = {"float": "float32", "double": "float64"}  # onnxruntime's names that differ from NumPy's
 
 Shapes: TypeAlias = dict[str, tuple[int, ...]]

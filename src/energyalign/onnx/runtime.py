@@ -41,7 +41,7 @@ class Session:
     Parameters
     ----------
     model : Model
-        It is not changed.
+        The model; it is not changed.
     folder : Path
         Folder of its external data.
     show : collection of str, default=()

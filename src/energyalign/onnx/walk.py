@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from energyalign.onnx.graph import Graph, Node, is_op
 
-# Output the same numbers, perhaps in another shape or precision; a run shows whether they do.
+# These output the same numbers, perhaps in another shape or precision; a run shows whether they do.
 COPIES = frozenset({"Identity", "Cast", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze"})
-# After logits of classes.
+# These may follow logits of classes.
 SOFTMAXES = {"Softmax": "probabilities", "LogSoftmax": "log-probabilities"}
-# After one logit of two classes, or after logits of independent labels.
+# These may follow one logit of two classes, or logits of independent labels.
 SIGMOIDS = {"Sigmoid": "sigmoids"}
-# Keep a constant per class, so that the bias may be before them.
+# These keep a constant per class, so that the bias may be before them.
 POOLS = frozenset({"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceMax", "Transpose"})
 
 

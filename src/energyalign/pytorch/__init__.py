@@ -12,7 +12,7 @@ __all__ = ["AlignedModel", "NotFolded", "align", "balanced_evidence", "fold_shif
 
 
 def __getattr__(name: str) -> Any:
-    """Import `balanced_evidence` on first access: it needs torchvision, which the rest does not."""
+    """Import `balanced_evidence` on first access: only this function needs torchvision."""
     if name != "balanced_evidence":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -20,7 +20,7 @@ from energyalign.core.evidence import Evidence, EvidenceKind
 from energyalign.core.heads import IGNORE_INDEX
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_head
 from energyalign.core.names import Counts
-from energyalign.core.objectives import Aims, make_objective
+from energyalign.core.objectives import Aims, make_objective, score_name, show_score
 from energyalign.core.sharing import SharingChoice
 from energyalign.core.shifts import Shifts
 from energyalign.pytorch.collect import collect_evidence
@@ -57,8 +57,8 @@ default=None
         is unchanged (a warning and the report say so).
     metrics_ : dict of str to float
         ``accuracy_before``, ``accuracy_after``, ``balanced_accuracy_before``, ...: cross-fitted on the evidence; means
-        over independent labels. With `scoring`, `costs` or minima, that score instead. Empty if it could not be
-        measured; the report says why.
+        over independent labels. With `scoring`, `costs` or minima, the score of that objective. Empty if it could not
+        be measured; the report says why.
     """
 
     shifts_: AnyShifts
@@ -150,8 +150,8 @@ default=None
         ]
         if self.metrics_:
             pairs = [
-                f"{name.replace('_', ' ')} {100 * self.metrics_[f'{name}_before']:.1f} % -> "
-                f"{100 * self.metrics_[f'{name}_after']:.1f} %"
+                f"{score_name(name).replace('_', ' ')} {show_score(name, self.metrics_[f'{name}_before'])} -> "
+                f"{show_score(name, self.metrics_[f'{name}_after'])}"
                 for name in (key.removesuffix("_after") for key in self.metrics_ if key.endswith("_after"))
             ]
             too_high = ", too high: the model was trained on them" if shifts.evidence_kind == "training" else ""
@@ -224,7 +224,7 @@ def _measure(
 ) -> tuple[dict[str, float], str | None]:
     """Return cross-fitted metrics and None, or an empty dict and the reason.
 
-    Metrics are accuracies, or the score of another objective; for independent labels their means.
+    Metrics are accuracies, or the score of another objective; for independent labels, means over the labels.
     """
     if isinstance(evidence, MultilabelEvidence) and isinstance(shifts, MultilabelShifts):
         each = [_measure(*pair, aimed=aimed) for pair in zip(evidence.labels, shifts.labels, strict=True)]
@@ -262,5 +262,5 @@ def _as_metrics(scores: BeforeAfter) -> dict[str, float]:
 
 
 def _describe(error: Exception) -> str:
-    """Return the message, with the type of the error unless it is ours."""
+    """Return the message, with the type of the error unless it is an `EnergyAlignError`."""
     return str(error) if isinstance(error, EnergyAlignError) else f"{type(error).__name__}: {error}"

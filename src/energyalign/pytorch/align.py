@@ -76,8 +76,8 @@ default=None
     Returns
     -------
     torch.nn.Module
-        Its ``state_dict`` differs only in the bias of the head. Its attribute ``shifts_`` holds the `Shifts` (or
-        `MultilabelShifts`).
+        The aligned network. Its ``state_dict`` differs only in the bias of the head. Its attribute ``shifts_`` holds
+        the `Shifts` (or `MultilabelShifts`).
     """
     refuse_aligned(plain_network(model))
     collected, probe = collect_evidence(

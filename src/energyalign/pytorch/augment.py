@@ -207,7 +207,7 @@ POLICIES: dict[str, Policy] = {
     "none": Policy(keep, "no augmentation"),
     "crop-flip": Policy(crop_and_flip, "the usual training augmentation: padded crop, horizontal flip"),
     "one": Policy(apply_one, "one of the paper's ten transformations, at random for every draw"),
-    "two": Policy(apply_two, "two different ones of the ten"),
+    "two": Policy(apply_two, "two different transformations of the ten"),
     "half": Policy(apply_half, "each of the ten with probability one half"),
 }
 

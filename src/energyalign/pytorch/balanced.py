@@ -74,7 +74,7 @@ def balanced_evidence(
         Draws(dataset, indices, classes[indices], transform=make_policy(augment), normalize=normalize, seed=seed),
         batch_size=batch_size,
         num_workers=num_workers,
-        generator=torch.Generator(),  # its own, so that reading does not change the global state
+        generator=torch.Generator(),  # a separate generator, so that reading does not change the global state
     )
 
 
@@ -126,7 +126,9 @@ def _checked_labels(labels: npt.ArrayLike, dataset: Any) -> Ints:
         raise EnergyAlignError(f"labels must have one entry per image, got {len(classes)} for {len(dataset)} images.")
     missing = np.flatnonzero(np.bincount(classes) == 0)
     if len(missing):
-        raise EnergyAlignError(f"the dataset has no image of {classes_of(missing.tolist())}.")
+        raise EnergyAlignError(
+            f"the dataset has no image of {classes_of(missing.tolist())}: add some, or leave the class out."
+        )
     return classes.astype(np.int64)
 
 

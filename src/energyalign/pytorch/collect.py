@@ -78,7 +78,9 @@ def _collect(
             first = first or batch
             logits = logits_of(batch.call(model))
             if torch.isnan(logits).any():
-                raise EnergyAlignError(f"the model returned NaN logits for batch {number} (counted from 0).")
+                raise EnergyAlignError(
+                    f"the model returned NaN logits for batch {number} (counted from 0): fix the model or that batch."
+                )
             rows = open_head(logits, batch.labels, ignore_index=ignore_index, multilabel=multilabel)
             if len(rows.logits) == 0:
                 continue

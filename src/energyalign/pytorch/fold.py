@@ -85,12 +85,14 @@ def fold_or_wrap(
 
 
 def fold_into_head(network: torch.nn.Module, shifts: AnyShifts, probe: ModelBatch, head: str | None) -> str:
-    """Fold into the first head that passes verification and return its name; the network is unchanged if none does."""
+    """Fold into the first head that passes verification, and return its name; if none passes, change nothing."""
     with undisturbed(network):
         shape = tuple(logits_of(probe.call(network)).shape)
         heads = find_heads(network, probe, head)
     if shifts.n_classes != n_columns(shape) and not is_one_logit(shape, shifts.n_classes):
-        raise EnergyAlignError(f"the shifts are for {shifts.n_classes} classes, but the model has {n_columns(shape)}.")
+        raise EnergyAlignError(
+            f"the shifts are for {shifts.n_classes} classes, but the model has {n_columns(shape)}: give its own shifts."
+        )
     added = shifts.columns_for(shape)
     reason = NotFolded("no module with a bias computes the logits (a functional or scripted head?).")
     for name, module in heads:
@@ -149,7 +151,7 @@ class _Run:
         self.precision = max(_precision(logits), *precisions, _precision_of_sum(head, logits))
 
     def followed_by(self, after: _Run, added: Floats, bias: torch.Tensor) -> bool:
-        """Return whether `after` has these logits plus `added`, up to rounding; elementwise, as some may be huge."""
+        """Return whether `after` has these logits plus `added`, up to rounding of each number: some may be huge."""
         expected = self.logits + torch.tensor(added, dtype=torch.float64, device=self.logits.device)
         terms = [self.logits, expected, bias.detach().double().expand_as(expected)]
         size = torch.stack([term.abs() for term in terms]).amax(0)
@@ -169,7 +171,7 @@ def _precision_of_sum(head: torch.nn.Module, logits: torch.Tensor) -> float:
 
 
 def _refuse_tied(network: torch.nn.Module, name: str, head: torch.nn.Module) -> None:
-    """Raise if another module uses the bias too, which would get the shifts as well."""
+    """Raise if another module shares the bias and would get the shifts too."""
     bias = head._parameters["bias"]
     for other_name, other in network.named_modules():
         if bias is not None and other is not head and any(p is bias for p in other.parameters(recurse=False)):
@@ -212,7 +214,7 @@ class AlignedModel(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, model: torch.nn.Module, shifts: AnyShifts) -> None:
         super().__init__()
         self.model = model
-        # float32 whatever the model: its head may be more precise than its body.
+        # float32 for every model: its head may be more precise than its body.
         self.register_buffer("shifts", torch.tensor(shifts.values, dtype=torch.float32, device=device_of(model)))
 
     def forward(self, *inputs: Any, **named: Any) -> Any:

@@ -66,7 +66,7 @@ def _is_logits(output: torch.Tensor, logits: torch.Tensor) -> bool:
 
 
 def _is_coarser(output: torch.Tensor, logits: torch.Tensor) -> bool:
-    """Return whether the logits may be an enlargement of the output, a map of pixels."""
+    """Return whether the logits may be an enlarged version of the output map."""
     return bool(output.ndim == logits.ndim > 3 and output.shape[:2] == logits.shape[:2])
 
 

@@ -79,7 +79,7 @@ class EnergyAlignCallback(AfterTraining, TrainerCallback):  # type: ignore[misc]
         control: TrainerControl,  # noqa: ARG002
         **trainer: Any,
     ) -> None:
-        """Align, report, log."""
+        """Align the model, report the result and log it."""
         training, held_out = trainer["train_dataloader"], self._evaluated
         self._training, self._evaluated = False, None
         if not self.align_or_warn(trainer["model"], held_out, training, lambda: self._count_labels(training)):
@@ -113,5 +113,5 @@ def _labels_of(dataset: Any) -> Any:
         plain = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
         return None if name is None else list(plain[name])
     labels: Any = getattr(dataset, "targets", getattr(dataset, "labels", None))
-    # Compare the lengths: they might be the names of the classes.
+    # Compare the lengths: the attribute may hold the names of the classes.
     return labels if hasattr(labels, "__len__") and len(labels) == len(dataset) else None

@@ -79,7 +79,7 @@ class LabelCounter:
             return None
         if self._multilabel:
             numbers = to_rows(numbers)
-        elif flat_labels(numbers).ndim != numbers.ndim:  # one-hot rows, or tokens that look like it
+        elif flat_labels(numbers).ndim != numbers.ndim:  # one-hot rows, or tokens that look like one-hot rows
             return None
         known = numbers != self._ignore_index
         counted = numbers[known].astype(np.int64)

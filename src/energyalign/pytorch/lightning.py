@@ -31,7 +31,7 @@ else:
         except ModuleNotFoundError as error:
             raise ImportError("the callback for Lightning needs Lightning: pip install lightning.") from error
 
-# By name, because their existence and package depend on the version.
+# Names, because the existence and the package of these classes depend on the version.
 _WEIGHT_AVERAGING = {"StochasticWeightAveraging", "WeightAveraging", "EMAWeightAveraging"}
 
 
@@ -41,7 +41,7 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
     Evidence is the first validation loader, or the training loader if there is none; its batches go through the
     module's batch hooks and the trainer's precision as in validation (or training). Training counts are counted from
     the batches of the first complete epoch. Checkpoints written during training hold the raw network, so that training
-    can resume from them; ``trainer.save_checkpoint(...)`` after ``fit`` saves the aligned one.
+    can resume from them; ``trainer.save_checkpoint(...)`` after ``fit`` saves the aligned network.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
         return str(self._generate_state_key(network=self.network))
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Reset the counts of an earlier fit, before a checkpoint restores its own; `on_fit_start` is too late."""
+        """Reset the counts of an earlier fit, before a checkpoint restores its counts; `on_fit_start` is too late."""
         if stage == "fit":
             self._forget_counts()
 
@@ -128,7 +128,7 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
             self._whole_epoch = trainer.is_last_batch
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Align, report, log."""
+        """Align the network, report the result and log it."""
         network, held_out = self._network_of(pl_module), _first(trainer.val_dataloaders)
         training = _read_like_trainer(trainer, _first(trainer.train_dataloader), trainer.num_training_batches)
         if held_out is not None:
@@ -176,12 +176,15 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
             return module
         network = getattr(module, self.network, None)
         if not isinstance(network, torch.nn.Module):
-            raise EnergyAlignError(f"{type(module).__name__} has no module named {self.network!r}.")
+            raise EnergyAlignError(
+                f"{type(module).__name__} has no module named {self.network!r}: name the attribute that computes the "
+                "logits."
+            )
         return network
 
 
 def _read_like_trainer(trainer: Trainer, loader: Iterable[Any], n_batches: float) -> Iterator[Any]:
-    """Yield batches as Lightning's loops do: as many, with the same conversions and hooks."""
+    """Yield as many batches as Lightning's loops do, with the same conversions and hooks."""
     for batch in itertools.islice(loader, None if math.isinf(n_batches) else int(n_batches)):
         converted = trainer.precision_plugin.convert_input(batch)
         # Lightning's loops call this hook by this name; `batch_to_device` calls the other two.
@@ -200,7 +203,7 @@ def _stage_of(trainer: Trainer, *, validating: bool) -> Iterator[None]:
 
 
 def _first(loaders: Any) -> Any:
-    """Return the first of one, several or no loaders."""
+    """Return the first loader, or None if there are none."""
     if isinstance(loaders, dict):
         loaders = list(loaders.values())
     return (_first(loaders[0]) if loaders else None) if isinstance(loaders, (list, tuple)) else loaders

@@ -24,7 +24,7 @@ def logits_of(output: Any) -> torch.Tensor:
 
 
 def with_logits(output: Any, logits: torch.Tensor) -> Any:
-    """Return the output with its logits replaced; a loss, which was computed from the old ones, is dropped."""
+    """Return the output with its logits replaced; a loss, which was computed from the old logits, is dropped."""
     if isinstance(output, torch.Tensor):
         return logits
     if isinstance(output, Mapping):  # a dict, and the outputs of Hugging Face models

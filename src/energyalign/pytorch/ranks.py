@@ -26,7 +26,7 @@ class AnotherRankLost(AnotherRankFailed, TryAgain):
 
 
 def in_a_group() -> bool:
-    """Return whether this process belongs to a group of several."""
+    """Return whether this process belongs to a group of several processes."""
     return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 
@@ -57,7 +57,7 @@ def from_all_ranks(own: LogitStore) -> LogitStore:
 
 @contextlib.contextmanager
 def failing_together() -> Iterator[None]:
-    """Raise on all ranks if one fails inside; the others would wait for it forever."""
+    """Raise on all ranks if one fails in the block; the others would wait for it forever."""
     problem: Exception | None = None
     try:
         yield

@@ -58,7 +58,7 @@ class LogitStore:
             return None
         if [len(labels) for labels in known] != [len(block) for block in self.blocks]:
             raise EnergyAlignError(
-                "every batch must have one label per sample, or no batch any: got batches with and without labels."
+                "every batch must have one label per sample, or no batch may have labels: got batches with and without."
             )
         return np.asarray(torch.cat(known).numpy())
 

@@ -39,7 +39,7 @@ _ABOUT_SEEDS = (
     "paired t interval, for other trainings on these test images."
 )
 _IN_NAMES = ("name", "seed", "learner", "head", "memory", "fed_back")
-"""Settings that the title or the names of lines already state."""
+"""Settings that the title or the names of lines state already."""
 
 
 class Pair(NamedTuple):
@@ -122,7 +122,7 @@ def check_corrector(runs: Sequence[StoredRun], name: str) -> None:
 
 
 def _name_apart(a: Training, b: Training) -> tuple[Training, Training]:
-    """Extend equal names of trainings by their cells, or else by what distinguishes the trainings."""
+    """Extend equal names of trainings by their cells, or else by the settings in which the trainings differ."""
     if a.label != b.label or setting(a.runs[0]) == setting(b.runs[0]):
         return a, b
     words = [a.cell, b.cell] if a.cell != b.cell else labels_of([a.runs[0], b.runs[0]])

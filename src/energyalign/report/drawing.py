@@ -29,14 +29,14 @@ from energyalign.core.errors import EnergyAlignError
 # Colour-blind safe palette of Okabe and Ito, with a darker orange: contrast of 3:1 or more on light and dark pages.
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE = "#0072B2", "#AD7700", "#009E73", "#D55E00", "#CC79A7"
 VIOLET = "#7A68C8"
-"""Not from that palette; a sixth line also has its own marker and dashes."""
+"""Colour outside that palette; a sixth line also has its own marker and dashes."""
 GREY, GRID = "#7A7A7A", "#80808059"
 PALE_BARS: dict[str, Any] = {"facecolor": GRID, "edgecolor": GREY, "linewidth": 0.8}
-"""Bars in the background: pale, so that what is drawn over them stays visible, with an outline."""
+"""Style of bars in the background: pale, with an outline, so that lines drawn over them stay visible."""
 INK = "#1A1A1B"
-"""Colour of text, axes and ticks, and of nothing else: on a dark page it is replaced."""
+"""Colour of text, axes and ticks only, because it is replaced on a dark page."""
 _ON_DARK = {INK: "#E8E8E8", BLUE: "#3D9BDC"}
-"""Replacements on a dark page."""
+"""Colours that are replaced on a dark page."""
 
 _LOOK: dict[Any, Any] = {
     "axes.titlesize": "medium",
@@ -76,9 +76,9 @@ class Style:
     Attributes
     ----------
     width : float or None, default None
-        Width of the figure in inches; None for what its panels need.
+        Width of the figure in inches; None for the width that its panels need.
     font_size : float or None, default None
-        In points; None for 9, or 8 if a width is given.
+        Font size in points; None for 9, or 8 if a width is given.
     title : str or None, default None
         Replaces the figure's title; empty for no title.
     """

@@ -82,7 +82,7 @@ def select_runs(runs: Sequence[StoredRun], where: Where) -> list[StoredRun]:
 
 
 def select_named(runs: Sequence[StoredRun], names: Sequence[str]) -> list[StoredRun]:
-    """Return the runs with only the rows that a name or pattern matches, as `names_of`; no names for all."""
+    """Return the runs with only the rows that a name or pattern matches, as in `names_of`; all rows without names."""
     rows = [row for run in runs for row in run.rows]
     called = [names_of(row) if names else () for row in rows]
     known = sorted({name for of_row in called for name in of_row[:2]}, key=natural)

@@ -25,7 +25,7 @@ class Page(Protocol):
     """A page to serve."""
 
     def mark(self) -> str:
-        """Return text that changes whenever the page would, without building it."""
+        """Return text that changes whenever the page changes, without building the page."""
 
     def current(self) -> tuple[bytes, str]:
         """Return the page and its mark."""
@@ -54,7 +54,7 @@ class LivePage:
         return _digest([*_rows_of(runs), *(path for run in runs for path in checkpoints_of(run))])
 
     def current(self) -> tuple[bytes, str]:
-        """Return the page in the state of its mark or a later one: the mark is computed before files are read.
+        """Return the page and its mark, which is computed first, so that the page is never older than its mark.
 
         While files cannot be read, return the last page that could be built.
         """

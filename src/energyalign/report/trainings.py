@@ -58,7 +58,7 @@ class Training:
 
     @property
     def counts(self) -> Ints:
-        """Training images of each class; every seed has the same."""
+        """Training images of each class, the same for every seed."""
         return self.runs[0].counts(self.step)
 
     @property
@@ -88,7 +88,7 @@ class Training:
         return Training(self.label, tuple(run for run in self.runs if all(run.config.seed in of for of in seeds)))
 
     def rows_of(self, corrector: str) -> list[Row]:
-        """Return the row of each seed that has one of this corrector."""
+        """Return the row of this corrector for each seed that has it."""
         return [row for _, row in self.measured(corrector)]
 
     def percentages(self, corrector: str, columns: Sequence[str]) -> NDArray[np.float64]:
@@ -112,7 +112,7 @@ def by_setting(runs: Sequence[StoredRun]) -> list[tuple[StoredRun, ...]]:
 
 
 def name_in_full(runs: Sequence[StoredRun]) -> list[Training]:
-    """Return trainings with full names, extended by what differs where two have the same."""
+    """Return trainings with full names; equal names are extended by the settings in which the trainings differ."""
     groups = by_setting(runs)
     names = [(seeds[0].config.name, _full_name(seeds[0])) for seeds in groups]
     trainings = []
@@ -124,7 +124,7 @@ def name_in_full(runs: Sequence[StoredRun]) -> list[Training]:
 
 
 def setting(run: StoredRun, *varied: str) -> str:
-    """Return all settings as text but the seed and `varied`: keys of the config or of its recipe."""
+    """Return all settings as text except the seed and `varied`, which are keys of the config or of its recipe."""
     values = run.config.values
     recipe = {key: value for key, value in values["recipe"].items() if key not in varied}
     config = {key: value for key, value in values.items() if key not in ("seed", *varied)}
@@ -211,7 +211,7 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """Make text printable, and cut it to what fits beside a panel."""
+    """Make text printable, and cut it to the length that fits beside a panel."""
     text = printable(text)
     return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}\N{HORIZONTAL ELLIPSIS}"
 

@@ -52,8 +52,8 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         `sklearn.frozen.FrozenEstimator`. Any other fitted classifier is cloned and refitted, as in every meta-estimator
         of scikit-learn, with a warning. None is logistic regression.
     aligner : EnergyAligner, default=None
-        How to align. Estimator ``lse`` does not apply to a classifier with probabilities only: softmax has removed
-        what it needs. None is ``EnergyAligner()``.
+        How to align. Estimator ``lse`` does not apply to a classifier with probabilities only: softmax has
+        removed the constant per sample that it needs. None is ``EnergyAligner()``.
     evidence : {"auto", "out-of-fold", "training", "held-out"}, default="auto"
         ``auto`` is ``out-of-fold``, or ``held-out`` for a frozen classifier. ``training`` scores the samples that the
         classifier was trained on: faster, but bad for a classifier that overfits.
@@ -68,7 +68,7 @@ class EnergyAlignedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     n_jobs : int, default=None
         Number of fits to run in parallel, with joblib. None is 1.
     scoring, costs, minimum_recall, minimum_precision : default=None
-        Objective of the predictions; see `EnergyAligner`. None keeps that of `aligner`.
+        Objective of the predictions; see `EnergyAligner`. None keeps the objective of `aligner`.
 
     Attributes
     ----------

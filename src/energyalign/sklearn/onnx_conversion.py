@@ -76,7 +76,7 @@ def _logits(model: Any, scope: Any, operator: Any, container: Any) -> Any:
     while hasattr(last, "steps"):
         last = _unwrap(last.steps[-1][1])
     raw = prefers_decision(classifier, n_classes)
-    # An SVC with probability=True returns probabilities whatever the option.
+    # An SVC with probability=True returns probabilities despite the option.
     if raw and (not container.has_options(last, "raw_scores") or getattr(last, "probability", False) is True):
         raise EnergyAlignError(
             f"skl2onnx cannot export the decision function of {last}, which was aligned: use a classifier that has its "

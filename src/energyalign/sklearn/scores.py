@@ -53,8 +53,8 @@ def label_logits(classifier: Any, X: Any, n_labels: int) -> Floats:
         logits = with_it - without
     if logits.ndim != 2 or logits.shape[1] != n_labels:
         raise EnergyAlignError(
-            f"{type(classifier).__name__} gives scores of shape {logits.shape} for {n_labels} independent labels: one "
-            "per sample and label is needed."
+            f"{type(classifier).__name__} gives scores of shape {logits.shape} for {n_labels} independent labels: "
+            "use a classifier with one per sample and label."
         )
     return logits
 
@@ -73,7 +73,7 @@ def prefers_decision(classifier: Any, n_classes: int) -> bool:
 
 
 def _is_one_versus_one(classifier: Any) -> bool:
-    """Return whether scores are of pairs of classes. The shape does not tell: three classes have three pairs."""
+    """Return whether scores are of pairs of classes. The shape does not show this: three classes have three pairs."""
     for inside in ("best_estimator_", "estimator_"):
         if hasattr(classifier, inside):
             return _is_one_versus_one(getattr(classifier, inside))

@@ -91,7 +91,7 @@ class Training:
         return class_logits(fitted, rows, np.unique(self.labels))
 
     def _find_remedy(self, error: ValueError) -> str:
-        """Return what to do about common errors of classifiers, or an empty string."""
+        """Return a remedy for common errors of classifiers, or an empty string."""
         if self.is_multilabel and "1d array" in str(error):
             return (
                 f"expects one label per sample, got y with {self.labels.shape[1]} independent labels: give "

@@ -64,7 +64,8 @@ def _choose_folds(training: Training) -> tuple[int, int]:
 def _has_out_of_bag_scores(training: Training) -> bool:
     """Return whether the classifier is a bag of many members, and its out-of-bag scores can serve as logits.
 
-    They cannot if there are groups, which bags separate, or a decision function: out-of-bag scores are probabilities.
+    They cannot serve if there are groups, which bags separate, or a decision function: out-of-bag scores are
+    probabilities.
     """
     base = training.base
     options = base.get_params(deep=False)
@@ -83,7 +84,7 @@ def _score_out_of_bag(training: Training) -> Unseen:
     """Fit once, and score each sample with the members fitted without it."""
     wanted = training.base.get_params(deep=False)["oob_score"]
     scoring = clone(training.base).set_params(oob_score=wanted or True)
-    with warnings.catch_warnings():  # about samples that are in every bag: they are left out below
+    with warnings.catch_warnings():  # samples that are in every bag are left out below
         warnings.filterwarnings("ignore", message="Some inputs do not have OOB scores", category=UserWarning)
         warnings.filterwarnings("ignore", message="invalid value encountered", category=RuntimeWarning)
         estimator = replace(training, base=scoring).fit()
@@ -92,7 +93,7 @@ def _score_out_of_bag(training: Training) -> Unseen:
         estimator.set_params(oob_score=wanted)
         del estimator.oob_decision_function_, estimator.oob_score_
     classes, counts = np.unique(training.labels[training.observed], return_counts=True)
-    # No member fitted without the only sample of a class knows the class.
+    # A member fitted without the only sample of a class does not know the class.
     known = np.isin(training.labels, classes[counts > 1])
     rows = np.flatnonzero(known & (probabilities.sum(axis=1) > 0.5))  # 0 or NaN for a sample in every bag
     return Unseen(estimator, rows, log_probabilities(probabilities[rows]), None)
@@ -122,7 +123,7 @@ def _score_splits(training: Training, splits: list[tuple[Ints, Ints]], n_jobs: i
 def _seen_and_scored(training: Training, splits: list[tuple[Ints, Ints]]) -> Iterator[tuple[Ints, Ints]]:
     """Yield the rows to fit on and the rows to score, for each usable split.
 
-    A test sample whose class has no training samples in the split (such as the only one of its class) becomes a
+    A test sample whose class has no training samples in the split (such as the only sample of its class) becomes a
     training sample: otherwise the classifier would not know the class.
     """
     labels, observed = training.labels, training.observed

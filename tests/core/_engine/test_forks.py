@@ -1,4 +1,4 @@
-"""A fork while another thread fits: the child fits too, with the same result."""
+"""A fork while another thread fits: the child can fit too, with the same result."""
 
 from __future__ import annotations
 

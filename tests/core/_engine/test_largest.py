@@ -1,4 +1,4 @@
-"""The largest corrected logit: NumPy's own sum and argmax say the same."""
+"""The largest corrected logit, compared with NumPy's sum and argmax."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from energyalign.core._engine import largest
 from energyalign.core._engine.largest import largest_corrected
 
 FEW_AND_MANY = [2, 3, 12, 13, 40]
-# So few values that there are ties; and the large ones round shifts away in single precision.
+# Few distinct values, so that there are ties; large values round shifts away in single precision.
 VALUES = st.sampled_from([-np.inf, -1e8, -1.0, -0.0, 0.0, 0.5, 1.0, 1e8, np.inf])
 
 

@@ -1,4 +1,4 @@
-"""Even parts of the evidence."""
+"""Even subsets of the evidence."""
 
 from __future__ import annotations
 

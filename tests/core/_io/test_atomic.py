@@ -1,4 +1,4 @@
-"""Files that are either the old one or the whole new one, whatever goes wrong on the way."""
+"""After any failure, a file is either the old one or the complete new one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from energyalign.core.errors import EnergyAlignError
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A file that is there already, alone in its folder."""
+    """Write an existing file into an empty folder."""
     path = tmp_path / "shifts.json"
     path.write_text("old")
     return path
@@ -75,7 +75,7 @@ def test_a_failure_without_an_old_file_leaves_nothing(tmp_path: Path) -> None:
 
 
 def run(script: str, path: Path, *, expect: int = 0) -> str:
-    """Run a script that writes `path` in a process of its own."""
+    """Run a script that writes `path` in a separate process."""
     source = str(Path(energyalign.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-c", script, str(path)],
@@ -90,7 +90,7 @@ def run(script: str, path: Path, *, expect: int = 0) -> str:
 
 
 def test_a_disk_that_takes_no_more(old: Path) -> None:
-    # The kernel refuses the file beyond 4 kB, as a full disk would, in the midst of a write.
+    # The kernel refuses to write beyond 4 kB, like a full disk in the middle of a write.
     out = run(
         """
 import resource, signal, sys
@@ -144,7 +144,7 @@ def test_permissions_of_an_old_file_stay(old: Path, umask: None) -> None:
 
 
 def test_the_umask_is_never_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Two threads that ask for it by setting it can leave it at 0 for good.
+    # If two threads read the umask by setting it, it can stay 0.
     monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask is that of all threads"))
     with atomic_write(tmp_path / "a") as stream:
         stream.write("x")
@@ -161,7 +161,7 @@ def test_a_link_stays_a_link(tmp_path: Path, there: bool) -> None:
     refuse_unwritable(relative)
     with atomic_write(relative) as stream:
         stream.write("new")
-        assert len(list(store.glob(".*.json.part"))) == 1  # on the disk of the file, not of the link
+        assert len(list(store.glob(".*.json.part"))) == 1  # on the disk of the target, not of the link
     assert (os.readlink(link), os.readlink(relative)) == (str(store / "shifts.json"), "link.json")
     assert (store / "shifts.json").read_text() == "new"
     assert os.listdir(store) == ["shifts.json"]

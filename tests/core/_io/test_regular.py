@@ -1,4 +1,4 @@
-"""Input that is no regular file is refused at once; to open a pipe without a writer would take for ever."""
+"""Inputs that are not regular files are refused at once: opening a pipe without a writer would block forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of shifts: exact, readable, and refused with a reason when it is not what it should be."""
+"""The file of shifts: exact, readable, and refused with a reason if invalid."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 @st.composite
 def any_shifts(draw: st.DrawFn) -> Shifts:
-    """Shifts with every kind of entry, from the ordinary to the absurd."""
+    """Generate shifts with every kind of entry, from ordinary to extreme values."""
     n = draw(st.integers(2, 5))
 
     def column(elements: st.SearchStrategy[Any]) -> np.ndarray:
@@ -55,7 +55,7 @@ def any_shifts(draw: st.DrawFn) -> Shifts:
         estimator=draw(names),
         tau=draw(finite),
         strength=draw(finite),
-        # Not all masked: then there is no energy at all.
+        # Not all classes may be masked: there would be no energy.
         energies=np.append(column(finite | st.just(-np.inf))[1:], draw(finite)) if draw(optional) else None,
         effective_samples=np.append(column(st.floats(0, 1e300))[1:], 1.0) if draw(optional) else None,
         counts=column(st.floats(1, 1e15)) if draw(optional) else None,
@@ -83,7 +83,7 @@ def test_everything_comes_back_exactly(shifts: Shifts) -> None:
 
 
 def sealed(data: dict[str, Any]) -> str:
-    """With the checksum of what it says now."""
+    """Return the text with a valid checksum."""
     return seal(json.dumps(data | {"sha256": ""}))
 
 

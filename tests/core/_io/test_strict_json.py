@@ -1,4 +1,4 @@
-"""JSON is read strictly."""
+"""Strict JSON: invalid values are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that reaches a terminal is text: no escape, no other direction, no half character."""
+"""Text for a terminal: no escape sequences, no change of direction, no half characters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTILE = "\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\r\x08\x7f\u202e\u2028\ud800"
 
 
 def test_every_character_is_kept_or_replaced_by_one() -> None:
-    """All of Unicode: what is kept is visible or a space, or belongs to a script."""
+    """For all of Unicode: kept characters are visible, a space, or part of a script."""
     for number in range(sys.maxunicode + 1):
         letter = chr(number)
         found = clean(f"a{letter}b")
@@ -66,7 +66,7 @@ def test_colours_of_a_console_are_its_own() -> None:
 
 
 def test_lines_beside_a_bar_have_no_colours_and_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rich takes them for its own: hidden text, and links that lead elsewhere than they say."""
+    """Rich would interpret hidden text, and links with a false address."""
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stdout", stream)
     console = clean_console(stream, force_terminal=True, color_system="standard", legacy_windows=False)

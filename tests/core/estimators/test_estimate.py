@@ -1,4 +1,4 @@
-"""One estimator with one way of sharing."""
+"""Estimates by one estimator with one sharing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEASURING = ["lse", "marginal", "shrunk"]
 
 
 def random_evidence(seed: int, n_classes: int = 5, per_class: int = 12) -> tuple[np.ndarray, np.ndarray]:
-    """Logits that favour the first classes, with labels."""
+    """Draw logits that favour the first classes, with labels."""
     rng = np.random.default_rng(seed)
     labels = np.repeat(np.arange(n_classes), per_class)
     return rng.normal(size=(len(labels), n_classes)) * 1.5 + 2 * np.eye(n_classes)[labels] + np.log(COUNTS), labels
@@ -168,7 +168,7 @@ def test_energies_are_estimated_once_per_evidence(monkeypatch: pytest.MonkeyPatc
 
 
 def _counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Count passes over any evidence, which are really made."""
+    """Count the passes over any evidence."""
     passes: list[int] = []
     accumulate: Callable[..., Any] = Evidence.accumulate
 

@@ -1,4 +1,4 @@
-"""Classes and clusters that the evidence says nothing about."""
+"""Classes and clusters without evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every estimator by its name, behind one interface."""
+"""Every estimator by name, through one interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adding an estimator is one class and one line of the registry: every door knows it then, and nothing else changes."""
+"""A new estimator is one class and one line of the registry: all interfaces accept it without other changes."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ class MeanLogit(Estimator):
 
 
 class Picky(MeanLogit):
-    """Applies to large samples only, and always doubts itself."""
+    """Applies to large samples only, and always has a doubt."""
 
     name: ClassVar[str] = "picky"
 
     def applies(self, evidence: Evidence) -> str | None:
-        """Ask for a hundred samples."""
+        """Require a hundred samples."""
         return None if evidence.n_samples >= 100 else "picky needs 100 samples."
 
     def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:  # noqa: ARG002
-        """Complain."""
+        """Return a doubt."""
         return ["picky is never content."]
 
 
 class Guess(MeanLogit):
-    """Measures nothing."""
+    """Reads no evidence."""
 
     name: ClassVar[str] = "guess"
     reads_evidence: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""The raw model as a row of the table."""
+"""The raw model as a row of tables."""
 
 from __future__ import annotations
 

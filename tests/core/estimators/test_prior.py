@@ -1,4 +1,4 @@
-"""Logit adjustment: by hand, and where it must agree with measured energies."""
+"""Logit adjustment: by hand, and compared with measured energies where both must agree."""
 
 from __future__ import annotations
 

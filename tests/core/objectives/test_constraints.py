@@ -47,8 +47,8 @@ def test_names_come_before_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("recall", "message"),
-    [({"maybe": 0.5}, "minimum_recall: unknown class 'maybe'; the classes are no, yes"),
-     ({1: 0.5}, "unknown class 1; the classes are no, yes"), ({"yes": 80}, r"a number in \(0, 1\], got 80"),
+    [({"maybe": 0.5}, "minimum_recall: unknown class 'maybe': choose one of no, yes"),
+     ({1: 0.5}, "unknown class 1: choose one of no, yes"), ({"yes": 80}, r"a number in \(0, 1\], got 80"),
      ({"yes": 0}, "got 0"), ({"yes": "x"}, "minimum_recall of class 'yes' must be a number in .*, got 'x'"),
      (0.8, r"minimum_recall must be a dict of class to number, such as \{'fraud': 0.8\}, got 0.8")],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Scorers of scikit-learn and functions of the user's as objectives."""
+"""scikit-learn scorers and user functions as objectives."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_function_sees_names_if_there_are_any() -> None:
 
 def test_a_function_without_weights_sees_samples_repeated() -> None:
     weights = RNG.integers(1, 4, 60).astype(float)
-    weights *= 60 / weights.sum() * 2  # so that ten times the relative weight is a whole number only roughly
+    weights *= 60 / weights.sum() * 2  # so that ten times the relative weight is not a whole number
     plain = make_objective(lambda y, p: f1_score(y, p, average="macro"))
     assert score(plain, weights) == pytest.approx(
         f1_score(LABELS, PREDICTED, average="macro", sample_weight=weights), abs=0.01

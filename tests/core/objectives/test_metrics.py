@@ -1,4 +1,4 @@
-"""Metrics agree with scikit-learn's, also in expectation over posteriors."""
+"""Metrics agree with scikit-learn's, also for expectations over posteriors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from energyalign.core.errors import BadValueError
-from energyalign.core.objectives import METRICS, show_score
+from energyalign.core.objectives import METRICS, show_error, show_score
 from sklearn import metrics as sk
 
 RNG = np.random.default_rng(0)
@@ -71,7 +71,16 @@ def test_predictions_of_one_class_have_no_correlation() -> None:
 @pytest.mark.parametrize(
     ("scoring", "score", "text"),
     [("f1_macro", 0.6666, "66.7 %"), ("balanced_accuracy", None, ""), ("matthews_corrcoef", -0.25, "-0.250"),
-     ("costs", -1.52, "-1.520"), ("my_gain", 31.5, "31.500")],
+     ("costs", -1.52, "1.520"), ("costs", 0.0, "0.000"), ("my_gain", 31.5, "31.500")],
 )  # fmt: skip
-def test_shares_are_shown_in_per_cent_and_nothing_else_is(scoring: str, score: float | None, text: str) -> None:
+def test_shares_are_shown_in_per_cent_and_the_score_of_costs_as_a_cost(
+    scoring: str, score: float | None, text: str
+) -> None:
     assert show_score(scoring, score) == text
+
+
+@pytest.mark.parametrize(
+    ("scoring", "error", "text"), [("f1_macro", 0.02, "2.0 %"), ("costs", 0.02, "0.020"), ("my_gain", 0.5, "0.500")]
+)
+def test_errors_have_no_sign(scoring: str, error: float, text: str) -> None:
+    assert show_error(scoring, error) == text

@@ -1,4 +1,4 @@
-"""`auto`: which estimator it takes, how far it goes, when it keeps the raw model, and what is kept of it."""
+"""`auto`: which estimator and strength it chooses, when it keeps the raw model, and what it records."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def chosen(shifts: Shifts) -> Candidate:
 
 
 def memorised(rng: np.random.Generator, bias: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Training samples that the model is right about, every one."""
+    """Draw training samples that the model always classifies correctly."""
     labels = np.repeat(np.arange(5), 20)
     return 15 * np.eye(5)[labels] + rng.normal(size=(100, 5)) + np.asarray(bias), labels
 
 
 def given_up(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Logits of a network that never predicts its second rarest class, and 40 samples of each class."""
+    """Draw logits of a network that never predicts its second rarest class, with 40 samples of each class."""
     labels = np.repeat(np.arange(5), 40)
     bias = np.array([0, -0.5, -1, -15, -2])
     return 3 * np.eye(5)[labels] + np.random.default_rng(seed).normal(size=(200, 5)) + bias, labels
@@ -74,7 +74,7 @@ class TestHeldOutEvidence:
     @pytest.mark.parametrize("seed", range(3))
     @pytest.mark.filterwarnings("ignore:the evidence does not show that aligning helps")
     def test_an_unbiased_model_is_not_harmed(self, simulate: Callable[..., Any], seed: int) -> None:
-        # Trained on imbalanced data by a balanced loss: the counts say "biased", the evidence says "not".
+        # Trained on imbalanced data with a balanced loss: the counts suggest a bias, the evidence shows none.
         logits, labels = simulate(np.ones(5), 60, seed=seed, separation=2.5)
         fresh = simulate(np.ones(5), 1000, seed=100 + seed, separation=2.5)
         shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=COUNTS, kind="held-out"))
@@ -82,7 +82,7 @@ class TestHeldOutEvidence:
         assert chosen(shifts).estimator != "prior"
 
     def test_a_bias_against_all_expectation_is_found(self, simulate: Callable[..., Any]) -> None:
-        bias = np.array([0.0, 0, 0, 0, 4])  # the rarest class is favoured, which monotone energies cannot say
+        bias = np.array([0.0, 0, 0, 0, 4])  # the rarest class is favoured, which monotone sharing cannot express
         logits, labels = simulate(np.ones(5), 100, seed=5, separation=2.5)
         fresh, truth = simulate(np.ones(5), 1000, seed=6, separation=2.5)
         evidence = Evidence.from_arrays(logits + bias, labels, counts=COUNTS, kind="held-out")
@@ -99,7 +99,7 @@ class TestHeldOutEvidence:
         assert accuracy(shifts, *fresh) == pytest.approx(accuracy(expected, *fresh), abs=0.015)
 
     def test_another_target_is_scored_as_such(self, simulate: Callable[..., Any]) -> None:
-        # For a target like the training data the raw model is right, and correcting without the target is not.
+        # For a target like the training data the raw model is right, and a correction without the target is wrong.
         logits, labels = simulate(COUNTS, 200, seed=8, separation=2.0)
         target = np.array(COUNTS) / np.sum(COUNTS)
         evidence = Evidence.from_arrays(logits, labels, counts=COUNTS, kind="held-out")
@@ -141,7 +141,7 @@ class TestStrength:
             assert _quietly(evidence, estimator=estimator).strength == 1
 
     def test_logits_of_a_diverged_model(self, simulate: Callable[..., Any]) -> None:
-        """Boosted trees may give logits of 100,000: what the likelihood says of them is worth little."""
+        """Boosted trees may have logits of 100,000, for which the likelihood is unreliable."""
         for seed in range(3):
             draws = simulate(COUNTS, 40, seed=seed), simulate(COUNTS, 1000, seed=100 + seed)
             spiked = []
@@ -164,7 +164,7 @@ def _quietly(evidence: Evidence, **options: Any) -> Shifts:
 class TestTheRawModel:
     @staticmethod
     def costly(monkeypatch: pytest.MonkeyPatch) -> None:
-        """An estimator that is far off."""
+        """An estimator with wrong shifts."""
         wrong = np.array([-8.0, 0, 0, 0, 8])
         monkeypatch.setattr(Shrunk, "energies", lambda *_: Energies(-wrong, np.zeros(5), np.zeros(5)))
 
@@ -203,7 +203,7 @@ class TestTheRawModel:
 
 
 def blobs(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features and labels of overlapping classes that have the counts."""
+    """Draw features and labels of overlapping classes with these counts."""
     counts = np.array([800, 250, 80, 25])
     labels = np.repeat(np.arange(4), counts)
     centres = 1.5 * np.vstack([np.zeros(3), np.eye(3)])
@@ -249,7 +249,7 @@ class TestTrainingEvidence:
         logits, labels = memorised(np.random.default_rng(0), np.log(COUNTS))
         assert accuracy(None, logits, labels) == 1
         fresh = simulate(COUNTS, 1000, seed=1, separation=2.5)
-        # Wide margins are cut at the floor, and most of the bias with them: it is corrected in part, and that is said.
+        # Large margins are cut at the floor, which removes most of the bias: the correction is partial, with a warning.
         with pytest.warns(UntrustedEstimateWarning, match="may have been balanced in training"):
             shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=COUNTS, kind="training"))
         assert chosen(shifts).estimator != "none"
@@ -262,7 +262,7 @@ class TestTrainingEvidence:
         assert np.all(np.diff(shifts.values) >= -1e-9)  # counts fall
 
     def test_a_model_that_was_balanced_in_training_is_not_given_its_counts(self) -> None:
-        """It is right about nearly every sample, by margins that the counts would take away."""
+        """It classifies nearly every sample correctly, by margins that shifts from the counts would remove."""
         rng = np.random.default_rng(0)
         labels = np.repeat(np.arange(5), 40)
         logits = 4 * np.eye(5)[labels] + rng.normal(size=(200, 5))
@@ -284,7 +284,7 @@ class TestTrainingEvidence:
         assert "monotone is the first sharing that applies" in shifts.selection.reason
 
     def test_a_sharing_that_ruins_the_model_is_passed_over(self) -> None:
-        """The network gave up two rare classes: pooled with their neighbours, they would win every sample."""
+        """The network never predicts two rare classes: pooled with their neighbours, they would win everywhere."""
         logits, labels = given_up(0)
         with pytest.warns(UntrustedEstimateWarning, match="'per-class' is used instead of 'monotone': its balanced"):
             shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=COUNTS), estimator="marginal")
@@ -550,7 +550,7 @@ class TestRecord:
         assert full.largest_error == pytest.approx(shifts.standard_errors.max() / shifts.strength)
 
     def test_the_gain_holds_on_fresh_data(self, simulate: Callable[..., Any]) -> None:
-        """Of ten fits, the true gain is within two standard errors of the reported one in nearly all."""
+        """In ten fits, the true gain is nearly always within two standard errors of the reported gain."""
         fresh = simulate(COUNTS, 4000, seed=1000, separation=2.0)
         raw, scores = accuracy(None, *fresh), []
         for seed in range(10):
@@ -622,7 +622,7 @@ class TestThinning:
 
 class TestWhatCannotBeScored:
     def test_a_class_with_too_few_samples_keeps_scores_from_choosing(self) -> None:
-        """Without samples of the rare class a correction would show its cost on the others and never its gain."""
+        """Without samples of the rare class, scores would show the cost of a correction but not its gain."""
         rng = np.random.default_rng(0)
         labels = np.repeat([0, 1], [100, 1])
         logits = rng.normal(size=(101, 2)) + np.eye(2)[labels] + np.log([100, 1])

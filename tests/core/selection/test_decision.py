@@ -1,4 +1,4 @@
-"""Objectives against brute force: a grid of shifts for every score, enumeration for costs, constraints that hold."""
+"""Objectives compared with brute force: a grid of shifts for every score, enumeration for costs, met constraints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Simulate = Callable[..., tuple[np.ndarray, np.ndarray]]
 
 
 def samples(simulate: Simulate, seed: int, counts: Any = COUNTS) -> tuple[np.ndarray, np.ndarray]:
-    """Imbalanced samples, as they come where the model is used."""
+    """Draw imbalanced samples, as in deployment."""
     return simulate(counts, counts.tolist(), seed=seed, separation=1.5)
 
 
@@ -31,7 +31,7 @@ def held_out(logits: Any, labels: Any, **options: Any) -> Evidence:
 
 
 def best_on_a_grid(score: Callable[[Any], float], step: float = 0.25) -> float:
-    """The best score over all shifts of two classes against the third."""
+    """Return the best score over all shifts of two classes relative to the third."""
     grid = np.arange(-3, 6, step)
     return max(score(np.array([0.0, *shifts])) for shifts in itertools.product(grid, repeat=2))
 
@@ -45,13 +45,13 @@ def best_on_a_grid(score: Callable[[Any], float], step: float = 0.25) -> float:
     ids=lambda scoring: scoring if isinstance(scoring, str) else type(scoring).__name__,
 )  # fmt: skip
 def test_every_score_is_near_the_best_that_shifts_can_do(simulate: Simulate, scoring: Any) -> None:
-    """Of a model with a bias that its counts do not explain, so that neither raw nor aligned by counts will do."""
+    """The model has a bias that its counts do not explain, so that neither raw nor aligned by counts is best."""
     bias = np.array([-0.8, 1.2, -0.4])
     logits, labels = samples(simulate, 0, 2 * COUNTS)
     fresh, truth = samples(simulate, 1, 4 * COUNTS)
     shifts = fit_shifts(held_out(logits + bias, labels, counts=2 * COUNTS), scoring=scoring)
     objective, weights = make_objective(scoring), np.ones(len(truth))
-    if scoring == "balanced_accuracy":  # accuracy of samples that are weighted to be balanced
+    if scoring == "balanced_accuracy":  # accuracy on samples that are weighted to be balanced
         weights = 1 / np.bincount(truth)[truth]
 
     def score(values: Any) -> float:
@@ -74,7 +74,7 @@ def test_the_errors_of_the_scores_are_those_of_shares(simulate: Simulate) -> Non
 
 
 def test_what_is_added_to_the_estimate_leaves_its_errors(simulate: Simulate) -> None:
-    """On the way from the class frequencies the estimate is there in full, however near to the frequencies."""
+    """On the path from the class frequencies the estimate has full strength, at any position."""
     logits, labels = samples(simulate, 3)
     evidence = held_out(logits - np.log(COUNTS), labels)
     found = fit_shifts(evidence, scoring="accuracy")
@@ -105,7 +105,7 @@ class TestClassesThatCannotBeScored:
 
 
 def test_f1_of_a_model_that_was_balanced_goes_back_towards_the_frequencies(simulate: Simulate) -> None:
-    """Its raw decisions are right for equal frequencies, which those of the samples are not."""
+    """Its raw decisions are right for equal frequencies, which the samples do not have."""
     logits, labels = samples(simulate, 3)
     balanced = logits - np.log(COUNTS)
     shifts = fit_shifts(held_out(balanced, labels), scoring="f1_macro")
@@ -219,7 +219,7 @@ class TestConstraints:
                 fit_shifts(held_out(logits, labels), **options)
 
     def test_samples_with_equal_scores_stay_together(self) -> None:
-        """Scores of a tree: the least share of class 1 that reaches the recall is known, and taken."""
+        """Scores of a tree: the smallest share of class 1 that reaches the recall is known, and chosen."""
         rng = np.random.default_rng(0)
         leaf = rng.integers(5, size=4000)
         labels = (rng.random(4000) < np.array([0.01, 0.05, 0.15, 0.4, 0.8])[leaf]).astype(int)
@@ -247,7 +247,7 @@ class TestConstraints:
 
     def test_an_unknown_class_is_named(self, simulate: Simulate) -> None:
         logits, labels = samples(simulate, 11)
-        with pytest.raises(BadValueError, match="unknown class 'fraud'; the classes are 0, 1, 2"):
+        with pytest.raises(BadValueError, match="unknown class 'fraud': choose one of 0, 1, 2"):
             fit_shifts(held_out(logits, labels), minimum_recall={"fraud": 0.8})
 
 
@@ -280,7 +280,7 @@ def test_the_same_evidence_gives_the_same_bits(simulate: Simulate) -> None:
 
 
 def scored(labels: np.ndarray, weights: np.ndarray) -> Samples:
-    """Samples of which only labels and weights matter."""
+    """Make samples with labels and weights only."""
     n_classes = int(labels.max()) + 1
     aim = Aim(METRICS["accuracy"], Constraints(), np.full(n_classes, 1 / n_classes), None, np.ones(n_classes))
     nothing = np.zeros((len(labels), n_classes))
@@ -310,7 +310,7 @@ class TestGain:
         assert fitted.gain(one, one) == (0.0, 0.0)
 
     def test_its_error_is_the_spread_over_repeated_samples(self) -> None:
-        """In each draw a sample is gained or lost, or neither, by the rates of its class."""
+        """In each draw a sample is gained, lost or unchanged, with the rates of its class."""
         rng = np.random.default_rng(0)
         gained, lost = np.array([0.02, 0.05, 0.10, 0.25])[self.labels], 0.05
         fitted, wrong, found = scored(self.labels, self.weights), (self.labels + 1) % 4, []
@@ -331,7 +331,7 @@ class TestTheBestPosition:
         assert _mean_of_best(np.array([0.0, 0.2, 1, 0.5]), self.positions) == 1.0
 
     def test_the_model_has_it_at_full_strength_for_balanced_accuracy(self, simulate: Simulate) -> None:
-        """Halfway between there and where the labels have it: the strength is at least a half."""
+        """The strength is halfway between 1 and the best strength under the labels: at least a half."""
         for seed in range(3):
             logits, labels = simulate(COUNTS, 8, seed=seed)
             found = warnings_ignored(held_out(logits, labels))

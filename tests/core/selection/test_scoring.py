@@ -1,4 +1,4 @@
-"""Cross-fitted scores: shifts judged on samples that they were not fitted on, with what is due to chance."""
+"""Cross-fitted scores: shifts are scored on samples that they were not fitted on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def raw_score(evidence: Evidence, target: np.ndarray) -> float:
 
 
 def best_of_random_shifts(evidence: Evidence) -> np.ndarray:
-    """As easily fooled as can be."""
+    """Return the random shifts with the best score on these samples: overfitting on purpose."""
     logits = np.concatenate([block.logits for block in evidence.blocks()])
     labels = np.concatenate([block.labels for block in evidence.blocks()])
     shifts = np.random.default_rng(0).normal(size=(300, evidence.n_classes))
@@ -35,7 +35,7 @@ def best_of_random_shifts(evidence: Evidence) -> np.ndarray:
 
 class TestCrossFitting:
     def test_is_not_fooled_by_a_fit_to_its_own_samples(self) -> None:
-        # Labels that have nothing to do with the logits: no shifts can be right more often than one time in four.
+        # Labels are independent of the logits: no shifts can be right more often than one time in four.
         rng = np.random.default_rng(0)
         logits, labels = rng.normal(size=(40, 4)), np.arange(40) % 4
         evidence = Evidence.from_arrays(logits, labels)
@@ -91,7 +91,7 @@ class TestCrossFitting:
         assert raw_score(evidence, np.array([0.9, 0.1])) == pytest.approx(0.9 * 1 + 0.1 * 0.5)
 
     def test_the_target_also_moves_the_predictions(self) -> None:
-        # Undecided logits: with a target of 0.9 class 0 is predicted everywhere.
+        # Undecided logits: with a target prior of 0.9 for class 0, it is always predicted.
         evidence = Evidence.from_arrays(np.array([[0.0, 1.5]] * 8), [0, 1] * 4)
         assert raw_score(evidence, np.array([0.9, 0.1])) == pytest.approx(0.9)
 

@@ -1,4 +1,4 @@
-"""BiC: its pair against known pairs and an independent minimisation, where it is applied and where it is gone."""
+"""BiC: its pair compared with known pairs and an independent minimisation, and where it is applied."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def by_hand(logits: Floats, alpha: float, beta: float, new: slice) -> Floats:
 
 
 def biased(n: int, *, alpha: float, beta: float) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """Logits of 3 old and 2 new classes that tell the truth once the new ones are ``alpha * logit + beta``."""
+    """Draw logits of 3 old and 2 new classes that are calibrated after ``alpha * logit + beta`` for new classes."""
     rng = np.random.default_rng(0)
     honest = rng.normal(scale=2.0, size=(n, 5))
     labels = (honest + rng.gumbel(size=honest.shape)).argmax(axis=1)  # drawn from their softmax
@@ -45,7 +45,7 @@ def test_a_known_pair_is_found(alpha: float, beta: float) -> None:
     assert pair.tolist() == pytest.approx([alpha, beta], abs=0.05)
 
 
-@pytest.mark.parametrize("scale", [1.0, 30.0])  # 30: where the original's learning rate is too large
+@pytest.mark.parametrize("scale", [1.0, 30.0])  # at 30, the original's learning rate is too large
 def test_it_minimises_the_cross_entropy_of_logits_and_the_decay_of_beta(scale: float) -> None:
     logits, labels = biased(100, alpha=0.5, beta=-1.0)
     logits *= scale
@@ -63,14 +63,14 @@ def test_it_minimises_the_cross_entropy_of_logits_and_the_decay_of_beta(scale: f
 
 
 def test_beta_alone() -> None:
-    """With logits of zero alpha has no say, and the slope of the loss is sigmoid(beta) - 1/4 + 0.1 beta."""
+    """For logits of zero, alpha has no effect, and the gradient of the loss is sigmoid(beta) - 1/4 + 0.1 beta."""
     pair = fit_pair(torch.zeros(8, 2), torch.tensor([0, 0, 0, 0, 0, 0, 1, 1]), 1, decay=0.1)
     root = brentq(lambda beta: 1 / (1 + np.exp(-beta)) - 0.25 + 0.1 * beta, -5, 0)
     assert pair.tolist() == pytest.approx([1.0, root], abs=1e-4)
 
 
 def test_without_a_minimum_the_pair_is_finite() -> None:
-    """New logits have the right sign for every image: the larger alpha, the better."""
+    """Logits of new classes have the right sign for every image: larger alpha is always better."""
     logits = torch.tensor([[3.0, 0.0, -1.0, -2.0], [0.0, 3.0, -1.0, -1.0], [1.0, 1.0, 2.0, 0.0], [1.0, 0.0, 0.0, 2.0]])
     alpha, beta = fit_pair(logits, torch.arange(4), 2, decay=0.1).tolist()
     assert 2 < alpha < 100
@@ -78,7 +78,7 @@ def test_without_a_minimum_the_pair_is_finite() -> None:
 
 
 def test_the_pair_is_of_held_out_images_and_old_logits_stay() -> None:
-    """Training images say that nothing is wrong; of the images held out all are taken for the new class."""
+    """Training images show no bias; all held-out images are predicted as the new class."""
     head = linear([[1.0, 0.0], [0.0, 1.0]])
     train = pixels([[9, 0], [9, 0], [0, 9], [0, 9]], [0, 0, 1, 1], 2)
     held_out = pixels([[2, 3], [2, 4], [1, 5], [3, 4]], [0, 0, 1, 1], 2)
@@ -105,7 +105,7 @@ def test_one_held_out_image_of_each_class_is_a_concern() -> None:
 
 @dataclass(frozen=True)
 class Watched(BiC):
-    """Notes with which teacher, and from which head, each step begins."""
+    """Records the teacher and the head at the beginning of each step."""
 
     seen: ClassVar[dict[int, tuple[torch.nn.Module | None, dict[str, torch.Tensor]]]] = {}
 
@@ -116,7 +116,7 @@ class Watched(BiC):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[int, str], Any]]:
-    """Steps of 4, 3 and 3 classes, with rows by step and corrector."""
+    """Run steps of 4, 3 and 3 classes; return the rows by step and corrector."""
     folder = tmp_path_factory.mktemp("bic") / "run"
     Watched.seen.clear()
     config = digits_config(Watched(), epochs=4, n_steps=3, memory="herding:40", corrector="bic")
@@ -165,7 +165,7 @@ def test_the_next_teacher_carries_the_pair_and_the_next_student_does_not(run: An
 
 
 def test_the_weight_of_the_teacher_is_the_part_of_old_classes() -> None:
-    """Whatever the cell says: that of digits has a lambda of half of it."""
+    """The learner ignores the cell: lambda for digits would be half as large."""
     after = hand_made_step(linear([[1.0]] * 10), (4, 4, 2), pixels([[1]], [9], 10))
     assert after.config.lambda_base == 0.5
     assert BiC().weight(after.ground) == 0.8

@@ -1,4 +1,4 @@
-"""DisAlign: its weights and its head by hand, and what its stage trains."""
+"""DisAlign: its weights and its head by hand, and which parameters its stage trains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_weights_by_hand() -> None:
 
 
 def test_calibrated_logits_by_hand() -> None:
-    """A confidence of sigmoid(log 3) = 3/4."""
+    """The confidence is sigmoid(log 3) = 3/4."""
     linear = torch.nn.Linear(2, 2)
     linear.load_state_dict({"weight": torch.tensor([[1.0, 2.0], [3.0, 4.0]]), "bias": torch.tensor([0.5, -1.0])})
     head = CalibratedHead(linear, 2, 2)
@@ -65,7 +65,7 @@ def test_weights_of_backbone_and_head_stay(tmp_path: Path) -> None:
 
 
 def test_the_loss_is_the_weighted_mean(tmp_path: Path) -> None:
-    """Digits from 124 images of a class down to 2."""
+    """On digits with 124 images of a class down to 2."""
     trained = untrained_run(tmp_path)
     batch = next(trained.ground.loader().epoch(1))
     logits = torch.randn(len(batch.labels), 10, generator=torch.Generator().manual_seed(0))

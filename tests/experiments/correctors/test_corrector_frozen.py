@@ -1,4 +1,4 @@
-"""cRT and LWS: what they train, and what else moves."""
+"""cRT and LWS: which parameters they train, and what else changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from energyalign.experiments.train.recipe import SGD
 
 
 def stored(folder: Path) -> dict[str, torch.Tensor]:
-    """The tensors of the network at the end of a stage."""
+    """Return the tensors of the network at the end of a stage."""
     tensors = load_file(max((folder / "checkpoints").iterdir()))
     return {name.removeprefix("model/"): value for name, value in tensors.items() if name.startswith("model/")}
 
@@ -74,7 +74,7 @@ def test_lws_learns_one_number_per_class(tmp_path: Path) -> None:
 def test_batch_statistics_move_with_the_new_sampling_as_in_the_original(
     tmp_path: Path, corrector: ClassifierRetraining | LearnableWeightScaling
 ) -> None:
-    """The weights of the backbone do not."""
+    """The weights of the backbone do not change."""
     trained = untrained_run(tmp_path)
     before = {name: value.clone() for name, value in trained.network.backbone.state_dict().items()}
     corrector.correct(trained, EvidencePlan())
@@ -120,7 +120,7 @@ def test_scaled_logits_by_hand() -> None:
 
 @pytest.mark.parametrize(("corrector", "epochs"), [(ClassifierRetraining(), 2), (LearnableWeightScaling(), 1)])
 def test_the_config_of_the_stage(tmp_path: Path, corrector: ClassifierRetraining, epochs: int) -> None:
-    """A ninth and an eighteenth of 18 epochs, from the initial rate, by a cosine; the rest as in the run."""
+    """A ninth and an eighteenth of 18 epochs, from the initial rate, with a cosine schedule; the rest as in the run."""
     trained = untrained_run(tmp_path, epochs=18)
     corrector.correct(trained, EvidencePlan())
     (folder,) = (entry for entry in tmp_path.iterdir() if entry.is_dir())

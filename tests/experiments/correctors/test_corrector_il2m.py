@@ -1,4 +1,4 @@
-"""IL2M: its factors by hand, when they are applied, and what it does where they are negative."""
+"""IL2M: its factors by hand, when they are applied, and negative factors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def after_step(weight: list[list[float]]) -> Trained:
 
 
 def test_the_factors_by_hand() -> None:
-    """Exemplars have mean scores of (4 + 2) / 2 = 3 and 5 today: 6/3 * 4/2 = 4 and 10/5 * 4/5 = 1.6."""
+    """Exemplars now have mean scores of (4 + 2) / 2 = 3 and 5: 6/3 * 4/2 = 4 and 10/5 * 4/5 = 1.6."""
     corrected = IL2M().correct(after_step(IDENTITY), EvidencePlan())
     assert corrected.details["factors"] == pytest.approx([4.0, 1.6], rel=1e-5)
     assert corrected.concerns == ()
@@ -53,7 +53,7 @@ def test_the_factors_of_softmax_outputs() -> None:
 
 @pytest.mark.parametrize(("own", "factor", "n_concerns"), [(0.0, 1.0, 0), (-1.0, -1.6, 1)])
 def test_the_original_multiplies_whatever_the_signs(own: float, factor: float, n_concerns: int) -> None:
-    """The logit of class 1 is made zero, with nothing to divide by, or negative; class 0 stays as it was."""
+    """With a mean of zero for class 1 there is nothing to divide by; with a negative mean the factor is negative."""
     weight = [IDENTITY[0], [0.0, own, 0.0, 0.0], *IDENTITY[2:]]
     corrected = IL2M().correct(after_step(weight), EvidencePlan())
     assert corrected.details["factors"] == pytest.approx([4.0, factor], rel=1e-5)

@@ -1,4 +1,4 @@
-"""The second stage of MiSLAS: settings of the cell, and what it trains."""
+"""The second stage of MiSLAS: settings of the cell, and which parameters it trains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nearest class mean, by hand and against scikit-learn's."""
+"""The nearest class mean, by hand and compared with scikit-learn's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nearest means of exemplars against an independent computation."""
+"""Nearest means of exemplars, compared with an independent computation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COUNTS = (3, 1, 2)
 
 
 class FirstPixels(torch.nn.Module):
-    """The first four pixels of the first row as features: mirrored images have others."""
+    """Features are the first four pixels of the first row, which differ for mirrored images."""
 
     n_features = 4
 
@@ -54,7 +54,7 @@ def directions(rows: np.ndarray) -> np.ndarray:
 
 
 def expected_means(pixels: np.ndarray, labels: np.ndarray, *, mirrored: bool) -> np.ndarray:
-    """With the first row of pixels of each image."""
+    """Compute the means from the first row of pixels of each image."""
     values = (pixels / 255.0 - 0.5) / 0.25
     means = np.array([directions(values[labels == k, :4]).mean(axis=0) for k in range(3)])
     if mirrored:
@@ -83,7 +83,7 @@ def test_means_of_files_take_mirror_images_in(tmp_path: Path) -> None:
 
 
 def test_scores_are_minus_squared_distances_to_features_of_length_one() -> None:
-    """By hand: (3, 4) points to (0.6, 0.8), at 0.8 and 0.4 from the means, squared."""
+    """By hand: (3, 4) normalises to (0.6, 0.8), at squared distances of 0.8 and 0.4 from the means."""
     scores = NearestMeans(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))(torch.tensor([[3.0, 4.0]]))
     torch.testing.assert_close(scores, torch.tensor([[-0.8, -0.4]]))
 

@@ -1,4 +1,4 @@
-"""The second stage of OLTR: where it starts from, and how it is trained."""
+"""The second stage of OLTR: its start and its training."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from energyalign.experiments.nets.registry import Backbone
 
 
 def test_two_classes_by_hand() -> None:
-    """Logits and loss of one image against NumPy."""
+    """Logits and loss of one image, compared with NumPy."""
     x, c = np.array([3.0, 4.0]), np.array([[0.0, 4.0], [3.0, 2.0]])
     recall, select = np.array([[0.1, 0.0], [0.0, 0.2]]), np.array([[0.3, 0.0], [0.1, -0.2]])
     w = np.array([[1.0, 0.0], [3.0, 4.0]])
     shares = np.exp(recall @ x) / np.exp(recall @ x).sum()
     v, e = shares @ c, np.tanh(select @ x)
-    embedding = 10 / 2 * (x + e * v)  # the nearest centroid is the second, at distance 2
+    embedding = 10 / 2 * (x + e * v)  # the nearest centroid is the second, at a distance of 2
     length = np.linalg.norm(embedding)
     cosines = w @ embedding / (length * np.linalg.norm(w, axis=1))
     z = 16 * length / (1 + length) * cosines
     cross_entropy = np.log(np.exp(z).sum()) - z[0]
-    attract, repel = 9 / 2, max(0.0, 10 - 4)  # squared distances 9 to its own class and 4 to the other
+    attract, repel = 9 / 2, max(0.0, 10 - 4)  # squared distances: 9 to the centroid of its own class, 4 to the other
 
     memory = MetaEmbedding(torch.tensor(c).float())
     head = make_head("capsule", 2, 2, scale=16.0)

@@ -1,4 +1,4 @@
-"""REPAIR: pairs by brute force, the fit by hand and by another optimiser, and which images it is fitted on."""
+"""REPAIR: pairs by brute force, the fit by hand and by another optimiser, and the images that it is fitted on."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ COUNTS = np.array([90, 30, 10, 3, 1])
 
 
 def drawn(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
-    """Logits of five classes that lean to the common ones, and labels."""
+    """Draw logits of five classes that favour common ones, and labels."""
     rng = np.random.default_rng(0)
     labels = np.arange(n) % 5
     return rng.normal(size=(n, 5)) + 1.5 * np.eye(5)[labels] + 0.5 * np.log(COUNTS), labels
 
 
 def published_pairs(logits: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k largest, and for each the mean over the others of (gap, rank gap, log ratio of p, log ratio of counts)."""
+    """Return the k largest logits, each with its mean gap, rank gap, and log ratios of p and counts."""
     ranked = np.argsort(-logits, axis=1)[:, :k]
     largest = np.take_along_axis(logits, ranked, axis=1)
     log_p = log_softmax(largest, axis=1)
@@ -52,7 +52,7 @@ def test_pairs_are_the_published_ones() -> None:
 
 @pytest.mark.parametrize("k", [3, 10])
 def test_the_fit_is_the_published_minimum(k: int) -> None:
-    """Of all four features, found by SciPy without gradients."""
+    """With all four features, found by SciPy without gradients."""
     logits, labels = drawn()
     ranked, pairs = published_pairs(logits, min(k, 5))
     covered = (ranked == labels[:, None]).any(axis=1)
@@ -83,7 +83,7 @@ def test_the_fit_is_the_published_minimum(k: int) -> None:
 
 
 def test_offsets_by_hand() -> None:
-    """Logits that say nothing, three of class 0 to one of class 1: with hardly a penalty, odds of three to one."""
+    """Equal logits, three samples of class 0 per sample of class 1, a weak penalty: odds of three to one."""
     labels = torch.tensor([0, 0, 0, 1] * 2)
     logits, counts = torch.zeros(8, 2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
     fitted = Repair(offset_penalty=1e-9, pair_penalty=1e-9).fit(logits, labels, counts)
@@ -93,7 +93,7 @@ def test_offsets_by_hand() -> None:
 
 @pytest.mark.parametrize(("n_covered", "changes"), [(4, False), (5, True)])
 def test_too_few_samples_change_nothing(n_covered: int, changes: bool) -> None:
-    """Those whose class is the smallest of the three logits are not covered."""
+    """Samples whose class has the smallest of the three logits are not covered."""
     logits = torch.tensor([[2.0, 1.0, 0.0]] * 20, dtype=torch.float64)
     labels = torch.tensor([1] * n_covered + [2] * (20 - n_covered))
     fitted = Repair(n_ranked=2).fit(logits, labels, torch.zeros(3, dtype=torch.float64))

@@ -20,7 +20,7 @@ NOW = np.array([[7.0, -1.0, 2.0], [0.0, 7.0, 2.0]])  # profile 7, 2, 0.5
 
 
 def test_weights_are_scaled_by_rank() -> None:
-    """Twice the largest of each class. A sorting permutation in the place of ranks would double the 2 of class 0."""
+    """The largest weight of each class doubles. A sorting permutation would double the 2 of class 0 instead."""
     np.testing.assert_allclose(scale_rows(FIRST, NOW), [[1.0, -8.0, 2.0], [6.0, 0.0, -2.0]])
 
 
@@ -33,7 +33,7 @@ WEIGHTS = st.floats(0.125, 8.0).flatmap(lambda size: st.sampled_from([size, -siz
 
 @given(arrays(np.float64, (3, 5), elements=WEIGHTS), arrays(np.float64, (2, 5), elements=WEIGHTS))
 def test_old_classes_have_the_profile_of_new_ones(first: npt.NDArray[np.float64], now: npt.NDArray[np.float64]) -> None:
-    """Rank by rank on average, with the signs that they had."""
+    """They agree rank by rank on average, and keep their signs."""
     scaled = scale_rows(first, now)
     order = np.argsort(-np.abs(first), axis=1, kind="stable")
     by_rank = np.take_along_axis(np.abs(scaled), order, axis=1).mean(axis=0)
@@ -45,7 +45,7 @@ def test_old_classes_have_the_profile_of_new_ones(first: npt.NDArray[np.float64]
     ("first_bias", "scaled_bias"), [([1.0, -3.0], [2.0, -6.0]), ([0.0, 0.0], [0.0, 0.0])], ids=["some", "none"]
 )
 def test_old_rows_are_the_first_ones_and_new_rows_stay(first_bias: list[float], scaled_bias: list[float]) -> None:
-    """The mean of |bias| is 2 in step 1 and 4 today; today's weights of old classes, 99, are of no account."""
+    """The mean of |bias| is 2 in step 1 and 4 now; the present weights of old classes, 99, are not used."""
     today = linear([[99.0] * 3, [99.0] * 3, *NOW.tolist()], [99.0, 99.0, -6.0, 2.0])
     records = [record(FIRST.tolist(), bias=first_bias), record(NOW.tolist(), bias=[-6.0, 2.0])]
     after = hand_made_step(today, (2, 2), pixels([[1, 1, 1]], [2], 4), records=records)
@@ -58,7 +58,7 @@ def test_old_rows_are_the_first_ones_and_new_rows_stay(first_bias: list[float], 
 
 
 def test_each_step_has_a_profile_of_its_own() -> None:
-    """Steps of one class each, of weights 2 and 5; the new one has 10."""
+    """Steps of one class each, with weights 2 and 5; the new class has 10."""
     records = [record([[2.0]]), record([[-5.0]]), record([[10.0]])]
     after = hand_made_step(linear([[1.0], [1.0], [10.0]]), (1, 1, 1), pixels([[1]], [2], 3), records=records)
     with torch.no_grad():
@@ -68,7 +68,7 @@ def test_each_step_has_a_profile_of_its_own() -> None:
 
 
 def test_old_classes_beyond_the_first_ten_of_the_network_as_trained_cannot_win() -> None:
-    """Of 12 old classes, 3 and 7 have the lowest scores as trained, and the highest when scaled."""
+    """Of 12 old classes, 3 and 7 have the lowest scores as trained, and the highest after scaling."""
     as_trained = [5.0] * 13
     as_trained[3], as_trained[7], as_trained[12] = 1.0, 2.0, -9.0
     scaled = [float(k) for k in range(13)]

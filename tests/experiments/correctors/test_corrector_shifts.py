@@ -1,4 +1,4 @@
-"""Shifts as correctors: their concerns are about the training."""
+"""Shifts as correctors: their concerns refer to the training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streaming LDA and RanPAC behind a training: heads from the training features; in steps they are learners."""
+"""Streaming LDA and RanPAC behind a training: heads computed from training features; in steps they are learners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights divided by a power of their length, which is chosen on evidence."""
+"""Tau-norm: weights divided by a power of their length, which is chosen on evidence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from energyalign.experiments.nets.network import Network
     ("tau", "expected"), [(0.0, [7, 2]), (0.5, [7 / 5**0.5, 2**0.5]), (1, [1.4, 1]), (2, [0.28, 0.5])]
 )
 def test_by_hand(tau: float, expected: list[float]) -> None:
-    """Weights of length 5 and 2, and a bias that must not count."""
+    """Weights of length 5 and 2; the bias is dropped."""
     head = nn.Linear(2, 2)
     with torch.no_grad():
         head.weight.copy_(torch.tensor([[3.0, 4.0], [0.0, 2.0]]))
@@ -48,7 +48,7 @@ def test_it_does_nothing_to_a_head_that_normalises_its_weights(kind: str) -> Non
 
 
 def test_ties_go_to_the_larger_tau(tmp_path: Path) -> None:
-    """On a cosine head all are as good."""
+    """On a cosine head all tau are equally good."""
     trained = untrained_run(tmp_path, head="cosine")
     corrected = TauNorm().correct(trained, EvidencePlan(2))
     assert corrected.details["tau"] == 2.0
@@ -61,9 +61,9 @@ def test_ties_go_to_the_larger_tau(tmp_path: Path) -> None:
 
 
 def test_tau_is_the_best_on_the_evidence(tmp_path: Path) -> None:
-    """By a pass over the evidence for each, where the corrector makes one for all."""
+    """The expected tau needs a pass over the evidence for each value; the corrector makes one pass for all."""
     trained, plan, taus = untrained_run(tmp_path), EvidencePlan(5, "one"), (0.0, 1.0, 8.0)
-    with torch.no_grad():  # classes of very different lengths, so that it matters
+    with torch.no_grad():  # classes with very different lengths of weights, so that tau matters
         trained.network.head.weight *= torch.linspace(3.0, 0.3, 10)[:, None]
     accuracies = []
     for tau in taus:
@@ -84,7 +84,7 @@ def test_tau_is_the_best_on_the_evidence(tmp_path: Path) -> None:
 
 
 def test_tau_is_chosen_on_validation_images_where_there_are_some(tmp_path: Path) -> None:
-    """The test images stand in for them, with labels that tau = 0 predicts; the evidence prefers 8."""
+    """The test images replace them, with labels that tau = 0 predicts; on the evidence 8 is best."""
     trained, taus = untrained_run(tmp_path), (0.0, 1.0, 8.0)
     with torch.no_grad():
         trained.network.head.weight *= torch.linspace(3.0, 0.3, 10)[:, None]

@@ -1,4 +1,4 @@
-"""TDE: by hand for each head, and what holds for all of them."""
+"""TDE: by hand for each head, and properties of all heads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def head_with(name: str, weight: list[list[float]]) -> NormalisedHead:
 
 
 class Result(NamedTuple):
-    """The logits of test features under the corrected head, and what it chose."""
+    """Logits of test features under the corrected head, and its details."""
 
     logits: npt.NDArray[np.float32]
     details: dict[str, Any]
@@ -45,7 +45,7 @@ def corrected(
     head: NormalisedHead, train: npt.ArrayLike, test: npt.ArrayLike, dataset: str = "digits",
     backbone: str = "resnet32-bbn",
 ) -> Result:  # fmt: skip
-    """By the corrector, for a training that ended with these features."""
+    """Correct a training that ended with these features."""
     trained = SimpleNamespace(
         config=SimpleNamespace(dataset=dataset, backbone=backbone), copied_head=lambda: head,
         with_head=lambda corrected: SimpleNamespace(head=corrected), train_features=np.array(train, dtype=np.float32),
@@ -61,7 +61,7 @@ def direct_effect(head: NormalisedHead, features: torch.Tensor, mean: torch.Tens
 
 
 def test_cosine_by_hand() -> None:
-    """d = (4, 0): from x^ = (0.6, 0.8) go alpha * 0.6 along the first axis; alpha is 1 or 1.5 by the data set."""
+    """d = (4, 0): alpha * 0.6 is removed from x^ = (0.6, 0.8) along the first axis; alpha is 1 or 1.5 by data set."""
     head = head_with("cosine", [[2.0, 0.0], [0.0, 0.5], [-3.0, 0.0]])
     train, test = [[6.0, 1.0], [2.0, -1.0]], [[3.0, 4.0]]
     once = corrected(head, train, test, "cifar10")
@@ -74,21 +74,21 @@ def test_cosine_by_hand() -> None:
 
 
 def test_the_alphas_of_cifar_belong_to_the_network_with_two_last_blocks() -> None:
-    """On the plain ResNet-32 alpha follows the rule of thumb: cosines of 0.6 and 0.6."""
+    """On the plain ResNet-32, alpha follows the rule of thumb: the cosines are 0.6 and 0.6."""
     head = head_with("cosine", [[2.0, 0.0], [0.0, 0.5], [-3.0, 0.0]])
     plain = corrected(head, [[3.0, 4.0], [3.0, -4.0]], [[3.0, 4.0]], "cifar100", "resnet32")
     assert plain.details["alpha"] == pytest.approx(1 / 0.6)
 
 
 def test_capsule_by_hand() -> None:
-    """x has length 5, so 5/6 of (0.6, 0.8), which is (1/2, 2/3), of which 1.5 * 1/2 goes along the first axis."""
+    """x has length 5, so it becomes 5/6 of (0.6, 0.8) = (1/2, 2/3); 1.5 * 1/2 is removed along the first axis."""
     head = head_with("capsule", [[2.0, 0.0], [0.0, 0.5], [-3.0, 0.0]])
     result = corrected(head, [[6.0, 1.0], [2.0, -1.0]], [[3.0, 4.0]], "cifar100")
     np.testing.assert_allclose(result.logits, [[-4.0, 16 * 2 / 3, 4.0]], rtol=1e-5)
 
 
 def test_causal_norm_by_hand() -> None:
-    """Halves (0.6, 0.8) and (0, 1); d^ = (1, 0) and (0, 1): the second half goes whole, of the first 0.6 goes."""
+    """Halves (0.6, 0.8) and (0, 1); d^ = (1, 0) and (0, 1): of the first half 0.6 is removed, of the second all."""
     head = head_with("causal-norm", [[1.0, 0.0, 0.0, 1.0], [0.0, 1 / 32, 1.0, 0.0], [-1.0, 1.0, 0.0, 5.0]])
     train, test = [[6.0, 1.0, 3.0, 7.0], [2.0, -1.0, -3.0, 1.0]], [[3.0, 4.0, 0.0, 2.0]]
     result = corrected(head, train, test, "cifar10")
@@ -120,7 +120,7 @@ def test_nothing_removed_gives_the_raw_logits(name: str) -> None:
 
 @pytest.mark.parametrize("name", HEADS)
 def test_with_alpha_one_nothing_is_left_along_the_direction(name: str) -> None:
-    """So a class whose weights point there has a logit of zero for every image."""
+    """So a class whose weights have this direction gets a logit of zero for every image."""
     torch.manual_seed(0)
     head, features, mean = make_head(name, 6, 4), torch.rand(9, 6), torch.rand(6)
     left = remove_direction(head.normalised(features), mean, 1.0, head.n_parts)
@@ -143,7 +143,7 @@ def test_the_length_of_the_mean_feature_does_not_matter(name: str) -> None:
 
 
 def test_the_rule_of_thumb_by_hand() -> None:
-    """Cosines 0.6 and 1 have a mean of 0.8. In halves: 0.6 and 1, 1 and 0, with a mean of 0.65."""
+    """Cosines 0.6 and 1 have a mean of 0.8. For halves: 0.6 and 1, 1 and 0, with a mean of 0.65."""
     features = torch.tensor([[3.0, 4.0], [2.0, 0.0]])
     assert rule_of_thumb(features, torch.tensor([7.0, 0.0]), 1) == pytest.approx(1 / 0.8)
     halves = torch.tensor([[3.0, 4.0, 0.0, 9.0], [2.0, 0.0, 1.0, 0.0]])

@@ -1,4 +1,4 @@
-"""One temperature behind any corrector: predictions stay, the likelihood of the evidence is largest."""
+"""Temperature scaling behind any corrector: predictions stay, and the likelihood of the evidence is maximal."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_network_that_knows_the_evidence_stays_as_it_is(
 
 def test_the_evidence_is_likelier_than_at_any_other(tmp_path: Path) -> None:
     trained = untrained_run(tmp_path)
-    trained.network.head.weight.data.mul_(100.0)  # so sure of itself that it must be cooled down
+    trained.network.head.weight.data.mul_(100.0)  # so overconfident that the temperature exceeds 1
     after = find_corrector("ea+ts").correct(trained, PLAN)
     said = trained.evidence_scores(after.network, PLAN)
     logits, labels = np.concatenate(said.blocks), said.all_labels()

@@ -1,4 +1,4 @@
-"""WA: its ratio by hand, weights that are never negative, and an alignment that is done once."""
+"""WA: its ratio by hand, weights that are never negative, and a single alignment per step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def after_step(head: torch.nn.Module) -> Trained:
 
 
 def test_new_rows_times_the_ratio_of_mean_lengths() -> None:
-    """3 / 8, and the bias stays."""
+    """The ratio is 3 / 8, and the bias stays."""
     head = linear(OLD + NEW, [1.0, 2.0, 3.0, 4.0, 5.0])
     corrected = WeightAligning().correct(after_step(head), EvidencePlan())
     assert corrected.details == {"gamma": 0.375}
@@ -56,7 +56,7 @@ def test_a_cosine_head_says_the_same_as_before() -> None:
 
 @dataclass(frozen=True)
 class Watched(WA):
-    """Notes with which head and teacher each step begins, and the smallest weight of each forward pass."""
+    """Records the head and the teacher at the beginning of each step, and the smallest weight of each forward pass."""
 
     starts: ClassVar[dict[int, tuple[torch.Tensor, torch.nn.Module | None]]] = {}
     smallest: ClassVar[list[float]] = []
@@ -90,7 +90,7 @@ def test_weights_are_never_negative(tmp_path: Path) -> None:
 
 
 def test_the_head_has_no_bias(tmp_path: Path) -> None:
-    """Not in the first step, and not when it grows: it would take the evidence that weights cannot carry."""
+    """It has none in the first step and gets none when it grows: a bias would absorb what weights cannot express."""
     run_digits(tmp_path / "run", CONFIG)
     for step in (1, 2, 3):
         weights = load_file(tmp_path / "run" / f"step-{step:02d}" / "network.safetensors")
@@ -99,7 +99,7 @@ def test_the_head_has_no_bias(tmp_path: Path) -> None:
 
 
 def test_student_and_teacher_of_the_next_step_are_aligned_once(tmp_path: Path) -> None:
-    """In a run without a break, and when the step before was loaded from its file, which is as trained."""
+    """In an uninterrupted run, and if the step before was loaded from its file, which has the network as trained."""
     rows = run_digits(tmp_path / "whole", CONFIG, "wa")
     whole, teacher = Watched.starts[3]
     trained = load_file(tmp_path / "whole" / "step-02" / "network.safetensors")["head.weight"]
@@ -120,7 +120,7 @@ def test_student_and_teacher_of_the_next_step_are_aligned_once(tmp_path: Path) -
 
 
 def test_the_weight_of_the_teacher_is_the_part_of_old_classes() -> None:
-    """Whatever the cell says: that of digits has a lambda of half of it."""
+    """The learner ignores the cell: lambda for digits would be half as large."""
     after = hand_made_step(linear([[1.0]] * 10), (4, 4, 2), pixels([[1]], [9], 10))
     assert after.config.lambda_base == 0.5
     assert WA().weight(after.ground) == 0.8

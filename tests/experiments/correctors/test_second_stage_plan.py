@@ -1,4 +1,4 @@
-"""What second stages hand to the training loop: balanced batches, a new head, and rates as in the originals."""
+"""The inputs of the training loop from second stages: balanced batches, a new head, and rates as in the originals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from energyalign.experiments.train import loop
 
 @pytest.fixture
 def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the loop is given; nothing is trained."""
+    """Return the arguments of the training loop, which does not run."""
     seen: dict[str, Any] = {}
 
     class Untrained:
@@ -40,7 +40,7 @@ def test_classes_take_turns(corrector: Any, handed: dict[str, Any], tmp_path: Pa
     labels = np.concatenate([batch.labels.numpy() for batch in handed["batches"].epoch(1)])
     shares = np.bincount(labels, minlength=10)
     assert len(labels) == 342
-    assert shares.max() - shares.min() <= 4  # the training set has from 124 down to 2
+    assert shares.max() - shares.min() <= 4  # the training set has from 124 images of a class down to 2
 
 
 def test_disalign_takes_the_images_as_they_are(handed: dict[str, Any], tmp_path: Path) -> None:

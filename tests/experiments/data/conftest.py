@@ -18,7 +18,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture
 def write_image() -> Callable[..., Path]:
-    """Write one image of its own colours, by the extension of the path, with its folders."""
+    """Write one image in a random colour, in the format of the extension, with its folders."""
 
     def write(path: Path, *, seed: int = 0, size: tuple[int, int] = (40, 30), mode: str = "RGB") -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ def write_image() -> Callable[..., Path]:
 
 @pytest.fixture
 def small() -> Callable[..., MemoryImages]:
-    """So many random images of 8 x 6 pixels in 3 classes."""
+    """Make a set of random images of 8 x 6 pixels in 3 classes."""
 
     def make(n: int = 23, *, channels: int = 3, padding: int = 2, flip: bool = True) -> MemoryImages:
         rng = np.random.default_rng(n)

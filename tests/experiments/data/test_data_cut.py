@@ -1,4 +1,4 @@
-"""Long-tail cuts: counts and images against the published code."""
+"""Long-tail cuts: counts and images compared with the published code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from energyalign.experiments.data.cut import PROFILES, cut_long_tail, given_coun
 
 
 def published_selection(targets, img_num_per_cls, rand_number=0):
-    """The published procedure in its own terms: numpy's global generator, one class after the other."""
+    """Select images as the published code does: with numpy's global generator, class by class."""
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(rand_number)  # noqa: NPY002
     kept = []
@@ -37,7 +37,7 @@ def test_the_seed_0_selection_is_the_published_one(n_classes, n_max, imbalance):
 
 
 def test_first_indices_of_seed_0():
-    """Fixed numbers, so that a change in NumPy's legacy stream would be seen as well."""
+    """Fixed numbers, so that a change of NumPy's legacy generator is detected too."""
     labels = np.arange(100) % 10
     assert long_tail_indices(labels, np.full(10, 2), 0).tolist()[:6] == published_selection(labels, [2] * 10)[:6]
     assert long_tail_indices(labels, np.full(10, 2), 0).tolist()[:6] == [20, 80, 31, 51, 22, 32]

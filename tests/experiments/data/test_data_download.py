@@ -1,4 +1,4 @@
-"""Downloads, from addresses of this machine."""
+"""Downloads from local addresses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def published(path):
 
 @pytest.fixture
 def archive(tmp_path):
-    """A small archive in the layout of cifar-100-binary.tar.gz, with a member that leads out of it."""
+    """Make a small archive in the layout of cifar-100-binary.tar.gz, with a member outside of it."""
     (tmp_path / "site").mkdir()
     path = tmp_path / "site" / "cifar-100-binary.tar.gz"
     with tarfile.open(path, "w:gz") as tar:
@@ -39,7 +39,7 @@ def test_the_archive_is_fetched_and_unpacked(tmp_path, archive):
     root = tmp_path / "a" / "b"
     source = Cifar(layout, root)
     with pytest.raises(EnergyAlignError, match="which is missing"):
-        source.load("train")  # nothing is fetched without being asked for
+        source.load("train")  # nothing is downloaded without a request
     assert not root.exists()
     source.download()
     assert Cifar(layout, root).load("train").labels.tolist() == list(range(100))

@@ -1,4 +1,4 @@
-"""Features as data: files, splits, scale, and evidence in feature space."""
+"""Features as data: files, splits, scale, and evidence of features."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_noise_has_the_spread_within_classes(features):
 
 def test_mixup_keeps_the_larger_share_of_the_labelled_sample(features):
     mixed, labels = drawn(features, "mixup")
-    first_feature = mixed[:, 0].numpy()  # exactly 10 times the class, without noise
+    first_feature = mixed[:, 0].numpy()  # exactly 10 times the class number, without noise
     assert (np.abs(first_feature - 10.0 * labels) <= 0.5 * 20.0 + 1e-4).all()
     assert not np.isin(first_feature, (0.0, 10.0, 20.0)).all()
 

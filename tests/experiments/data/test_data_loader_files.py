@@ -1,4 +1,4 @@
-"""Batches of images that are decoded in workers: the same whatever the workers, the start and the rank."""
+"""Batches of images that workers decode: independent of the workers, the start and the rank."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from energyalign.experiments.data.preparation import IMAGENET_MEAN, IMAGENET_STD
 
 N = 11
 
-# Python 3.12 and newer warn of forks in processes with threads; the workers of DataLoader are such forks.
+# Python 3.12 and newer warn about forks in processes with threads; DataLoader forks its workers.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
@@ -60,7 +60,7 @@ def test_ranks_together_have_the_batch_of_one_process(images, world_size):
 
 
 def test_epoch_position_and_seed_all_matter(images):
-    """A sampler that shows one image in two batches: what differs is the augmentation."""
+    """The order shows one image in two batches, so that only the augmentation differs."""
     batches = [
         batch.images
         for seed in (0, 1)

@@ -1,4 +1,4 @@
-"""Batches of small images: augmentation against a loop, resume, ranks."""
+"""Batches of small images: augmentation compared with a loop, resuming, ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ anything = settings(suppress_health_check=[HealthCheck.function_scoped_fixture],
 
 
 def one_by_one(image, top, left, flipped, padding):
-    """Pad, crop and flip a single image, as one would say it in words."""
+    """Pad, crop and flip one image at a time."""
     channels, height, width = image.shape
     canvas = np.zeros((channels, height + 2 * padding, width + 2 * padding), dtype=np.uint8)
     canvas[:, padding : padding + height, padding : padding + width] = image
@@ -116,7 +116,7 @@ def test_ranks_together_have_the_batch_of_one_process(small, n, batch_size, worl
 
 @pytest.mark.parametrize(("n", "batch_size", "sizes"), [(21, 5, [5, 5, 5, 6]), (6, 5, [6]), (3, 2, [3])])
 def test_no_image_is_left_alone_in_the_last_batch(small, n, batch_size, sizes):
-    """Batch normalisation cannot train on a single value."""
+    """Batch normalisation cannot train on a single image."""
     loader = Loader(small(n, padding=0, flip=False), batch_size=batch_size, seed=0)
     batches = list(loader.epoch(0))
     assert [len(batch.labels) for batch in batches] == sizes
@@ -135,7 +135,7 @@ def test_three_images_in_batches_of_two_are_enough_for_three_processes(small):
 
 
 def test_seed_epoch_and_batch_all_matter(small):
-    images = small(1).subset([0] * 8)  # equal images: what differs is the augmentation
+    images = small(1).subset([0] * 8)  # equal images: only the augmentation differs
 
     def batches(seed, epoch):
         return [batch.images for batch in Loader(images, batch_size=4, seed=seed).epoch(epoch)]
@@ -164,7 +164,7 @@ def test_evaluation_is_in_order_and_untouched(small):
 
 
 def test_steps_of_the_published_recipes():
-    """10,847 images in batches of 128: 85 steps with the last one (LDAM)."""
+    """10,847 images in batches of 128 are 85 steps, including the last batch (LDAM)."""
     images = MemoryImages(
         "empty", torch.zeros(10_847, 1, 1, 1, dtype=torch.uint8), np.zeros(10_847, dtype=np.int64), ("a", "b"),
         SmallPreparation(Normalisation((0.5,), (0.5,))),

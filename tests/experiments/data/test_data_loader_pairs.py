@@ -1,4 +1,4 @@
-"""Two loaders as one."""
+"""Pairs of batches from two loaders."""
 
 from __future__ import annotations
 

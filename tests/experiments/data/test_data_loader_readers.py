@@ -1,4 +1,4 @@
-"""Processes that read images outlive signals to their group, and do not outlive their parent."""
+"""Workers that read images survive signals to their group, but end with their parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of the images of a run."""
+"""The manifest of the images of a run."""
 
 from __future__ import annotations
 
@@ -158,8 +158,8 @@ def test_a_run_keeps_the_manifest_that_it_began_with(manifest, tmp_path, small):
     other = cut_long_tail(train, dataset="sïx", imbalance=4, test=small(9))
     with pytest.raises(
         EnergyAlignError,
-        match=rf"data of sïx have changed since the run in {tmp_path} began: its manifest is {manifest.short_hash}, "
-        rf"that of the data now is {other.short_hash} \(what differs: images_sha256\)\. .*give another --out",
+        match=rf"data of sïx have changed since the run in {tmp_path} began: its manifest was {manifest.short_hash} "
+        rf"and now is {other.short_hash} \(what differs: images_sha256\)\. .*give another --out",
     ):
         other.keep(path)
     assert path.read_bytes() == content

@@ -1,4 +1,4 @@
-"""How often samplers show a class, that they repeat themselves when asked again, and who comes after whom."""
+"""Samplers: class frequencies, reproducibility, and order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAMPLERS = [class_balanced, reversed_classes, class_aware]
 
 
 def shares(order: Order, labels: Ints, n_epochs: int = 200) -> np.ndarray:
-    """Of the classes, over many epochs."""
+    """Return the shares of the classes over many epochs."""
     drawn = np.concatenate([order(epoch) for epoch in range(1, n_epochs + 1)])
     return np.bincount(labels[drawn]) / len(drawn)
 

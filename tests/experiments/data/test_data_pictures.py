@@ -1,4 +1,4 @@
-"""Pictures of every kind become RGB as a person would see them, or are refused."""
+"""Pictures of every kind are converted to RGB as viewers show them, or refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from energyalign.experiments.data.sources.folder import EXTENSIONS
 
 @pytest.fixture
 def read(tmp_path):
-    """Save a picture under a name and read it back as the loaders do: a row of colours."""
+    """Save a row of colours under a name, and read it as the loaders do."""
 
     def through(picture, name, **options):
         picture.save(tmp_path / name, **options)
@@ -32,7 +32,7 @@ def read(tmp_path):
 
 @pytest.mark.parametrize("name", ["x.png", "x.tif"])
 def test_16_bits_are_scaled_to_8(read, name):
-    """Cut off at 255, all but the first would be white."""
+    """Clipped at 255, all but the first would be white."""
     deep = np.array([[0, 128, 129, 257, 25_700, 32_768, 65_535]], dtype=np.uint16)
     assert read(Image.fromarray(deep), name) == [(v, v, v) for v in (0, 0, 1, 1, 100, 128, 255)]
 
@@ -89,14 +89,14 @@ def test_every_extension_that_is_looked_for_can_be_read(read, extension):
 
 @pytest.mark.parametrize("kind", ["EPS", "PDF", "ICO", "TGA", "PCX", "SGI", "DDS", "JPEG2000"])
 def test_other_formats_are_refused_whatever_their_name(read, kind):
-    """Of PostScript Pillow asks Ghostscript, which runs it."""
+    """Pillow passes PostScript to Ghostscript, which executes it."""
     Image.init()
     with pytest.raises(EnergyAlignError, match=r"cannot read the image .*x\.jpg \(its format is not one of JPEG, "):
         read(Image.new("RGB", (16, 16)), "x.jpg", format=kind)
 
 
 def test_postscript_does_not_reach_ghostscript(read, tmp_path, monkeypatch):
-    """A program of that name, first on the path, would leave its mark."""
+    """A program of that name, first on the path, would leave a file."""
     program, mark = tmp_path / "gs", tmp_path / "was called"
     program.write_text(f"#!/bin/sh\ntouch '{mark}'\n")
     program.chmod(0o755)
@@ -110,7 +110,7 @@ def test_postscript_does_not_reach_ghostscript(read, tmp_path, monkeypatch):
 @pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
 @pytest.mark.parametrize("options", [{"progressive": True}, {"quality": 30, "subsampling": 2}])
 def test_a_jpeg_has_the_pixels_that_pillow_decodes(tmp_path, mode, options):
-    """Other modes than RGB and grey take another way."""
+    """JPEGs in other modes than RGB and grey are decoded by Pillow."""
     rng = np.random.default_rng(0)
     smooth = Image.fromarray(rng.integers(256, size=(5, 7, 3), dtype=np.uint8)).resize((70, 50))
     smooth.convert(mode).save(tmp_path / "x.jpg", **options)

@@ -1,4 +1,4 @@
-"""A user's own folders."""
+"""Folders of the user's images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from energyalign.experiments.data.verify import verify_images
 
 @pytest.fixture
 def tree(tmp_path, write_image):
-    """Write class folders with so many images each, too large to be kept in memory unless a size is given."""
+    """Write class folders with these numbers of images, by default too large to keep in memory."""
 
     def write(below, counts, size=(80, 60)):
         for name, n in counts.items():
@@ -125,12 +125,12 @@ def test_folders_that_will_not_do(tree, tmp_path, trees, split, message):
 def test_splits_of_other_names_are_no_classes(tree, names):
     for name in names:
         root = tree(name, {"a": 5, "b": 5})
-    if names[0] == "train_":  # not the name of a split: who knows what it is
+    if names[0] == "train_":  # an unknown name, which may be a class
         assert open_source(f"folder:{root}").load("train").class_names == ("train_", "val")
         return
     with pytest.raises(
         EnergyAlignError,
-        match=rf"\({', '.join(sorted(names))}\) are splits, not classes, .* Name the folder of the training",
+        match=rf"\({', '.join(sorted(names))}\) are splits, not classes, .* Name the training folder",
     ):
         open_source(f"folder:{root}").load("train")
 

@@ -1,4 +1,4 @@
-"""ImageNet in the layouts that people have it in."""
+"""ImageNet in its common layouts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from energyalign.experiments.data.verify import verify_images, verify_source
 
 @pytest.fixture
 def wnids(tmp_path):
-    """Four classes of three training and two validation images, in folders."""
+    """Write four classes of three training and two validation images, in folders; return their WordNet ids."""
     return make_imagenet_tree(tmp_path, n_classes=4, per_class=3)
 
 
 @pytest.fixture
 def flat(tmp_path):
-    """The same with a flat folder of validation images and a list of them."""
+    """Write the same with a flat folder of validation images and their list."""
     return make_imagenet_tree(tmp_path, n_classes=4, per_class=3, flat_val=True)
 
 
@@ -53,7 +53,7 @@ def test_the_flat_layout_has_the_same_labels(tmp_path):
     in_folders, flat = load(tmp_path / "folders", "test"), load(tmp_path / "flat", "test")
     assert labels_by_file(flat) == labels_by_file(in_folders)
     assert flat.class_names == in_folders.class_names
-    assert not (np.diff(flat.labels) >= 0).all()  # in the order of the list, which is not that of the classes
+    assert not (np.diff(flat.labels) >= 0).all()  # in the order of the list
     verify_images(flat)
 
 

@@ -1,4 +1,4 @@
-"""ImageNet-LT and iNaturalist 2018 in their published layout, and lists of one's own."""
+"""ImageNet-LT and iNaturalist 2018 in their published layout, and the user's own lists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from energyalign.experiments.longtail.presets import PRESETS
 
 @pytest.fixture
 def imagenet(tmp_path, write_image):
-    """Three classes of 4, 2 and 1 training images, one validation and one test image of each."""
+    """Write three classes of 4, 2 and 1 training images, with one validation and one test image each."""
     lists = {"train": [], "val": [], "test": []}
     for k, (wnid, n) in enumerate([("n01440764", 4), ("n01443537", 2), ("n01484850", 1)]):
         for i in range(n + 1):
@@ -90,7 +90,7 @@ def test_lists_of_ones_own(imagenet):
 
 
 def test_small_images_of_ones_own_lists_are_kept_in_memory(imagenet):
-    """As those of folders are; the published lists keep the recipe for photographs whatever they list."""
+    """As for folders; the published lists keep the recipe for photographs, whatever images they list."""
     assert isinstance(open_source("imagenet-lt", imagenet).load("test"), FileImages)
     for split in ("train", "val", "test"):
         (imagenet / f"ImageNet_LT_{split}.txt").rename(imagenet / f"{split}.txt")

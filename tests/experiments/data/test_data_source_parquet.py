@@ -1,4 +1,4 @@
-"""Sets in the Parquet files of the Hugging Face hub."""
+"""Parquet files of the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_large_images_without_names(write):
     verify_images(train)
     (batch,) = evaluation_batches(train, batch_size=5)
     assert batch.images.shape == (2, 3, 224, 224)
-    assert len(pickle.dumps(train)) > 0  # workers of other start methods than fork are sent the images
+    assert len(pickle.dumps(train)) > 0  # workers that are not forked receive a copy of the images
 
 
 def test_three_splits(write):

@@ -1,4 +1,4 @@
-"""Digits, Fashion-MNIST and CIFAR, from files as they are published."""
+"""Digits, Fashion-MNIST and CIFAR, from files in their published formats."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ TINY = {
 
 
 def write_binary(layout, root):
-    """The official binary layout: label bytes, then the red, green and blue plane of every image."""
+    """Write the official binary layout: label bytes, then the red, green and blue plane of every image."""
     written = {}
     for split, names in layout.files.items():
         for name in names:

@@ -1,4 +1,4 @@
-"""Missing files, damaged files and gaps are found before training."""
+"""Missing files, damaged files and unused classes are found before training."""
 
 from __future__ import annotations
 

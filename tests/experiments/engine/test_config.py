@@ -1,4 +1,4 @@
-"""Look-ups, short names for folders, and config.json."""
+"""Looking up names, short names for folders, and config.json."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_setting_added_later_leaves_older_runs_as_they_were(tmp_path: Path) ->
     class LaterConfig(LongTailConfig):
         clip: float | None = left_out_at(None)
 
-    for later in (Later, LaterConfig):  # in config.json they go by the name of the class that they extend
+    for later in (Later, LaterConfig):  # config.json has the name of the class that they extend
         later.__name__ = later.__bases__[0].__name__
     same = LaterConfig.from_preset(PRESETS["digits-lt-50"], Later(), seed=0)
     assert same.to_json() == before.to_json()

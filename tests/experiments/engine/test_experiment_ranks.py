@@ -1,4 +1,4 @@
-"""Two real processes share images and evidence, and each ends with what one process has, bit for bit."""
+"""Two real processes share images and evidence, and both get the result of a single process, bit for bit."""
 
 from __future__ import annotations
 

@@ -40,5 +40,5 @@ def test_negative_features_are_found() -> None:
     setting = tiny_setting(CrossEntropy())
     relu = make_network("small-cnn", 3)
     refuse_negative_features(relu, setting.train, "it needs none")
-    with pytest.raises(EnergyAlignError, match=r"it needs none, and those of this backbone are not .*ends in a ReLU"):
+    with pytest.raises(EnergyAlignError, match=r"it needs none, and this backbone has negative ones .*ends in a ReLU"):
         refuse_negative_features(make_network("timm:test_vit", 3, size=(8, 8)), setting.train, "it needs none")

@@ -1,4 +1,4 @@
-"""Evidence: balanced, and augmented as the plan says."""
+"""Evidence: balanced, and augmented by the policy of the plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from energyalign.experiments.longtail.presets import PRESETS
 
 
 class Spy(torch.nn.Module):
-    """Keeps what it is shown."""
+    """Records its inputs."""
 
     def __init__(self) -> None:
         super().__init__()

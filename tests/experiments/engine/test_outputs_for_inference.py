@@ -1,4 +1,4 @@
-"""A network made ready to be asked: the same answers, no batch normalisation, nothing left to train."""
+"""A network fused for inference: the same outputs, without batch normalisation and trainable parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ torch.set_num_threads(1)
 
 
 def trained_a_little(backbone: str) -> Network:
-    """With batch statistics, scales and offsets that are not those of a new network."""
+    """Change batch statistics, scales and offsets from those of a new network."""
     torch.manual_seed(0)
     network = make_network(backbone, 5)
     for module in network.modules():
@@ -33,7 +33,7 @@ def images() -> torch.Tensor:
 
 @pytest.mark.parametrize("backbone", ["resnet8", "resnet8-bbn", "resnet18", "small-cnn", "rps-small"])
 def test_it_says_the_same_without_batch_normalisation(backbone: str) -> None:
-    """In double precision, where nothing but a mistake is larger than the tolerance."""
+    """In double precision, where only a mistake exceeds the tolerance."""
     network, shown = trained_a_little(backbone).double(), images().double()
     before = copy.deepcopy(network.state_dict())
     ready = for_inference(network)
@@ -46,7 +46,7 @@ def test_it_says_the_same_without_batch_normalisation(backbone: str) -> None:
 
 
 def test_equal_weights_give_equal_copies_in_the_same_layout() -> None:
-    """A run that is resumed reads weights from a file, and must have the same teacher as one that was not."""
+    """A resumed run reads weights from a file, and must have the same teacher as an uninterrupted one."""
     network, read = trained_a_little("resnet8"), make_network("resnet8", 5)
     weights = {name: value.contiguous() for name, value in network.state_dict().items()}
     read.load_state_dict(weights)
@@ -58,7 +58,7 @@ def test_equal_weights_give_equal_copies_in_the_same_layout() -> None:
 
 
 class Undecided(nn.Module):
-    """Does one thing or the other, by what it sees; its convolution is not always normalised."""
+    """Its control flow depends on the input: its convolution is not always normalised."""
 
     n_features = 4
 
@@ -72,7 +72,7 @@ class Undecided(nn.Module):
 
 
 class Twice(Undecided):
-    """Uses what the convolution gives both with and without batch normalisation."""
+    """Uses the output of the convolution both with and without batch normalisation."""
 
     def forward(self, shown: torch.Tensor) -> torch.Tensor:
         maps = self.conv(shown)
@@ -80,7 +80,7 @@ class Twice(Undecided):
 
 
 class Shared(Undecided):
-    """Has one convolution in two places, only one of which is before batch normalisation."""
+    """Uses one convolution twice, only once before batch normalisation."""
 
     def forward(self, shown: torch.Tensor) -> torch.Tensor:
         return (self.bn(self.conv(shown)) - self.conv(shown).relu()).mean(dim=(2, 3))

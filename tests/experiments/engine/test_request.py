@@ -1,4 +1,4 @@
-"""What a request makes of the images that it is for."""
+"""Requests that depend on the images."""
 
 from __future__ import annotations
 

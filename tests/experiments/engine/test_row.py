@@ -1,4 +1,4 @@
-"""Rows as JSON and back, their place in a file, errors that name the field, and rows as a data frame."""
+"""Rows as JSON and back, their order in a file, errors that name the field, and rows as a data frame."""
 
 from __future__ import annotations
 

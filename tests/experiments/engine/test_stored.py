@@ -1,4 +1,4 @@
-"""Run directories are found at any depth, read as they are, and refused by name."""
+"""Run directories are found at any depth, read without changes, and refused by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from energyalign.experiments.train.tensor_file import save_arrays
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A finished run with a stage below it, and one that has just begun."""
+    """Make a finished run with a stage below it, and an unfinished run."""
     finished, begun = tmp_path / "ce" / "seed-1", tmp_path / "ce" / "seed-0"
     rows = [long_tail_row("ce", "cifar10-lt-100", 0.5, counts=(3, 1)), long_tail_row("ea", "cifar10-lt-100", 0.6)]
     for path in (finished, begun, finished / "crt"):

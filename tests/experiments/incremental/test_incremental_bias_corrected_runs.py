@@ -24,12 +24,12 @@ def test_it_remembers_old_classes(name: str, tmp_path: Path) -> None:
     raw, row = rows[-2:]
     assert (raw.corrector, row.corrector, row.step) == ("raw", name, 2)
     assert row.overall > 0.6  # chance is 0.1
-    assert row.old > max(0.3, raw.old)  # after so short a training WA has 0.4 and the network as trained none
+    assert row.old > max(0.3, raw.old)  # after this short training WA has 0.4 and the network as trained 0
 
 
 @pytest.mark.parametrize("name", ["bic", "wa"])
 def test_interrupted_runs_end_with_the_same_bytes(name: str, tmp_path: Path) -> None:
-    """In the middle of step 2, which begins from what step 1 left, and of step 3, from what was fed back."""
+    """Interrupted in step 2, which starts from step 1, and in step 3, which starts from a corrected network."""
     config = digits_config(find_learner(name), epochs=1, n_steps=3, corrector=name)
     run_digits(tmp_path / "whole", config, name)
     for step in (2, 3):

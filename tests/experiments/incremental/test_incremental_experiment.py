@@ -1,4 +1,4 @@
-"""Algorithm 1 end to end on digits: what it shows, what it may look at, what it hands on, going on after a stop."""
+"""Algorithm 1 end to end on digits: results, data access of each step, the network it hands on, and resuming."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.experiments.train.tensor_file import load_arrays
 
 ALL = ("raw", "logit-adjustment", "ea", "ea-marginal")
-FEW = 30  # training images of each class, where it does not matter how well it learns
+FEW = 30  # training images of each class, for tests in which accuracy does not matter
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Row]]:
-    """Energy aligning as in the paper, eight epochs a step."""
+    """Run energy aligning as in the paper, for eight epochs per step."""
     folder = tmp_path_factory.mktemp("runs") / "ea"
     return folder, run_digits(folder, config(epochs=8), *ALL)
 
@@ -61,7 +61,7 @@ def test_new_classes_swallow_old_ones_and_energy_aligning_undoes_it(finished: tu
     assert abs(aligned.new - aligned.old) < raw.new - raw.old
     (run,) = find_runs([finished[0]])
     predicted = [np.bincount(run.predictions(row), minlength=10) for row in (raw, aligned)]
-    assert predicted[0][8:].sum() > 2 * 100  # of two classes with 50 test images each
+    assert predicted[0][8:].sum() > 2 * 100  # number of test images: two classes with 50 each
     assert predicted[1][8:].sum() < predicted[0][8:].sum()
 
 
@@ -101,14 +101,14 @@ def test_one_shift_of_all_new_classes_and_none_of_old_ones(finished: tuple[Path,
 
 
 def test_the_shift_is_that_of_the_paper(finished: tuple[Path, list[Row]]) -> None:
-    """Mean energy of old classes less that of new ones, from the energies of the row."""
+    """The mean energy of old classes minus the mean of new ones, from the energies of the row."""
     row = last(finished[1], "ea")
     energies = np.array(row.energies_before)
     assert row.shifts[-1] == pytest.approx(energies[:8].mean() - energies[8:].mean())
 
 
 class Spy(Distill):
-    """Keeps what each step began with."""
+    """Records the start of each step."""
 
     seen: list[tuple[Any, Any]] = []  # noqa: RUF012 - shared on purpose
 
@@ -133,13 +133,13 @@ def test_the_shift_reaches_the_teacher_and_not_the_student(tmp_path: Path) -> No
         if shifts is None:  # a dummy one after the first step
             assert not isinstance(teacher.head, ShiftedHead)
         else:
-            # Of the newest classes alone: nothing accumulates from earlier steps.
+            # Only for the newest classes: nothing accumulates from earlier steps.
             assert teacher.head.shifts.tolist() == pytest.approx(shifts)
             assert np.array_equal(teacher.head.head.weight.numpy(), before["head.weight"])
 
 
 class Watched(MemoryImages):
-    """Writes down which images are taken out of it."""
+    """Records which images are selected from it."""
 
     taken: list[set[int]] = []  # noqa: RUF012 - shared by all parts
 
@@ -157,7 +157,7 @@ class Watched(MemoryImages):
 def test_nothing_of_past_classes_is_seen_beyond_the_memory(
     tmp_path: Path, learner: str, memory: str, correctors: tuple[str, ...]
 ) -> None:
-    """Of every row: all training images that leave the stream from step b on are of new classes or were kept before."""
+    """From step b on, all training images from the stream belong to new classes or were in the memory."""
     acting = next((name for name in correctors if name != "raw"), "raw")
     settings = config(learner, epochs=1, corrector=acting, memory=memory, head="linear", n_steps=3)
     stream = few(load_stream(settings), FEW)
@@ -174,8 +174,8 @@ def test_nothing_of_past_classes_is_seen_beyond_the_memory(
     current = 0
     for taken in Watched.taken:
         if taken == everything:
-            continue  # the manifest's digest and the check that all files can be read: before the first step
-        # A step begins when its new images are taken for the first time.
+            continue  # before the first step: the manifest's digest and the check that all files can be read
+        # A step begins when its new images are selected for the first time.
         if current < 3 and taken & set(stream.new_indices(current + 1).tolist()):
             current += 1
             allowed = set(stream.new_indices(current).tolist()) | (kept[current - 2] if current > 1 else set())
@@ -250,7 +250,7 @@ def test_a_damaged_network_is_refused_with_a_remedy(tmp_path: Path) -> None:
 
 
 def test_a_damaged_memory_is_refused_with_a_remedy(tmp_path: Path) -> None:
-    """Another digit in the number of an exemplar would be another image."""
+    """Another digit in the index of an exemplar would be another image."""
     settings = config(epochs=1, n_steps=2)
     run_digits(tmp_path / "run", settings, "raw", per_class=FEW)
     path = tmp_path / "run" / "step-01" / "state.json"
@@ -312,7 +312,7 @@ def test_a_prior_without_memory_is_refused_before_training(tmp_path: Path) -> No
 
 
 def test_steps_that_were_removed_come_back_with_all_their_files(tmp_path: Path) -> None:
-    """As the message about a damaged file advises."""
+    """Following the advice of the error about a damaged file."""
     settings = config(epochs=1, n_steps=3)
     run_digits(tmp_path / "run", settings, "raw", "ea", per_class=FEW)
     before = bytes_of_steps(tmp_path / "run")
@@ -331,7 +331,7 @@ def test_a_row_of_another_network_is_not_taken_for_one_of_this(tmp_path: Path) -
 
 
 class HoldingOut(BiC):
-    """Keeps which images each step was trained on, and which it held out."""
+    """Records the training images and the held-out images of each step."""
 
     steps: list[tuple[set[int], set[int]]] = []  # noqa: RUF012 - shared on purpose
 
@@ -342,7 +342,7 @@ class HoldingOut(BiC):
 
 
 def test_what_is_held_out_is_never_trained_on(tmp_path: Path) -> None:
-    """Neither in its own step nor in any later one, where it may be kept as an exemplar to validate with."""
+    """Neither in its own step nor later, when it may be kept as a held-out exemplar."""
     HoldingOut.steps.clear()
     settings = digits_config(HoldingOut(), epochs=1, corrector="bic", memory="herding:40")
     run_digits(tmp_path / "run", settings, "bic", per_class=FEW)

@@ -1,4 +1,4 @@
-"""The protocols of ImageNet on a generated tree in its published layout, top-5 included."""
+"""The protocols of ImageNet on a generated tree in the published layout, including top-5 accuracy."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from energyalign.experiments.incremental.presets import PRESETS, preset_for
 from energyalign.experiments.incremental.stream import load_stream
 from energyalign.experiments.train.tensor_file import load_arrays
 
-# Of 12 classes, drawn as the literature draws those of 1,000.
+# Drawn from 12 classes as the literature draws from 1,000.
 ORDER = np.random.RandomState(1993).permutation(12).tolist()
 
 
 def config_of(**changes: Any) -> IncrementalConfig:
-    """ImageNet in three steps, on a budget."""
+    """Return a config with three small steps on ImageNet."""
     preset = preset_for("imagenet", 3)
     recipe = replace(preset.recipe.lasting(1), batch_size=12)
     preset = replace(preset, backbone="small-cnn", recipe=recipe, **changes)
@@ -41,14 +41,14 @@ def config_of(**changes: Any) -> IncrementalConfig:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[str, ...]]:
-    """12 classes of 2 training and 2 validation images, and their WordNet ids."""
+    """Write 12 classes of 2 training and 2 validation images; return their WordNet ids."""
     root = tmp_path_factory.mktemp("imagenet")
     return root, make_imagenet_tree(root, n_classes=12, per_class=2)
 
 
 @pytest.fixture(scope="module")
 def finished(tree: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
-    """The run in three steps, and its rows."""
+    """Run three steps; return the run and its rows."""
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("run") / "run"
     return folder, IncrementalExperiment(config_of(), data_root=tree[0]).run(folder, ["raw", "ea"], EvidencePlan(1))
@@ -97,7 +97,7 @@ def test_class_numbers_follow_the_sorted_ids_in_both_layouts(flat_val: bool, tre
     assert wnids == tuple(sorted(wnids))
     for i, label in enumerate(stream.train.labels):
         assert Path(stream.train.file_name(i)).parent.name == wnids[ORDER[label]]
-    # By their numbers, which are the same in both layouts.
+    # By index, which is the same in both layouts.
     by_file = {Path(stream.test.file_name(i)).name: int(label) for i, label in enumerate(stream.test.labels)}
     folders = {path.name: path.parent.name for path in tree[0].glob("val/*/*.JPEG")}
     assert {name: wnids[ORDER[label]] for name, label in by_file.items()} == folders

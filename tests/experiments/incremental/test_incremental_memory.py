@@ -1,4 +1,4 @@
-"""Exemplars: how many of each class, and that shrinking keeps the first."""
+"""Exemplars: how many of each class, and that shrinking keeps the first ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def lists(first: int, n_classes: int, per_class: int) -> tuple[np.ndarray, ...]:
 
 
 def test_counts_of_cifar_in_ten_steps() -> None:
-    """2,000 exemplars: 200, 100, 66, ... of each old class at steps 2 to 10, and 2,000 in all at every step."""
+    """2,000 exemplars: 200, 100, 66, ... of each old class in steps 2 to 10, and 2,000 in total in every step."""
     plan, memory = MemoryPlan("random", 2000), Memory()
     smallest = []
     for step in range(1, 10):
@@ -61,7 +61,7 @@ def test_none_keeps_nothing_and_all_keeps_everything() -> None:
 
 
 def test_held_out_images_are_part_of_the_total() -> None:
-    """BiC: 200 exemplars of each class are 180 to train on and 20 to validate with; 100 are 90 and 10."""
+    """BiC: 200 exemplars of each class are 180 to train on and 20 to hold out; 100 are 90 and 10."""
     plan = MemoryPlan("herding", 2000)
     new = Memory(lists(0, 10, 480), tuple(np.arange(20) - 20 * (k + 1) for k in range(10)))
     memory = Memory().after(new, plan, 0.1)

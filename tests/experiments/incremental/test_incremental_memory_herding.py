@@ -1,4 +1,4 @@
-"""Herding, by hand and against a second implementation."""
+"""Herding, by hand and compared with a second implementation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL = hnp.arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 4)),
 
 
 def plain_herding(features: Floats, n_chosen: int) -> list[int]:
-    """The formula as it is written, one number at a time."""
+    """Compute the formula literally, one number at a time."""
     rows = []
     for row in features.tolist():
         length = math.sqrt(math.fsum(value * value for value in row))
@@ -40,29 +40,29 @@ def plain_herding(features: Floats, n_chosen: int) -> list[int]:
 
 
 def test_by_hand_with_a_tie() -> None:
-    # Of length 1: (1, 0), (0, 1), (0.71, 0.71); their mean is (0.57, 0.57). The third is nearest; with it the first
-    # and the second are equally good, so the smaller number comes first.
+    # Normalised: (1, 0), (0, 1), (0.71, 0.71); their mean is (0.57, 0.57). The third is nearest; after it the first and
+    # the second are equally good, so the smaller index comes first.
     features = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]])
     assert herding_order(features, 3).tolist() == [2, 0, 1]
 
 
 def test_rows_are_made_of_length_1_and_their_mean_is_not() -> None:
-    # Of length 1: (1, 0), (0, 1), (-0.8, 0.6); mean (0.067, 0.533). After the second row, 2 mean - (0, 1) is
-    # (0.133, 0.067), nearer to the first row than to the third. Rows as they are, or a mean made of length 1,
-    # would both take the third.
+    # Normalised: (1, 0), (0, 1), (-0.8, 0.6); mean (0.067, 0.533). After the second row, 2 mean - (0, 1) is (0.133,
+    # 0.067), nearer to the first row than to the third. Without normalising rows, or with a normalised mean, the third
+    # row would be next.
     features = np.array([[1.0, 0.0], [0.0, 1.0], [-8.0, 6.0]])
     assert herding_order(features, 3).tolist() == [1, 0, 2]
 
 
 def test_zero_rows_stay_zero_and_can_be_chosen() -> None:
-    # The mean is zero, so the row of zeros is nearest, and the other two are a tie.
+    # The mean is zero, so the row of zeros is nearest, and the other two are tied.
     assert herding_order(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]), 3).tolist() == [2, 0, 1]
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_against_a_plain_implementation(seed: int) -> None:
     random = np.random.default_rng(seed)
-    features = np.maximum(random.normal(0.3, 1.0, (40, 7)), 0.0)  # as a network with a last ReLU gives them
+    features = np.maximum(random.normal(0.3, 1.0, (40, 7)), 0.0)  # like features after a ReLU
     assert herding_order(features, 25).tolist() == plain_herding(features, 25)
 
 
@@ -84,7 +84,7 @@ def test_fewer_images_are_a_beginning_of_more(features: Floats, n_chosen: int) -
 @settings(max_examples=60, deadline=None)
 @given(features=SMALL, data=st.data())
 def test_the_length_of_a_row_makes_no_difference(features: Floats, data: st.DataObject) -> None:
-    # Powers of two, so that not a bit of the direction changes.
+    # Powers of two, so that the direction is bitwise equal.
     powers = data.draw(st.lists(st.integers(-20, 20), min_size=len(features), max_size=len(features)))
     scaled = features * np.exp2(powers)[:, None]
     np.testing.assert_array_equal(herding_order(scaled, len(features)), herding_order(features, len(features)))

@@ -1,4 +1,4 @@
-"""Average accuracy and forgetting, by hand and from the paper's own rows."""
+"""Average accuracy and forgetting, by hand and for rows of the paper."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_forgetting_by_hand() -> None:
 
 def test_forgetting_is_from_the_best_and_not_from_the_first_recorded() -> None:
     # The first group is best after the second step: 80 - 30, and the second group 50 - 40.
-    # From the first recorded it would be (60 - 30 + 10) / 2 = 20.
+    # Relative to the first recorded accuracy it would be (60 - 30 + 10) / 2 = 20.
     assert forgetting([[60.0], [80.0, 50.0], [30.0, 40.0, 90.0]]) == 30.0
 
 
 def test_the_last_step_is_not_among_the_best() -> None:
-    # The old group gains 20 in the last step; with the last step among the candidates it would be 0.
+    # The old group gains 20 in the last step; if the maximum included the last step, the result would be 0.
     assert forgetting([[60.0], [80.0, 50.0]]) == -20.0
 
 
@@ -67,7 +67,7 @@ def test_the_last_group_is_not_old() -> None:
 
 
 def test_every_group_counts_the_same_however_many_classes_it_has() -> None:
-    # Steps of 8, 2 and 2 classes. The first group falls from 6 of 8 to 2 of 8, the second loses nothing: half of 0.5.
+    # Steps of 8, 2 and 2 classes. The first group falls from 6 of 8 to 2 of 8, the second does not fall: half of 0.5.
     # Weighted by classes it would be 8 * 0.5 / 10 = 0.4.
     assert forgetting([[6 / 8], [4 / 8, 2 / 2], [2 / 8, 2 / 2, 1.0]]) == 0.25
 

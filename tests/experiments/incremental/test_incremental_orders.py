@@ -1,4 +1,4 @@
-"""The named class orders: the constants are what their seeds draw, and what the publications used."""
+"""Named class orders: the constants agree with their seeds and with the publications."""
 
 from __future__ import annotations
 

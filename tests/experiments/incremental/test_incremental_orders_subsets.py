@@ -1,4 +1,4 @@
-"""The named sets of classes."""
+"""Named subsets of classes."""
 
 from __future__ import annotations
 

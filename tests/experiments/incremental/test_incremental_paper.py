@@ -1,4 +1,4 @@
-"""The paper's class-incremental tables: whole, and true to their own averages but for two slips of the paper."""
+"""The paper's class-incremental tables: complete, and consistent with their printed averages except for two slips."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HALF_A_DIGIT = Decimal("0.05")
 
 
 def lines() -> Iterator[tuple[str, str, str, tuple[float | None, ...], float | None]]:
-    """Every printed line: cell, row, measure, steps and average."""
+    """Yield every printed line: cell, row, measure, steps and average."""
     for cell, rows in PAPER.items():
         for row, curve in rows.items():
             for measure, steps, average in (
@@ -35,7 +35,7 @@ def lines() -> Iterator[tuple[str, str, str, tuple[float | None, ...], float | N
 
 
 def difference(steps: tuple[float | None, ...], average: float) -> Decimal:
-    """Of the mean of all steps but the first from the printed average, without rounding errors."""
+    """Return the mean of all steps but the first minus the printed average, without rounding errors."""
     later = [Decimal(str(step)) for step in steps[1:]]
     return sum(later) / len(later) - Decimal(str(average))
 
@@ -87,7 +87,7 @@ def test_the_printed_averages_leave_the_first_step_out_but_for_two_slips() -> No
         if None in steps[1:]:
             continue
         assert average is not None
-        # Exactly half a digit may have been rounded either way.
+        # Exactly half a digit may be rounded up or down.
         if abs(off := difference(steps, average)) > HALF_A_DIGIT:
             wrong[cell, row, measure] = round(off, 3)
     assert wrong == {
@@ -112,7 +112,7 @@ def test_energy_aligning(cell: str, average1: float, average5: float | None) -> 
 
 
 def test_accuracies_fall_from_step_to_step() -> None:
-    # A digit that was mistyped shows here; the paper has two rises and a standstill, all in EEIL's second step.
+    # A typing error would show here; the paper has two increases and one tie, all in EEIL's second step.
     rises = {
         (cell, row, measure, step)
         for cell, row, measure, steps, _ in lines()

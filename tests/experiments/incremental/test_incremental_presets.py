@@ -1,4 +1,4 @@
-"""The paper's settings for each number of steps, as hand-written numbers, and how they are asked for."""
+"""The paper's settings for each number of steps, as literal numbers, and their command-line options."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_users_own_images() -> None:
     assert (own.order, own.subset, own.paper) == ("natural", "all", {})
     own = preset_for("parquet:birds", 3)
     assert (own.name, own.n_steps) == ("parquet-birds-il-3", 3)
-    assert preset_for("parquet:birds", 0).n_steps == 0  # to be refused, and not taken for no number at all
+    assert preset_for("parquet:birds", 0).n_steps == 0  # refused, and not treated as a missing number
 
 
 def test_memory_of_a_set_without_a_number_is_a_twenty_fifth_and_at_least_one_for_each_class() -> None:
@@ -179,8 +179,8 @@ def test_the_config_of_every_method_comes_back_from_its_json(name: str) -> None:
             memory=MemoryPlan.parse(method.memory, 2000), corrector=method.corrector, learned_scale=True,
         )  # fmt: skip
         assert IncrementalConfig.from_json(config.to_json()) == config
-        assert "compile" not in config.to_json()  # so that runs from before there was a choice are still good
-        if name != "rps":  # whose networks cannot be
+        assert "compile" not in config.to_json()  # so that runs from before this option stay valid
+        if name != "rps":  # its networks cannot be compiled
             compiled = replace(config, compile=True)
             assert IncrementalConfig.from_json(compiled.to_json()) == compiled
 

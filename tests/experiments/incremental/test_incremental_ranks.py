@@ -1,4 +1,4 @@
-"""Incremental runs that two real processes share."""
+"""Incremental runs with two real processes."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_stopped_resumed_and_measured(tmp_path: Path) -> None:
 
     config = digits_config(find_learner("distill"), epochs=2, n_steps=3, corrector="ea", memory="herding:40")
     correctors = ("raw", "ea", "nme")
-    # One process may measure what two have trained, and finds the same.
+    # One process may measure a run that two processes trained, with the same result.
     (tmp_path / "whole" / "rows.jsonl").unlink()
     run_digits(tmp_path / "whole", config, *correctors, per_class=30)
     assert bytes_of_steps(tmp_path / "whole") == whole
 
-    # But it may not go on, neither in the middle of a step nor with the next one.
+    # But it cannot resume the training, neither within a step nor with the next one.
     refusal = "began with 2 processes and cannot resume with 1"
     with pytest.raises(EnergyAlignError, match=refusal):
         run_digits(tmp_path / "stopped", config, *correctors, per_class=30)
@@ -75,7 +75,7 @@ EVERY = """
 
 @pytest.mark.faults
 def test_every_learner_runs_in_two_processes(tmp_path: Path) -> None:
-    """Networks that grow, that are trained several times in a step, and of which parts are frozen or idle."""
+    """Growing networks, several trainings per step, frozen and unused parts."""
     in_processes(RUN + EVERY.format(names=list(LEARNERS)), tmp_path)
     for name in LEARNERS:
         assert (tmp_path / name / "step-03" / "state.json").exists(), name

@@ -1,4 +1,4 @@
-"""Classes in steps: sizes, order, labels, and what is given away when."""
+"""Classes in steps: sizes, order, labels, and the images of each step."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_the_images_of_a_step_are_new_ones_and_the_memory() -> None:
 
 def test_as_many_images_of_new_classes_are_held_out_as_of_old_ones() -> None:
     stream = stream_of((30,) * 4, n_steps=2)
-    config = config_holding_out(0.5)  # 8 exemplars of 2 old classes: 4 each, of which 2 are held out
+    config = config_holding_out(0.5)  # 8 exemplars of 2 old classes: 4 each, 2 of them held out
     first = images_of_step(stream, 1, Memory(), config)
     assert [len(one) for one in first.new_held_out] == [2, 2]
     assert not set(first.indices) & set(np.concatenate(first.new_held_out))

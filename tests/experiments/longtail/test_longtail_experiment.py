@@ -1,4 +1,4 @@
-"""Digits cut to a long tail, from data to rows: what is written, that it helps, and that it comes back the same."""
+"""Digits cut to a long tail, from data to rows: files, gains, and reproducible results."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_several_kinds_of_evidence_are_several_rows_of_what_looks_at_it(finished
 
 
 def test_a_folder_of_photographs_of_any_size(tmp_path: Path) -> None:
-    """Large images take another way than digits, in training, evidence and evaluation."""
+    """Large images are processed differently from digits in training, evidence and evaluation."""
     rng = np.random.default_rng(0)
     for split, sizes in (("train", (6, 3)), ("test", (2, 2))):
         for label, n in enumerate(sizes):
@@ -257,7 +257,7 @@ def test_nor_measured_on_another_test_set(tmp_path: Path) -> None:
 
 
 def test_rows_are_stored_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a corrector did before the next one failed, or was stopped, is not lost."""
+    """Rows of a corrector are kept if the next one fails or is stopped."""
     short = replace(config(), recipe=config().recipe.lasting(1))
 
     def fail(*_: object) -> None:
@@ -286,7 +286,7 @@ def test_a_manifest_that_is_changed_during_the_run(tmp_path: Path, monkeypatch: 
 
 
 class Smoothed(CrossEntropy):
-    """A learner of the user's own, as docs/adding-a-method.md shows one."""
+    """A user's own learner, like the one in docs/adding-a-method.md."""
 
     name = "smoothed"
 

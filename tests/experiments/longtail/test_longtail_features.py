@@ -1,4 +1,4 @@
-"""Runs on features: both applications, every kind of corrector, resumed to the byte."""
+"""Runs on features: both applications, every kind of corrector, resumed with equal bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from energyalign.experiments.longtail.config import LongTailRequest
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    """Six classes of features around means of their own."""
+    """Write features of six classes around different means."""
     rng = np.random.default_rng(0)
     means = rng.normal(size=(6, 8))
 

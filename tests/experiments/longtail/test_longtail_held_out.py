@@ -1,4 +1,4 @@
-"""Images held out from a long-tailed training, for correctors that need images which the network has not seen."""
+"""Images held out from a long-tailed training, for correctors that need unseen images."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_method_that_needs_them_has_its_own_training_with_its_own_control(tmp_
     assert part.details["fitted_on"] == "held-out images"
     assert part.details["samples"] == 35
     assert part.evidence is None
-    assert part.counts == whole.counts  # groups of classes stay those of the cell
+    assert part.counts == whole.counts  # groups of classes follow the counts of the cell
     assert found["ce-held-out", "raw"].overall != whole.overall
 
 

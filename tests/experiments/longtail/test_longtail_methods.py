@@ -1,4 +1,4 @@
-"""Which rows are the paper's, and a name that is another's."""
+"""Long-tailed methods: which are the paper's, and names with the same meaning."""
 
 from __future__ import annotations
 

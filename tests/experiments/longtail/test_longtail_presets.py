@@ -1,4 +1,4 @@
-"""Every long-tailed cell of the paper can be asked for, with its numbers and its recipe."""
+"""A preset for every long-tailed cell of the paper, with its numbers and its recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long-tailed runs that two real processes share."""
+"""Long-tailed runs with two real processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_rows_are_those_of_one_process_that_measures_the_same_training(tmp_p
 
 @pytest.mark.faults
 def test_every_method_runs_in_two_processes(tmp_path: Path) -> None:
-    """None of them has parameters without a gradient, or a forward pass of its own, on one rank only."""
+    """No method has parameters without gradients, or a forward pass on one rank only."""
     in_processes(RUN.format(names=[[name] for name in METHODS], epochs=2), tmp_path)
     for name in METHODS:
         assert load_file(max((tmp_path / name / "checkpoints").iterdir()))

@@ -1,4 +1,4 @@
-"""Correctors behind a training: they learn, harm nothing, and go on where they stopped."""
+"""Correctors with a second stage: they learn, change nothing else, and resume after an interruption."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(settings: LongTailConfig, folder: Path, corrector: str, reporter: Report
 
 
 class Stop(Reporter):
-    """After so many batches, by a signal, which is answered by a checkpoint, or by an error, which is not."""
+    """Reporter that stops after some batches: by a signal, which saves a checkpoint, or by an error, which does not."""
 
     def __init__(self, after: int, how: str) -> None:
         self.left, self.how = after, how
@@ -135,7 +135,7 @@ def test_a_finished_stage_is_not_trained_again(two_epochs: Path, tmp_path: Path)
     ("learner", "head"), [("ce", "cosine"), ("manifold-mixup", "causal-norm"), ("bbn", "linear"), ("ride", "cosine")]
 )
 def test_the_network_stays_and_the_result_is_the_same_again(tmp_path: Path, name: str, learner: str, head: str) -> None:
-    """Behind any learner and head; the run was not trained, so that this takes no time."""
+    """For any learner and head; the run is untrained, which saves time."""
     trained = untrained_run(tmp_path / "one", head=head, learner=learner)
     trained = replace(trained, held_out=images_of_test(trained))
     before, modes = copy.deepcopy(trained.network.state_dict()), [m.training for m in trained.network.modules()]

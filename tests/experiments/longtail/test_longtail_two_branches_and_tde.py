@@ -1,4 +1,4 @@
-"""BBN, capsule, De-confound and TDE from data to rows: they learn, and go on after an interruption as if none was."""
+"""BBN, capsule, De-confound and TDE from data to rows: they learn, and an interruption changes nothing."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ TRAININGS = {
 
 @pytest.mark.parametrize("training", TRAININGS)
 def test_it_learns(training: str, tmp_path: Path) -> None:
-    # TDE takes too much away from features that are hardly learnt. An epoch of BBN costs twice as much.
+    # TDE removes too much from features that are hardly trained. An epoch of BBN costs twice as much.
     rows = run_rows(TRAININGS[training], tmp_path / "run", epochs=12 if training == "bbn" else 24)
     for name, row in zip(TRAININGS[training], rows, strict=True):
         print(f"{name}: {row.overall:.3f}, few {row.few:.3f}, {row.details}")
         assert name_of(row.learner, row.config.head, row.corrector) == name
         assert row.overall > 0.6  # chance is 0.1
         if row.corrector == "tde":
-            assert 1.0 < row.details["alpha"] < 2.0  # features are not negative, so that cosines are large
+            assert 1.0 < row.details["alpha"] < 2.0  # features are not negative, so cosines are large
 
 
 @pytest.mark.parametrize("training", TRAININGS)
@@ -52,7 +52,7 @@ def test_interrupted_runs_end_with_the_same_bytes(training: str, tmp_path: Path)
 
 
 def test_tde_behind_a_linear_head_is_refused_before_training(tmp_path: Path) -> None:
-    """As behind BBN, whose head is linear whatever the cell says."""
+    """BBN has a linear head, whatever the cell's head is."""
     config = LongTailConfig.from_preset(preset_for("digits", 50), find_learner("bbn"), seed=0)
     with pytest.raises(EnergyAlignError, match="a linear head does not normalise"):
         LongTailExperiment(config).run(tmp_path / "run", ["raw", "tde"])

@@ -1,4 +1,4 @@
-"""Class-balanced weights of the CIFAR long tails, and their limits."""
+"""Class-balanced weights of long-tailed CIFAR, and their limits."""
 
 from __future__ import annotations
 

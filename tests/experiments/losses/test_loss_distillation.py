@@ -1,4 +1,4 @@
-"""Distillation against numbers worked out by hand."""
+"""Distillation, compared with numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from energyalign.experiments.losses.distillation import distillation
 
 
 def test_by_hand_two_classes_at_temperature_two() -> None:
-    """Logits (2 log 3, 0) at T = 2 are probabilities (3/4, 1/4); the student is undecided: log 2 nats whatever q is."""
+    """Logits (2 log 3, 0) at T = 2 are probabilities (3/4, 1/4); an undecided student has loss log 2 for any q."""
     teacher = torch.tensor([[2 * math.log(3.0), 0.0]])
     assert math.isclose(float(distillation(torch.zeros(1, 2), teacher, 2.0)), math.log(2.0), rel_tol=1e-6)
     student = torch.tensor([[0.0, 2 * math.log(3.0)]])
@@ -21,7 +21,7 @@ def test_by_hand_two_classes_at_temperature_two() -> None:
 
 
 def test_the_softmax_is_over_classes_and_the_mean_over_the_batch() -> None:
-    """Not over the batch, as a public implementation has it; and without the factor T squared."""
+    """Not over the batch, as in a public implementation, and without the factor T squared."""
     rng = np.random.default_rng(0)
     student, teacher = rng.normal(size=(6, 4)), rng.normal(size=(6, 4))
     expected = -(softmax(teacher / 2, axis=1) * log_softmax(student / 2, axis=1)).sum(axis=1).mean()

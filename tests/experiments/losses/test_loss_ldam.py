@@ -1,4 +1,4 @@
-"""LDAM's margins and what they do to the loss."""
+"""LDAM's margins and their effect on the loss."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_only_the_true_class_pays() -> None:
 
 
 def test_loss_of_three_classes() -> None:
-    """Cosines 0.5, 0.4, -0.2; the second is true and its margin is 0.1: 30 (0.5, 0.3, -0.2)."""
+    """Cosines 0.5, 0.4, -0.2; the second class is the true one, with margin 0.1: 30 (0.5, 0.3, -0.2)."""
     margins = 30 * torch.tensor([0.05, 0.1, 0.5])
     loss = ldam_loss(30 * torch.tensor([[0.5, 0.4, -0.2]]), torch.tensor([1]), margins)
     expected = math.log(math.exp(15) + math.exp(9) + math.exp(-6)) - 9

@@ -1,4 +1,4 @@
-"""The logit-adjusted loss: value, gradient, and what it is for."""
+"""The logit-adjusted loss: value, gradient, and minimum."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_prior() -> None:
 
 
 def test_of_three_classes() -> None:
-    """Equal logits leave the prior alone."""
+    """With equal logits only the prior remains."""
     loss = logit_adjusted_loss(torch.zeros(1, 3, dtype=torch.float64), torch.tensor([2]), LOG_PRIORS, 1.0)
     assert float(loss) == pytest.approx(-math.log(0.05))
     # With tau = 2 the prior is squared: 0.64, 0.0225, 0.0025.
@@ -38,7 +38,7 @@ def test_gradient_is_posterior_minus_label() -> None:
 
 
 def test_logits_that_are_balanced_posteriors_are_a_minimum() -> None:
-    """Where x says nothing, labels fall as the prior says, and equal logits have no slope on average."""
+    """If x is uninformative, labels follow the prior, and the mean gradient at equal logits is zero."""
     logits = torch.zeros(100, 3, dtype=torch.float64, requires_grad=True)
     labels = torch.tensor([0] * 80 + [1] * 15 + [2] * 5)
     logit_adjusted_loss(logits, labels, LOG_PRIORS, 1.0).backward()

@@ -1,4 +1,4 @@
-"""Mixtures: how they are drawn, what they do to values, and the loss on them."""
+"""Mixtures: how they are drawn, their values, and the loss on them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_mixing_three_values() -> None:
 
 
 def test_loss_of_two_samples() -> None:
-    """One says class 0 with 3/4, the other with 3/5; the labels are 0 and 1, and each is the other's partner."""
+    """The two samples have class 0 with probability 3/4 and 3/5; the labels are 0 and 1, and they are partners."""
     logits = torch.tensor([[3.0, 1.0], [3.0, 2.0]]).log()
     loss = mixed_cross_entropy(logits, torch.tensor([0, 1]), Mixture(0.9, torch.tensor([1, 0])))
     first = -0.9 * math.log(0.75) - 0.1 * math.log(0.25)

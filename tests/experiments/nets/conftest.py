@@ -1,4 +1,4 @@
-"""What the tests of networks share."""
+"""Fixtures of the tests of networks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> Iterator[None]:
-    """The workers of pytest-xdist do not fight for cores, and sums come out the same on every machine size."""
+    """Use one thread: pytest-xdist's workers share the cores, and sums must not depend on the machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -14,7 +14,7 @@ LARGE = ["resnet50", "resnext50"]
 
 
 def backbone(name: str, in_channels: int = 3) -> nn.Module:
-    return BACKBONES[name].make(in_channels).eval()  # features of an image do not depend on its batch
+    return BACKBONES[name].make(in_channels).eval()  # the features of an image do not depend on its batch
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_last_block_exists_twice(net: TwoBranches) -> None:
 
 @pytest.mark.parametrize("name", [*QUICK, *LARGE])
 def test_it_is_the_backbone_with_one_block_more(name: str) -> None:
-    """Which block it is, by its parameters: of ResNet-50 a bottleneck with 4,462,592."""
+    """The number of parameters identifies the block: in ResNet-50 a bottleneck with 4,462,592."""
     blocks = {"resnet32": 73_984, "resnet8": 55_552, "small-cnn": 36_992, "resnet18": 4_720_640,
               "resnet50": 4_462_592, "resnext50": 4_497_408}  # fmt: skip
     two = backbone(f"{name}-bbn")

@@ -1,4 +1,4 @@
-"""Backbones side by side: features of all, and only the newest learns."""
+"""Backbones side by side: features of all, and only the newest is trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heads by hand and by name, and what those that normalise have in common."""
+"""Heads by hand and by name, and properties of all normalised heads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from energyalign.experiments.nets.registry import HEADS
 
 @pytest.fixture
 def head() -> CosineHead:
-    """Three classes at 0, 90 and 180 degrees, with weights of different lengths."""
+    """Make a head with three classes at 0, 90 and 180 degrees, with weights of different lengths."""
     head = CosineHead(2, 3, scale=10.0)
     with torch.no_grad():
         head.weight.copy_(torch.tensor([[2.0, 0.0], [0.0, 0.5], [-7.0, 0.0]]))
@@ -71,7 +71,7 @@ def test_features_of_length_zero(dtype: torch.dtype) -> None:
     for gradient in (features.grad, head.weight.grad):
         assert gradient is not None
         assert torch.isfinite(gradient).all()
-        assert gradient.abs().max() < 100  # finite in name only would be no help to training
+        assert gradient.abs().max() < 100  # gradients that are finite but huge would stop training
 
 
 def test_a_learned_scale_is_trained_and_a_fixed_one_is_not() -> None:
@@ -139,7 +139,7 @@ def test_which_heads_normalise() -> None:
 
 
 def test_capsule_by_hand() -> None:
-    """The feature (3, 4) has length 5, so it counts for 5/6; its cosines are 0.6, 0.8 and -0.6."""
+    """The feature (3, 4) has length 5, so its factor is 5/6; its cosines are 0.6, 0.8 and -0.6."""
     head = with_weights(CapsuleHead(2, 3), [[2.0, 0.0], [0.0, 0.5], [-7.0, 0.0]])
     logits = head(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
     torch.testing.assert_close(logits, torch.tensor([[8.0, 16 * 0.8 * 5 / 6, -8.0], [0.0, 0.0, 0.0]]))
@@ -153,7 +153,7 @@ def test_capsule_prefers_long_features_up_to_the_scale() -> None:
 
 
 def test_causal_norm_by_hand() -> None:
-    """Halves (3, 4) and (0, 2) become (0.6, 0.8) and (0, 1); a weight of length n counts for n / (n + 1/32)."""
+    """Halves (3, 4) and (0, 2) become (0.6, 0.8) and (0, 1); a weight of length n has the factor n / (n + 1/32)."""
     head = with_weights(CausalNormHead(4, 3), [[1.0, 0.0, 0.0, 1.0], [0.0, 1 / 32, 0.0, -1 / 32], [3.0, 4.0, 0.0, 0.0]])
     logits = head(torch.tensor([[3.0, 4.0, 0.0, 2.0]]))
     first = 8 * (0.6 * 32 / 33 + 32 / 33)

@@ -16,7 +16,7 @@ N_OLD, N_ALL = 5, 8
 
 
 def cosine_with_bias() -> nn.Module:
-    """As it is after shifts have been folded in."""
+    """Return a cosine head with a bias, as after folding shifts."""
     head = CosineHead(6, N_OLD, scale=3.0, learned_scale=True)
     head.bias = nn.Parameter(torch.randn(N_OLD))
     return head

@@ -1,4 +1,4 @@
-"""Linear discriminant analysis as a head: by hand, and sample by sample as at once."""
+"""Linear discriminant analysis as a head: by hand, and equal for samples one by one and all at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LABELS = torch.tensor([0, 0, 1, 1])
 
 
 def test_by_hand() -> None:
-    """Means (1, 0) and (5, 2); scatter diag(2, 2) of four samples, half of it and half the identity: diag(3/4, 3/4)."""
+    """Means (1, 0), (5, 2); scatter diag(2, 2) of four samples; half of it plus half the identity: diag(3/4, 3/4)."""
     head = LdaHead(2, 2, shrinkage=0.5)
     head.add(FEATURES, LABELS)
     np.testing.assert_allclose(head.weight, [[4 / 3, 0.0], [20 / 3, 8 / 3]])
@@ -38,7 +38,7 @@ def test_samples_may_come_in_any_parts_and_classes_later() -> None:
 
 
 def test_as_computed_at_once() -> None:
-    """Covariance and means by NumPy, with logits as differences of Mahalanobis distances."""
+    """Covariance and means by NumPy; logits are compared as differences of Mahalanobis distances."""
     rng = np.random.default_rng(1)
     labels = np.repeat([0, 1, 2], [3, 40, 9])
     features = rng.normal(size=(52, 4)) + labels[:, None]

@@ -1,4 +1,4 @@
-"""Networks of timm and torchvision as backbones: what they see of images, their weights, and what is refused."""
+"""Networks of timm and torchvision as backbones: their input, their weights, and unsupported networks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ torch.set_num_threads(1)
 
 
 def timm_file(folder: Path, name: str = "test_resnet", seed: int = 7) -> tuple[Path, nn.Module]:
-    """A whole network of timm, classifier and all, saved; and the same without its classifier."""
+    """Save a whole network of timm, with its classifier; return it without the classifier too."""
     torch.manual_seed(seed)
     whole = timm.create_model(name, num_classes=11)
     path = folder / f"{name}.safetensors"
@@ -52,7 +52,7 @@ def test_images_as_they_are_where_the_network_takes_them() -> None:
 
 
 def test_a_network_of_one_size_sees_that_size() -> None:
-    """test_vit takes 160 x 160 pixels and no others."""
+    """test_vit accepts 160 x 160 pixels only."""
     network = make_network("timm:test_vit", 5, size=(8, 8), mean=(0.5,) * 3, std=(0.5,) * 3).eval()
     images = torch.randn(2, 3, 8, 8)
     larger = F.interpolate(images, (160, 160), mode="bilinear", antialias=True)
@@ -60,7 +60,7 @@ def test_a_network_of_one_size_sees_that_size() -> None:
 
 
 def test_with_weights_images_are_as_the_library_has_them(tmp_path: Path) -> None:
-    """Grey pixels, normalised by the data set: in three channels, normalised by the library, in its size."""
+    """Grey pixels with the data set's normalisation become three channels with the library's normalisation and size."""
     path, net = timm_file(tmp_path)
     network = make_network(
         "timm:test_resnet", 5, weights=str(path), in_channels=1, size=(8, 8), mean=(0.3,), std=(0.2,)
@@ -115,8 +115,8 @@ def test_files_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             make_network(backbone, 3, weights=str(file))
 
     refused("nowhere.safetensors", "resnet8", r"--weights nowhere\.safetensors is not a file")
-    refused(path, "timm:test_convnext", r"not those of this backbone: it lacks stem\..* and \d+ more; it also has ")
-    deeper = tmp_path / "resnet34.safetensors"  # every tensor of ResNet-18 is there, in the same shape
+    refused(path, "timm:test_convnext", r"do not fit this backbone: it lacks stem\..* and \d+ more; it also has ")
+    deeper = tmp_path / "resnet34.safetensors"  # it has all tensors of ResNet-18, in the same shapes
     save_file(models.get_model("resnet34", weights=None).state_dict(), deeper)
     refused(deeper, "torchvision:resnet18", r"it also has layer1\.2\.")
     wider = dict(make_network("resnet8", 3).backbone.state_dict())

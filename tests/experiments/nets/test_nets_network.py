@@ -1,4 +1,4 @@
-"""Networks by name, and those whose backbone is frozen."""
+"""Networks by name, and networks with a frozen backbone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def logits_of(network: Network, images: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("backbone", QUICK)
 def test_weights_from_elsewhere_do_not_change_the_layout(backbone: str) -> None:
-    """It decides the last bits, which must not depend on whether the weights were trained here or come from a file."""
+    """The layout decides the last bits, which must not depend on whether weights were trained here or loaded."""
     network = make_network(backbone, N_CLASSES)
     network.load_state_dict({name: value.contiguous() for name, value in network.state_dict().items()})
     convolutions = [module for module in copy.deepcopy(network).modules() if isinstance(module, torch.nn.Conv2d)]
@@ -88,7 +88,7 @@ def test_shifts_fold_into_the_head(backbone: str, head: str, images: torch.Tenso
 
 @pytest.mark.parametrize("head", HEADS)
 def test_an_aligned_network_can_grow_and_be_aligned_again(head: str, images: torch.Tensor) -> None:
-    """The walk of class-incremental learning."""
+    """As in class-incremental learning."""
     loader = [(images, torch.arange(10) % N_CLASSES)]
     network = align(make_network("resnet8", N_CLASSES, head=head), loader, counts=COUNTS, estimator="prior")
     old = logits_of(network, images)

@@ -1,4 +1,4 @@
-"""OLTR's memory and its attention, against their formulas."""
+"""OLTR's memory and attention, compared with their formulas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from energyalign.experiments.nets.oltr import MetaEmbedding, ModulatedAttention,
 
 
 def test_a_feature_at_reach_keeps_its_length_and_a_nearer_one_grows() -> None:
-    """With nothing recalled: at distances 10 and 2.5 of the nearest centroid."""
+    """Without recalled features, at distances of 10 and 2.5 from the nearest centroid."""
     memory = MetaEmbedding(torch.tensor([[0.0, 0.0], [100.0, 0.0]]))
     for parameter in memory.select.parameters():
         torch.nn.init.zeros_(parameter)
@@ -36,7 +36,7 @@ def test_a_feature_that_is_a_centroid_gives_finite_numbers_and_gradients() -> No
 
 @pytest.mark.parametrize(("margin", "repelling"), [(10.0, 3.0), (5.0, 0.0)])
 def test_the_loss_by_hand(margin: float, repelling: float) -> None:
-    """Squared distances: 1 and 4 to their own centroids; 9 and 9, 0 and 10, so 7 on average, to the others."""
+    """Squared distances to their own centroids are 1 and 4; to the others 9 and 9, 0 and 10, with mean 7."""
     centroids = torch.tensor([[0.0, 0.0], [3.0, 1.0], [0.0, -2.0]])
     features = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
     loss = centroid_loss(features, torch.tensor([0, 2]), centroids, margin=margin, repel=0.01)

@@ -14,7 +14,7 @@ from energyalign.experiments.nets.registry import BACKBONES
 
 
 def test_proxies_by_hand() -> None:
-    """Nine proxies at a right angle to the features and one along them: weights 1 and e of cosines 0 and 1."""
+    """Nine proxies are orthogonal to the features and one is parallel: weights 1 and e for cosines 0 and 1."""
     head = ProxyHead(2, 2, scale=3.0)
     with torch.no_grad():
         head.weight[0] = torch.tensor([0.0, 5.0] * 9 + [2.0, 0.0])

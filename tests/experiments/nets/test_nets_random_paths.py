@@ -1,4 +1,4 @@
-"""Random paths: active modules are added, the others change nothing, former paths stay as they are."""
+"""Random paths: active modules are added, others have no effect, and former paths stay unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def images() -> torch.Tensor:
 
 
 def moved(net: RandomPaths, images: torch.Tensor) -> dict[str, torch.Tensor]:
-    """One step of training on all parameters that learn; returns what changed in the state."""
+    """Take a training step on all trainable parameters; return the names of changed tensors."""
     before = copy.deepcopy(net.state_dict())
     optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
     net.train()
@@ -40,14 +40,14 @@ def moved(net: RandomPaths, images: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def modules_of(names: object) -> set[tuple[int, int]]:
-    """Level and number of the modules that these names of a state dict belong to."""
+    """Return level and number of the modules with these names in a state dict."""
     parts = [str(name).split(".") for name in names]  # type: ignore[attr-defined]
     assert all(part[0] == "levels" and part[2] == "parallel" for part in parts)
     return {(int(part[1]), int(part[3])) for part in parts}
 
 
 def copied_in_order(source: list[nn.Module], target: nn.Module) -> None:
-    """Weights and batch statistics of these modules, one after another, into a network without names in common."""
+    """Copy weights and batch statistics of these modules, in order, into a network with other names."""
     values = [value for module in source for value in module.state_dict().values()]
     names = list(target.state_dict())
     assert len(values) == len(names)
@@ -55,7 +55,7 @@ def copied_in_order(source: list[nn.Module], target: nn.Module) -> None:
 
 
 def after_some_batches(net: RandomPaths, images: torch.Tensor) -> RandomPaths:
-    """With batch statistics that are not those of a new network."""
+    """Update the batch statistics by some batches."""
     net.train()
     with torch.no_grad():
         net(images)
@@ -63,7 +63,7 @@ def after_some_batches(net: RandomPaths, images: torch.Tensor) -> RandomPaths:
 
 
 def test_a_level_adds_its_active_modules_and_the_way_around() -> None:
-    """By hand: times 2, times 3 and times -7, of 1 and -1."""
+    """By hand: factors 2, 3 and -7, applied to 1 and -1."""
     factors = iter([2.0, 3.0, -7.0])
 
     def times() -> nn.Module:
@@ -185,7 +185,7 @@ def test_a_teacher_stays_without_gradients(net: RandomPaths) -> None:
 
 
 def test_the_state_knows_the_paths(images: torch.Tensor) -> None:
-    """Inside a network, as checkpoints are read."""
+    """The state is loaded into a network, as from a checkpoint."""
 
     def network() -> nn.Module:
         made = make_network("rps-small", 3, in_channels=1)
@@ -222,7 +222,7 @@ def test_random_paths_come_from_the_generator() -> None:
     random = np.random.default_rng(0)
     drawn = np.array([net.random_path(random) for _ in range(600)])
     assert drawn.shape == (600, 3)
-    for level in drawn.T:  # 200 each expected; 5 standard deviations are 58
+    for level in drawn.T:  # 200 of each are expected; 5 standard deviations are 58
         assert np.abs(np.bincount(level, minlength=3) - 200).max() < 58
     pairs = np.bincount(3 * drawn[:, 0] + drawn[:, 1], minlength=9)  # 67 each: levels are drawn on their own
     assert np.abs(pairs - 600 / 9).max() < 39

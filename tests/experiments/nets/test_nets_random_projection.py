@@ -1,4 +1,4 @@
-"""Ridge regression on random projections: by hand, by brute force, and in parts as at once."""
+"""Ridge regression on random projections: by hand, by brute force, and equal in parts and at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def drawn(n: int, n_classes: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_by_hand() -> None:
-    """With P the identity, features (1, -3) are (1, 0): five samples of each axis, so G = Q = diag(5, 5)."""
+    """With P the identity, features (1, -3) become (1, 0): five samples of each axis, so G = Q = diag(5, 5)."""
     head = RandomProjectionHead(2, 2, 2)
     head.projection = torch.eye(2)
     features = torch.tensor([[1.0, -3.0], [0.0, 1.0]]).repeat(5, 1)

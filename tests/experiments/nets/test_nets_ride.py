@@ -15,7 +15,7 @@ def experts(backbone: str = "small-cnn", in_channels: int = 1) -> ExpertsNetwork
 
 
 def test_logits_are_the_mean_of_cosines_of_each_expert() -> None:
-    """Two features an expert; class 0 has the same direction as each, class 1 is at right angles to two of them."""
+    """Each expert has two features; class 0 is parallel to the features, class 1 is orthogonal for two experts."""
     head = ExpertsHead(6, 2, 30.0)
     head.weight.data = torch.tensor([[3.0, 0, 0, 2.0, 1.0, 1.0], [0, 1.0, 0, 5.0, 1.0, -1.0]])
     features = torch.tensor([[2.0, 0, 0, 7.0, 4.0, 4.0]])
@@ -53,5 +53,5 @@ def test_resnets_of_torchvision() -> None:
 
 
 def test_backbones_without_known_blocks_are_refused() -> None:
-    with pytest.raises(EnergyAlignError, match=r"those of mlp are not known: choose one of resnet32, resnet8"):
+    with pytest.raises(EnergyAlignError, match=r"does not know the blocks of mlp: choose one of resnet32, resnet8"):
         experts("mlp")

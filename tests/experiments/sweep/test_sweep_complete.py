@@ -1,4 +1,4 @@
-"""A sweep runs what is missing, whatever fails: real processes, some of which are killed."""
+"""A sweep runs what is missing despite failures: real processes, some of which are killed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def complete(out: Path, runs: list[PlannedRun], *, jobs: int = 2, retries: int = 3, watcher: Any = None) -> Any:
-    """The state of the sweep, and the errors of what failed."""
+    """Complete the sweep; return its state and the errors of failed runs."""
     completion = Completion(
         out, runs, LocalEngine(jobs, cpus=1), program=PROGRAM, retries=retries, delays=(0.0,),
         watcher=watcher or (lambda _state: None),
@@ -102,7 +102,7 @@ def test_but_not_for_ever(tmp_path: Path) -> None:
 
 
 def test_what_was_in_its_way_for_a_while_is_tried_again(tmp_path: Path) -> None:
-    """A process that shares the run was killed, or the folder is still locked by a machine that is gone."""
+    """A process of the run was killed, or a lost machine still holds the lock of the folder."""
     run = planned(tmp_path, "a", "find-it-in-use")
     state, _errors = complete(tmp_path, [run])
     assert (states(tmp_path), tries(run)) == ({"a": "done"}, 2)
@@ -110,7 +110,7 @@ def test_what_was_in_its_way_for_a_while_is_tried_again(tmp_path: Path) -> None:
 
 
 def test_later_tries_wait_before_they_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock is ours: it goes on by a second with every look."""
+    """With a fake clock that advances by a second at every call."""
     now, began, lost = [0.0], [], []
 
     class Engine(LocalEngine):
@@ -190,7 +190,7 @@ def test_without_its_folder_it_has_all_processes_save_first(tmp_path: Path, how:
 
 
 def test_its_processes_do_not_outlive_it(tmp_path: Path) -> None:
-    """Or they would hold the locks of their run directories against the sweep that completes this one."""
+    """Otherwise they would hold the locks of their run directories when the sweep is resumed."""
     code = (
         "from pathlib import Path; import sys; import time;"
         "from energyalign.experiments.sweep.processes import LocalEngine;"
@@ -232,7 +232,7 @@ def test_time_left_weighs_runs_by_their_cost(tmp_path: Path, monkeypatch: pytest
     now[0] += 10.0
     state.end(runs[0], failed=False)
     assert state.seconds_left == pytest.approx(50.0)
-    state.end(runs[1], failed=False)  # was done before: it took none of our time
+    state.end(runs[1], failed=False)  # was done before, so it does not count for the speed
     assert state.seconds_left == pytest.approx(20.0)
 
 

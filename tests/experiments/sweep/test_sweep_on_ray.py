@@ -1,4 +1,4 @@
-"""A sweep on a real Ray cluster of two nodes, one of which is killed: the table is that of a sequential sweep."""
+"""A sweep on a real Ray cluster of two nodes, one of which is killed: the table of a sequential sweep."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SWEEP = [
 
 @pytest.fixture
 def nodes() -> Iterator[tuple[Any, list[Any]]]:
-    """A head that runs nothing and two nodes with room for one run each."""
+    """Start a head without resources, and two nodes with room for one run each."""
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
@@ -46,7 +46,7 @@ def command(out: Path, *options: str) -> list[str]:
 
 
 def results(out: Path) -> dict[str, bytes]:
-    """Rows, weights, logits and manifests of all runs."""
+    """Return rows, weights, logits and manifests of all runs."""
     files = [path for path in sorted(out.glob("digits-lt-50/**/*")) if path.suffix in (".jsonl", ".safetensors")]
     return {str(path.relative_to(out)): path.read_bytes() for path in files}
 
@@ -82,7 +82,7 @@ def test_one_of_two_nodes_is_killed_in_mid_run(nodes: tuple[Any, list[Any]], tmp
 
 
 def test_a_cluster_of_its_own_which_ends_with_it(tmp_path: Path) -> None:
-    """Without an address; and a second time there is nothing to do."""
+    """Without an address; the second call has nothing to do."""
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     short = [*command(tmp_path, "--engine", "ray"), "--method", "ce", "--seed", "0", "--epochs", "1"]
     first = subprocess.run(short, capture_output=True, text=True, check=False, env=environment)
@@ -109,7 +109,7 @@ def test_stopped_its_runs_save(tmp_path: Path) -> None:
 
 
 def test_resources_that_nobody_has(tmp_path: Path) -> None:
-    """Ray would wait for them for ever."""
+    """Ray itself would wait for them forever."""
     ended = subprocess.run(
         command(tmp_path / "out", "--engine", "ray", "--cpus", "4096"), capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Which GPUs a process sees."""
+"""The GPUs that a process sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that was never interrupted, to compare with."""
+"""An uninterrupted run as a reference."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from toy_training import train_toy
 
 @pytest.fixture
 def whole(tmp_path: Path) -> Path:
-    """The folder of an uninterrupted run."""
+    """Run without an interruption, and return the folder."""
     train_toy(tmp_path / "whole")
     return tmp_path / "whole"

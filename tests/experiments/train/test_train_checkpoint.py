@@ -1,4 +1,4 @@
-"""A checkpoint comes back as it was saved, or is refused by name."""
+"""A checkpoint is restored exactly, or refused by name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_everything_comes_back(saved: Path) -> None:
 
 @pytest.mark.promise("An input that changes while it is read is detected", "changes")
 def test_nothing_depends_on_a_file_that_was_read(saved: Path) -> None:
-    """Accessing the map of a truncated file would kill the process."""
+    """Accessing a map of a truncated file would kill the process."""
     checkpoint = Checkpoint(saved, OWN)
     os.truncate(saved, 0)
     network, fresh = trained()[0], nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
@@ -61,7 +61,7 @@ def test_nothing_depends_on_a_file_that_was_read(saved: Path) -> None:
 
 
 def test_momentum_has_the_layout_of_its_weights_again(tmp_path: Path) -> None:
-    """Sums of numbers in two layouts are rounded otherwise than sums in one."""
+    """Sums over two memory layouts are rounded differently."""
     network = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9)
     network(torch.randn(2, 3, 5, 5)).square().sum().backward()
@@ -89,7 +89,7 @@ def test_a_truncated_file_is_refused(saved: Path, share: float) -> None:
 
 
 def test_any_flipped_bit_is_seen(saved: Path) -> None:
-    """In the header too, which says how far the training is."""
+    """Also in the header, which contains the position of the training."""
     content = saved.read_bytes()
     body = 8 + int.from_bytes(content[:8], "little")
     rng = np.random.default_rng(0)
@@ -101,7 +101,7 @@ def test_any_flipped_bit_is_seen(saved: Path) -> None:
             checkpoint = Checkpoint(saved, OWN)
         except EnergyAlignError:
             continue
-        # Only white space of the header, or the like, can change without a trace.
+        # Only changes without a meaning, such as white space in the header, are accepted.
         network, _ = trained()
         fresh = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
         checkpoint.restore(fresh)
@@ -112,7 +112,7 @@ def test_any_flipped_bit_is_seen(saved: Path) -> None:
 
 
 def changed(path: Path, **about: object) -> None:
-    """The same tensors with other things said of them."""
+    """Write the same tensors with other metadata."""
     with safe_open(path, "pt") as stream:
         known = json.loads(stream.metadata()["energyalign"])
     save_file(load_file(path), path, {"energyalign": json.dumps(known | about, sort_keys=True)})

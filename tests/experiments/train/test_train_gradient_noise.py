@@ -1,4 +1,4 @@
-"""Noise on the gradients, as long as it is asked for."""
+"""Gradient noise within its context."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from energyalign.experiments.train.gradient_noise import GradientNoise
 
 
 def gradient_of_double(parameter: torch.nn.Parameter) -> torch.Tensor:
-    """2 everywhere, and what is added to it."""
+    """Return the gradient of 2 x: 2 everywhere, plus the noise."""
     parameter.grad = None
     torch.manual_seed(5)
     (2.0 * parameter).sum().backward()
@@ -19,7 +19,7 @@ def gradient_of_double(parameter: torch.nn.Parameter) -> torch.Tensor:
 
 @pytest.mark.parametrize(("world_size", "factor"), [(1, 1.0), (4, 2.0)])
 def test_noise_has_the_deviation_asked_for_and_comes_from_the_global_generator(world_size: int, factor: float) -> None:
-    """Of four processes, the average of whose noise has half the deviation of one's."""
+    """With four processes: the average of their noise has half the standard deviation of one."""
     parameter, noise = torch.nn.Parameter(torch.zeros(2, 3)), GradientNoise(world_size)
     noise.std = 0.25
     with noise.on([parameter]):

@@ -1,4 +1,4 @@
-"""Training goes on where it stopped and ends with the bytes of a run that never stopped."""
+"""A resumed training has the same bytes as an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HELPERS = str(Path(__file__).parents[2] / "helpers")
 
 
 class OneBatch(ToyBatches):
-    """An epoch of a single batch."""
+    """Batches with a single batch per epoch."""
 
     n_batches = 1
 
@@ -41,7 +41,7 @@ class OneBatch(ToyBatches):
 
 
 class StopAfter(Reporter):
-    """Sends this process a signal after so many batches."""
+    """Reporter that sends this process a signal after some batches."""
 
     def __init__(self, n_batches: int, number: int = signal.SIGINT) -> None:
         self.left, self.number = n_batches, number
@@ -78,7 +78,7 @@ def test_a_signal_finishes_the_batch_and_the_rest_follows(whole: Path, tmp_path:
 
 
 class StopAtTheEnd(Reporter):
-    """Sends this process a signal when the last epoch is over, after which no batch would look for it."""
+    """Reporter that sends this process a signal after the last batch, when no further batch checks for it."""
 
     def epoch_done(self, position: Any, lr: float) -> None:  # noqa: ARG002
         if position.epoch == RECIPE.epochs:
@@ -162,14 +162,14 @@ def test_a_loss_that_is_not_finite_stops_with_its_batch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("epoch", [2, RECIPE.epochs])
 def test_a_network_that_is_not_finite_is_neither_saved_nor_called_finished(tmp_path: Path, epoch: int) -> None:
-    """The gradient of the last batch is NaN while its loss is finite; in the last epoch no other batch would tell."""
+    """The last gradient is NaN while its loss is finite; in the last epoch no later batch would show it."""
 
     def breaking(model: nn.Module, batch: Any, now: int) -> torch.Tensor:
         breaking.calls += 1  # type: ignore[attr-defined]
         loss = toy_loss(model, batch, now)
         return loss + (loss * 0).sqrt() if breaking.calls == 4 * epoch else loss  # type: ignore[attr-defined]
 
-    for _ in range(2):  # it says the same when it is started again
+    for _ in range(2):  # the same message when it is started again
         breaking.calls = 4 * (epoch - 1) if (tmp_path / "run").exists() else 0  # type: ignore[attr-defined]
         with pytest.raises(NotFinite, match=rf"the network is not finite after batch 3 of epoch {epoch} \(0\.weight"):
             train_toy(tmp_path / "run", loss=breaking)
@@ -222,7 +222,7 @@ def test_an_epoch_of_one_batch_has_a_speed(tmp_path: Path) -> None:
 
 
 def test_speed_and_time_left_are_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two of four epochs of ten batches are done already; from then on a batch of 8 takes two seconds."""
+    """Two of four epochs of ten batches are done already; from then on a batch of 8 samples takes two seconds."""
     now = [100.0]
     monkeypatch.setattr("energyalign.experiments.train.reporter.time.monotonic", lambda: now[0])
     pace = Pace(4, 10, Position(3, 5, 1.0, 40))
@@ -248,9 +248,10 @@ def test_interrupted_at_the_end_of_an_epoch_there_is_no_speed_to_tell(tmp_path: 
 
 
 def test_two_processes_train_as_one_would(tmp_path: Path) -> None:
-    """Ranks of a real process group: parts of every batch, one checkpoint, the losses and weights of one process.
+    """Two ranks of a process group train on parts of every batch, write one checkpoint, and have the losses and weights
+    of one process.
 
-    Of a batch of three, one rank has two samples and the other one; each must count as much as the others.
+    Of a batch of three samples, one rank has two and the other one; all samples must have equal weight.
     """
     script = f"""
 import sys; sys.path.insert(0, {HELPERS!r})

@@ -1,4 +1,4 @@
-"""Compiled trainings: the same bytes whether interrupted or not, a network as before, a word where it cannot be."""
+"""Compiled trainings: the same bytes after interruptions, a plain network at the end, an error without a compiler."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from torch._inductor import config as inductor  # isort: skip
 
 
 class Uneven(ToyBatches):
-    """The last batch of each epoch is smaller, as it mostly is."""
+    """Batches whose last one is smaller, as in most epochs."""
 
     def epoch(self, number: int, **where: Any) -> Iterator[Any]:
         for place, (inputs, labels) in enumerate(super().epoch(number, **where), where.get("start", 0)):
@@ -40,7 +40,7 @@ class Uneven(ToyBatches):
 
 
 class StopInEpoch2(Reporter):
-    """Before its last batch, so that a process that goes on meets the smaller size first."""
+    """Reporter that stops before the last batch, so that the resumed process starts with the smaller size."""
 
     def batch_done(self, position: Position, lr: float) -> None:  # noqa: ARG002
         if (position.epoch, position.batch) == (2, 3):
@@ -67,7 +67,7 @@ def test_interrupted_and_resumed_it_ends_with_the_bytes_of_a_whole_training(tmp_
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The operations of each graph that is compiled, by a compiler that needs none."""
+    """Count the operations of each compiled graph, with a stand-in for the compiler."""
     graphs: list[int] = []
 
     def count(graph: torch.fx.GraphModule, _inputs: Any) -> Any:
@@ -85,7 +85,7 @@ def test_the_backbone_is_compiled_as_a_whole_and_no_longer_than_wanted(
 ) -> None:
     network, images = make_network(backbone, 4), torch.randn(2, 3, 8, 8)
     same = copy.deepcopy(network)
-    for _ in range(5):  # anew each time: whatever another training left behind plays no part
+    for _ in range(5):  # reset: earlier trainings must have no influence
         with compiled(network):
             assert torch.equal(network(images), same(images))
     assert len(counted) == 5 * n_graphs

@@ -1,4 +1,4 @@
-"""A group of parameters may learn at another rate than the recipe's."""
+"""A parameter group may have a factor on the recipe's learning rate."""
 
 from __future__ import annotations
 

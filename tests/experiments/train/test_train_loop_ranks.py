@@ -1,4 +1,4 @@
-"""A training in two real processes: every sample once, one writer, one network in the end, and as many to go on."""
+"""A training with two real processes: every sample once, one writer, equal networks, and resuming with as many."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from two_processes import in_processes
 
 from energyalign import EnergyAlignError
 
-# Batch normalisation and dropout: their numbers are those of a process, and the first one's are what is kept.
+# Batch normalisation and dropout: they are computed per process, and the statistics of the first are kept.
 TRAINED = """
 from safetensors.torch import save_file
 from torch.nn import functional as F
@@ -61,7 +61,7 @@ def work(fabric, folder):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What two processes have left: a whole run, and one that was stopped twice."""
+    """Train with two processes: a complete run, and one that was stopped twice."""
     folder = tmp_path_factory.mktemp("two")
     in_processes(TRAINED, folder)
     return folder
@@ -176,7 +176,7 @@ def work(fabric, folder):
 
 
 def test_a_loss_may_call_any_part_of_the_network(tmp_path: Path) -> None:
-    """Two processes end where one does: their gradients were averaged, however the loss came by its features."""
+    """Two processes get the result of one: gradients are averaged, whichever parts the loss calls."""
     in_processes(PARTS, tmp_path / "one", 1)
     in_processes(PARTS, tmp_path / "two", 2)
     alone = load_file(tmp_path / "one" / "forward0.safetensors")

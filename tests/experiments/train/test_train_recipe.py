@@ -1,4 +1,4 @@
-"""The learning rates that the papers used, epoch by epoch."""
+"""The learning rates of the papers, epoch by epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves can be read by TensorBoard, and a disk without room does not stop a training."""
+"""TensorBoard can read the curves, and a full disk does not stop a training."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def test_curves_for_mlflow_hold_the_points(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_curves_for_weights_and_biases_are_written_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WANDB__SERVICE_WAIT", "300")  # its service takes long to start on a busy machine
+    monkeypatch.setenv("WANDB__SERVICE_WAIT", "300")  # its service starts slowly on a busy machine
     curves = CURVES["wandb"](tmp_path, "toy")
     curves.add(1, {"loss": 0.0625})
     curves.close()
     (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
-    give_up = time.monotonic() + 60  # its service may write after it has been told to finish
+    give_up = time.monotonic() + 60  # its service may still write after it has finished
     while b"loss" not in (content := file.read_bytes()):  # wandb has no public reader of its files
         assert time.monotonic() < give_up
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Run directories: settings, rows, and the lock that keeps others out."""
+"""Run directories: settings, rows, and the lock."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_row_that_is_no_object_is_named(tmp_path: Path, line: str) -> None:
 
 
 def test_of_two_ranks_the_first_opens_it_and_both_hear_of_a_refusal(tmp_path: Path) -> None:
-    """Ranks of a real process group."""
+    """With the ranks of a real process group."""
     script = """
 import sys
 from pathlib import Path
@@ -263,7 +263,7 @@ def test_what_is_forked_while_it_is_held_does_not_end_it(tmp_path: Path) -> None
 def test_a_file_system_without_locks_is_refused_rather_than_marked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A marker file instead of a lock would outlive a killed holder."""
+    """A marker file instead of a lock would outlive a killed process."""
 
     def no_locks(*_: object) -> None:
         raise OSError(errno.ENOSYS, "Function not implemented")
@@ -279,7 +279,7 @@ def keep(run: RunDirectory, text: str) -> None:
 
 
 class TestFolderThatIsNotAsItWas:
-    """What is done is kept, the run stops with an error, and the same settings go on."""
+    """Results are kept, the run stops with an error, and the same settings resume it."""
 
     def run_with(self, path: Path, happens: Callable[[], object], save: Callable[[RunDirectory], object]) -> str:
         def go() -> None:

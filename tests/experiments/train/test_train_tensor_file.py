@@ -1,4 +1,4 @@
-"""Arrays come back as they were saved, or the file is refused by name."""
+"""Arrays are restored exactly, or the file is refused by name."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def test_any_flipped_bit_is_seen(saved: Path) -> None:
         damaged[place] ^= 1 << (place % 8)
         saved.write_bytes(damaged)
         try:
-            assert same(load_arrays(saved))  # white space of the header, or the name of the checksum
+            assert same(load_arrays(saved))  # white space in the header, or the name of the checksum
         except EnergyAlignError as error:
             refused.append(str(error))
     assert len(refused) > 0.8 * len(content)
-    assert all(str(saved) in message and "Remove it and run the command" in message for message in refused)
+    assert all(str(saved) in message and "Remove it and run its command" in message for message in refused)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.99])

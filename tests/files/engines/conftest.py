@@ -12,6 +12,6 @@ from energyalign.files.engines.processes import Processes
 
 @pytest.fixture(scope="session")
 def pools() -> Iterator[dict[int, Any]]:
-    """Local processes, by their number."""
+    """Return pools of local processes, by their number."""
     with Processes(2) as two, Processes(3) as three:
         yield {2: two, 3: three}

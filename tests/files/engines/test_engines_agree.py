@@ -1,4 +1,4 @@
-"""Whatever the engine and the number of jobs, the result is the same to the bit."""
+"""Results are bitwise equal for all engines and numbers of jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COUNTS = [300, 100, 40, 20, 5]
 
 
 def write_shards(folder: Path, logits: np.ndarray, cuts: list[int]) -> list[Path]:
-    """The logits in .npy files that end at the cuts, every third of them in Fortran order."""
+    """Write the logits into .npy files divided at the cuts, every third one in Fortran order."""
     paths = []
     for number, rows in enumerate(np.split(logits, cuts)):
         paths.append(folder / f"{number:04}.npy")
@@ -37,7 +37,7 @@ def write_shards(folder: Path, logits: np.ndarray, cuts: list[int]) -> list[Path
 
 
 def all_of(paths: list[Path], labels: np.ndarray | None, engine: Any, estimator: str, clusters: str) -> list[Any]:
-    """Everything that is made in passes over the evidence."""
+    """Compute everything that needs passes over the evidence."""
     shards = open_shards(paths)
     evidence = Evidence.from_parts(
         shards.parts(), shards.n_classes, labels, counts=COUNTS, kind="held-out", engine=engine
@@ -78,7 +78,7 @@ def test_random_shards_and_cuts(pools: dict[int, Any], monkeypatch: pytest.Monke
 def test_wide_logits_on_any_number_of_threads(
     tmp_path: Path, pools: dict[int, Any], monkeypatch: pytest.MonkeyPatch, estimator: str
 ) -> None:
-    # Enough numbers for BLAS to share among threads, and for the way without a curvature matrix.
+    # Enough numbers for BLAS to use threads, and for the solver without a curvature matrix.
     rng = np.random.default_rng(0)
     np.save(tmp_path / "a.npy", rng.normal(size=(900, 1100)).astype(np.float32))
     shards = open_shards([tmp_path / "a.npy"])
@@ -110,7 +110,7 @@ def test_every_format_is_sent_to_other_processes(tmp_path: Path, pools: dict[int
         patch.setattr("energyalign.files.shards.MIN_ROWS", 20)
         patch.setattr("energyalign.files.shards.PART_BYTES", 1)
         parts = shards.parts()
-    # The .npy by rows, the .parquet by groups of rows, the others whole; small ones beside each other.
+    # .npy is divided by rows, .parquet by row groups, other formats not at all; small files share a part.
     assert [part.n_rows for part in parts] == [20, 20, 10, 40, 10, 14, 14, 14, 8, 50]
     evidence = Evidence.from_parts(parts, 5, engine=pools[2])
     with threadpool_limits(1, user_api="blas"):
@@ -121,7 +121,7 @@ def test_every_format_is_sent_to_other_processes(tmp_path: Path, pools: dict[int
 
 @pytest.mark.parametrize("jobs", [None, 2])
 def test_blas_has_its_threads_again_afterwards(jobs: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The libraries are looked up once per process, and an earlier test may have done so before SciPy loaded its own.
+    # BLAS libraries are searched once per process, perhaps by an earlier test before SciPy loaded its own.
     monkeypatch.setattr("energyalign.core._engine.threads._LINEAR_ALGEBRA", _LinearAlgebra())
 
     def blas_threads() -> list[int]:

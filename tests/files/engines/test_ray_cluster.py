@@ -1,4 +1,4 @@
-"""Whatever makes Ray start a cluster, it is one that listens to this machine alone and asks for a token."""
+"""A Ray cluster that we start always listens on this machine only, and requires a token."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.promise("Servers listen on this machine only and end wi
 
 
 class FakeRay(ModuleType):
-    """Notes how it is started instead of starting anything."""
+    """Records how it is started instead of starting anything."""
 
     __version__ = "2.60.0"
     util = SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1")
@@ -25,7 +25,7 @@ class FakeRay(ModuleType):
         self.options = options
 
     def shutdown(self) -> None:
-        """Nothing is there to be ended."""
+        """Do nothing."""
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_the_cluster_of_others(ray: FakeRay) -> None:
 
 
 def test_no_address(ray: FakeRay) -> None:
-    """As of a variable that is not set."""
+    """An empty address, as from an unset variable."""
     with pytest.raises(EnergyAlignError, match="--address must not be empty"):
         join_cluster("")
     assert not hasattr(ray, "options")

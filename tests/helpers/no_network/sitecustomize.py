@@ -1,10 +1,10 @@
-"""Runs in every Python process whose PYTHONPATH has this folder: refuses and notes all addresses but this machine's."""
+"""Runs in every Python process with this folder on PYTHONPATH: refuses and records connections to other machines."""
 
 import ipaddress
 import os
 import sys
 
-_LOCAL_NAMES = {None, "", "localhost", b"localhost"}  # "" is bound to find a free port; who listens is another test
+_LOCAL_NAMES = {None, "", "localhost", b"localhost"}  # "" only binds a free port; another test checks who listens
 
 
 def _is_local(host: object) -> bool:

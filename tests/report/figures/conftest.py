@@ -1,4 +1,4 @@
-"""Short real runs on digits with all that figures show, made once."""
+"""Short real runs on digits for all figures, made once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVIDENCE = EvidencePlan(5)
 
 @pytest.fixture(scope="session")
 def long_tail(tmp_path_factory: pytest.TempPathFactory) -> Stored:
-    """Cross-entropy with two seeds and several numbers of clusters; another head; another optimizer."""
+    """Train cross-entropy with two seeds and several numbers of clusters, another head, and another optimizer."""
     torch.set_num_threads(1)
     folder: Path = tmp_path_factory.mktemp("long-tail")
     preset = PRESETS["digits-lt-50"]
@@ -46,7 +46,7 @@ def long_tail(tmp_path_factory: pytest.TempPathFactory) -> Stored:
 
 @pytest.fixture(scope="session")
 def incremental(tmp_path_factory: pytest.TempPathFactory) -> Stored:
-    """Five steps of two classes, with two heads."""
+    """Train five steps of two classes, with two heads."""
     torch.set_num_threads(1)
     folder: Path = tmp_path_factory.mktemp("incremental")
     preset = INCREMENTAL["digits-il-5"]

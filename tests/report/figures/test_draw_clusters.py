@@ -1,4 +1,4 @@
-"""Points are the rows with a fixed number of clusters; lines are raw and ea."""
+"""Points are rows with a fixed number of clusters; lines are raw and ea."""
 
 from __future__ import annotations
 

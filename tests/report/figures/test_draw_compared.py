@@ -1,4 +1,4 @@
-"""Heads and optimizers: trainings beside each other that differ in that alone."""
+"""Heads and optimizers: trainings that differ in nothing else."""
 
 from __future__ import annotations
 

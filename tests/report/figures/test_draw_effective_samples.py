@@ -1,4 +1,4 @@
-"""Effective samples of the rows against training counts, on log axes."""
+"""Effective samples of the rows by training counts, on log axes."""
 
 from __future__ import annotations
 

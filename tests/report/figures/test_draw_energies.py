@@ -21,7 +21,7 @@ def centred(values: Any) -> Any:
 
 
 def beside(figure: Any) -> list[Any]:
-    """The second scales, which hold the energies."""
+    """Return the secondary axes, which show the energies."""
     return [axes for axes in figure.axes if axes not in panels(figure)]
 
 
@@ -45,7 +45,7 @@ def test_two_seeds(long_tail: Stored) -> None:
 
 def test_deviations_are_shown_whole() -> None:
     low, high = _limits(np.array([[0.0, -10.0], [0.0, 10.0]]), np.array([[1.0, 20.0]]))
-    assert -17 < low < -10 * 2**0.5  # the standard deviation of -10 and 10, which is beyond both
+    assert -17 < low < -10 * 2**0.5  # the standard deviation of -10 and 10, which exceeds both
     assert 20 < high < 23
 
 
@@ -74,7 +74,7 @@ def test_a_thousand_classes_are_a_thin_line_without_names(tmp_path: Path) -> Non
 
 
 def test_trainings_without_both_rows_are_named(incremental: Stored) -> None:
-    """A note, not silence; and an error if there is nothing else."""
+    """In a note; an error if no other training remains."""
     complete, other = incremental.below("ea")[0], incremental.below("ea-linear")[0]
     raw_only = type(other)(other.path, other.config, [each for each in other.rows if each.corrector == "raw"])
     figure = FIGURES["energies"].draw([complete, raw_only])

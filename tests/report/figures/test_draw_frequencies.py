@@ -24,7 +24,7 @@ def test_a_panel_for_each_cell(long_tail: Stored) -> None:
     another = StoredRun(run.path, Settings({**run.config.values, "name": "digits-lt-2x"}), other)
     figure = FIGURES["frequencies"].draw([*long_tail.runs, another])
     assert is_labelled(figure)
-    first, second = panels(figure)  # all trainings of one cell share the first
+    first, second = panels(figure)  # the first panel is for all trainings of a cell
     assert heights(first) == sorted(counts, reverse=True)
     assert heights(second) == [2 * count for count in sorted(counts, reverse=True)]
     assert second.get_title().startswith("digits-lt-2x\n")

@@ -1,4 +1,4 @@
-"""Bars are the accuracies of groups of classes in the rows."""
+"""Bars are accuracies of groups of classes in the rows."""
 
 from __future__ import annotations
 

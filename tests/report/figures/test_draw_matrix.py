@@ -1,4 +1,4 @@
-"""Cells are mean accuracies; the best of a training is bold, what is missing is a dash."""
+"""Cells are mean accuracies; the best of a training is bold, missing numbers are dashes."""
 
 from __future__ import annotations
 

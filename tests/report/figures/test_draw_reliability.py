@@ -12,7 +12,7 @@ from energyalign.report.figures import FIGURES
 
 
 def bins_of(scores: Any, labels: Any) -> list[list[tuple[float, bool]]]:
-    """(confidence, right) of every image, in the bin that its confidence falls into."""
+    """Return (confidence, right) of every image, grouped by bin of confidence."""
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(15)]
     for probabilities, label in zip(softmax(scores, axis=1), labels, strict=True):
         confidence = float(probabilities.max())

@@ -28,7 +28,7 @@ def test_every_corrector_has_a_curve(incremental: Stored, place: int, column: st
     for corrector in ("raw", "ea", "ea-marginal", "logit-adjustment"):
         x, y = line(axes, corrector)
         np.testing.assert_allclose(y, [100 * row(run.path, corrector, step)[column] for step in range(1, 6)])
-        assert x.tolist() == [1, 2, 3, 4, 5]  # one seed has no bars that would cover each other
+        assert x.tolist() == [1, 2, 3, 4, 5]  # a single seed has no error bars, which could overlap
     assert axes.get_ylim()[1] <= 102
 
 
@@ -46,7 +46,7 @@ def test_a_seed_that_is_not_finished_counts_where_it_is(incremental: Stored) -> 
     _, y = line(panels(figure)[0], "ea")
     own = np.array([100 * row(run.path, "ea", step)["balanced"] for step in range(1, 6)])
     np.testing.assert_allclose(y, own + np.array([5, 5, 0, 0, 0]))
-    # Two seeds in the first two steps, 10 % apart; one has no deviation.
+    # Two seeds in the first two steps, 10 % apart; a single seed has no deviation.
     np.testing.assert_allclose(error_bars(panels(figure)[0], "ea"), [np.sqrt(50)] * 2)
 
 

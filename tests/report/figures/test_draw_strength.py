@@ -1,4 +1,4 @@
-"""Strength 0 and 1 are the rows of raw and of the corrector; between them it is the stored logits that count."""
+"""Strengths 0 and 1 agree with the rows of raw and of the corrector; others are computed from stored logits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs belong together, and what they are called."""
+"""Which runs belong to one training, and their labels."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_names_that_cannot_be_printed(tmp_path: Path) -> None:
 
 
 def with_rows(run: StoredRun, seed: int, **plans: EvidencePlan) -> StoredRun:
-    """The same with this seed, and a row of `ea` for each of these kinds of evidence; better with every one."""
+    """Return the run with this seed, and an `ea` row for each kind of evidence, with increasing accuracy."""
     config = Settings({**run.config.values, "seed": seed})
     rows = [replace(row, seed=seed, config=config) for row in run.rows]
     (aligned,) = [row for row in rows if row.corrector == "ea"]

@@ -1,4 +1,4 @@
-"""One file that loads nothing, runs our scripts alone, and shows text as text."""
+"""One file that loads nothing, runs only our scripts, and escapes text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logits in the page: all of them where they fit, those that could win where they do not."""
+"""Logits in the page: all of them if they fit, otherwise those of classes that could win."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def in_blocks(logits):
 
 
 def decode(encoded: EncodedLogits, n_classes: int = N_CLASSES) -> np.ndarray:
-    """As the page does it: a class that was left out cannot win."""
+    """Decode as the page does: a class that was left out cannot win."""
     if encoded.classes is None:
         return np.frombuffer(encoded.values, "<f4").reshape(-1, n_classes)
     shape = (-1, encoded.n_candidates)
@@ -82,7 +82,7 @@ def test_few_classes_are_all_kept(logits, labels) -> None:
 
 @pytest.mark.parametrize("masked", [-1e9, -np.inf])
 def test_a_masked_class_does_not_spoil_the_others(logits, labels, masked) -> None:
-    """It would stretch the steps so far that all other logits were one."""
+    """Otherwise the step would be so large that all other logits were equal."""
     logits[:, 5] = masked
     shifts = [5 * np.random.default_rng(1).standard_normal(N_CLASSES)]
     encoded = encode_logits(in_blocks(logits), labels, shifts, N_CLASSES, N_IMAGES * 100 * 4)
@@ -99,7 +99,7 @@ def test_chosen_evenly(labels, most) -> None:
     assert len(kept) == min(most, len(values))
     assert sorted(set(kept.tolist())) == kept.tolist()
     chosen, available = np.bincount(values[kept], minlength=6), np.bincount(values, minlength=6)
-    # A class has fewer than another only if it has no more, or by the one that did not fit any more.
+    # Classes have equally many images, except where one has no more or the last one did not fit.
     for few in range(6):
         if chosen[few] < available[few]:
             assert chosen[few] >= chosen.max() - 1

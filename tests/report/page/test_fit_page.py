@@ -1,4 +1,4 @@
-"""The page of own logits begins with the result, and what it cost."""
+"""The page of a fit starts with the result and its cost."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -48,3 +48,18 @@ def test_the_class_of_f1_keeps_its_name(tmp_path):
     )
     shifts = replace(SHIFTS, scoring="f1", class_names=("No", "Big_Fraud"), selection=scored)
     assert "F1 of class Big_Fraud 50.0 % → 60.0 %" in results(tmp_path / "page.html", shifts)
+
+
+def test_costs_are_shown_as_mean_costs(tmp_path):
+    """The score is the negative mean cost, which is hard to read."""
+    tried = (Candidate("none", "none", score=-0.31), Candidate("prior", "per-class", score=-0.22))
+    scored = replace(SHIFTS, scoring="costs", selection=Selection(tried, 1, "it pays.", gain=0.09, gain_error=0.01))
+    path = tmp_path / "page.html"
+    found = results(path, scored)
+    assert "Mean cost 0.310 → 0.220 on samples that the shifts were not fitted on" in found
+    assert "(95 % interval of the reduction: 0.070 to 0.110)" in found
+    fitted = path.read_text(encoding="utf-8").rpartition("What was fitted")[2]
+    assert "scoring mean cost." in fitted
+    assert ">cross-fitted mean cost<" in fitted
+    assert ">0.310<" in fitted
+    assert "-0.310" not in fitted

@@ -1,4 +1,4 @@
-"""The page as a reader has it: in a real browser, from disk."""
+"""The page in a real browser, opened from disk."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ LIGHT = {"viewport": {"width": 1000, "height": 800}}
 
 
 def percent(share: float | None) -> str:
-    """As the tables print it."""
+    """Format a percentage as tables do."""
     return "–" if share is None else f"{100 * share:.1f}"
 
 
 @pytest.fixture(scope="module")
 def hostile_run(long_tail: Path, tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
-    """The digits, one of them with a name that would do harm as markup."""
+    """Make a run on digits, one of them with a name that would be harmful markup."""
     folder = tmp_path_factory.mktemp("hostile") / "seed-0"
     shutil.copytree(long_tail, folder)
     manifest = Manifest.load(folder / "manifest.json")
@@ -77,7 +77,7 @@ def test_both_ends_are_the_rows(page: Watched, hostile_run: StoredRun, corrector
 
 
 def test_between_the_ends_and_for_another_target(page: Watched, hostile_run: StoredRun) -> None:
-    """Half the shifts of energy aligning, aimed at the training distribution, computed here once more."""
+    """Half the shifts of energy aligning, with the training distribution as target, computed independently."""
     row = hostile_run.row_of("ea")
     assert row is not None
     outputs, counts = hostile_run.outputs(), hostile_run.counts()
@@ -109,7 +109,7 @@ def saved_by(page: Watched, folder: Path) -> Path:
 
 
 def test_the_shifts_of_a_run_are_saved(page: Watched, hostile_run: StoredRun, tmp_path: Path) -> None:
-    """And `energyalign apply` makes of them the predictions that the page shows."""
+    """`energyalign apply` with the saved file gives the predictions that the page shows."""
     row = hostile_run.row_of("ea")
     assert row is not None
     assert row.shifts is not None
@@ -154,7 +154,7 @@ def test_a_target_of_ones_own(page: Watched) -> None:
     own.blur()
     page.settle()
     assert page.text("#own-problem") == ""
-    assert page.table("#classes")[0][4] == "100.0"  # everything is taken for the first class
+    assert page.table("#classes")[0][4] == "100.0"  # everything is predicted as the first class
     assert {cells[4] for cells in page.table("#classes")[1:]} == {"0.0"}
     page.choose("target", value="uniform")
 
@@ -207,7 +207,7 @@ def test_everything_has_a_name_for_those_who_listen(page: Watched) -> None:
 
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take seconds, and do not move."""
+    """Leave figures out: they take seconds, and are static."""
     monkeypatch.setattr(write, "draw_pictures", lambda _: Pictures([], []))
 
 
@@ -233,7 +233,7 @@ def test_steps_and_several_runs_side_by_side(
         *(percent(at_tail.accuracy(n)) for n in ("many", "medium", "few")),
     ]
     page.choose("run", value="1")
-    assert page.table("#compared") == [steps, tail]  # the other run stays after its last step
+    assert page.table("#compared") == [steps, tail]  # the other run stays at its last step
     page.choose("run", value="0")
     page.choose("step", label="after step 1")
     first = runs[0].row_of("raw", 1)
@@ -242,7 +242,7 @@ def test_steps_and_several_runs_side_by_side(
     page.choose("step", label="after step 2")
     page.choose("run", value="1")
     page.choose("correction", value="ea-marginal")
-    assert page.table("#compared")[0][2] == "–"  # the other run was not measured under it
+    assert page.table("#compared")[0][2] == "–"  # the other run has no row of it
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -270,7 +270,7 @@ def test_names_of_correctors_are_not_broken_within_a_word_on_a_phone(browser, tm
 
 
 def test_a_step_without_the_correction_does_not_forget_it(browser, no_figures, in_steps: Path, tmp_path: Path) -> None:
-    """In the first step nothing is old, and there are no shifts."""
+    """In the first step no classes are old, and there are no shifts."""
     write_page(tmp_path / "report.html", find_runs([in_steps]))
     page = Watched(browser, (tmp_path / "report.html").as_uri(), **LIGHT)
     page.choose("correction", value="logit-adjustment")
@@ -352,7 +352,7 @@ def test_shifts_for_another_score_are_saved_for_no_other_target(browser, tmp_pat
     assert page.table("#compared")[0][1:3] == [raw, aligned]
     assert page.text("#curve-title") == "f1 macro and balanced accuracy by strength of the correction, %"
     assert 0 < fitted.strength != 1
-    assert page.text("#strength-shown") == f"{fitted.strength:.2f}"  # as fitted, whatever the steps of the slider
+    assert page.text("#strength-shown") == f"{fitted.strength:.2f}"  # not a step of the slider
     assert saved_by(page, tmp_path).read_text() == fitted.to_json()
     page.slide(0)
     assert page.text("#score-shown") == raw

@@ -1,4 +1,4 @@
-"""A page that is served follows its runs, and keeps what the reader chose."""
+"""A served page follows its runs, and keeps the reader's choices."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_it_follows(browser, address: str, folder: Path) -> None:
     page.slide(0.25)
     page.page.locator("#search").fill("7")
     away = folder.parent.with_name("away")
-    folder.rename(away)  # for a moment there is nothing to be read: an error must not take the page's place
+    folder.rename(away)  # while the file is unreadable for a moment, the page must not become an error
     page.page.wait_for_event("response", lambda answer: answer.status == 500)
     rows = (away / "rows.jsonl").read_text().splitlines()
     (away / "rows.jsonl").write_text("\n".join(line for line in rows if '"corrector": "ea"' not in line) + "\n")

@@ -1,4 +1,4 @@
-"""The page's scripts by themselves, in a browser: each function against what Python computes."""
+"""The page's scripts alone, in a browser: each function compared with Python."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_shifts(values: npt.ArrayLike, **more: Any) -> Shifts:
 
 
 def test_accuracies_are_rounded_as_in_the_tables(scripts) -> None:
-    """Of 10,000 images, and of 8: many of these are ties, which toFixed would round up."""
+    """Of 10,000 images, and of 8: many are ties, which toFixed would round up."""
     for n in (10_000, 8):
         shown = scripts.evaluate(f"Array.from({{ length: {n} + 1 }}, (_, k) => percent(k / {n}))")
         assert shown == [f"{100 * (k / n):.1f}" for k in range(n + 1)]
@@ -72,7 +72,7 @@ def test_strength_nought_is_the_raw_model(scripts) -> None:
 
 @pytest.mark.parametrize("budget", [10**7, 60_000])
 def test_predictions_and_scores(scripts, budget: int) -> None:
-    """From all logits, and from those of few classes of each image: the same at both ends."""
+    """From all logits, and from the logits of a few classes per image: both agree at strengths 0 and 1."""
     random = np.random.default_rng(0)
     n_images, n_classes = 500, 80
     labels = random.integers(0, n_classes, n_images)
@@ -131,7 +131,7 @@ def save(scripts: Any, shifts: Shifts, strength: float, target: npt.ArrayLike | 
     n = shifts.n_classes
     shares = np.full(n, 1 / n) if target is None else np.asarray(target)
     text = scripts.evaluate("(given) => scaledText(...given)", [shifts.to_json(), strength, shares.tolist()])
-    return None if text is None else seal(text)  # the script's own seal needs a page of a file or of localhost
+    return None if text is None else seal(text)  # the script's own seal needs a page from a file or localhost
 
 
 @pytest.mark.parametrize("n", [2, 49, 300])  # 1/49 x 49 is not 1 in floating point

@@ -17,7 +17,7 @@ from energyalign.report.trainings import name_in_full
 
 
 def training(accuracies: dict[str, list[float]], *, head: str = "cosine", few: float | None = 0.5) -> list[StoredRun]:
-    """A run for each seed, with a row for each corrector."""
+    """Make a training with a run for each seed, and a row for each corrector."""
     runs = []
     for seed in range(len(next(iter(accuracies.values())))):
         config = {
@@ -109,6 +109,6 @@ def test_many_trainings_in_one_headline() -> None:
     assert results(*runs) == [
         (
             "digits-lt-50: energy aligning changes balanced accuracy by +5.0 points on average over 4 trainings.",
-            "It raises that of 2 and lowers that of 1. Best of all: ea on ce, b head with 70.0 %.",
+            "It raises balanced accuracy in 2 of them and lowers it in 1. Best of all: ea on ce, b head with 70.0 %.",
         )
     ]

@@ -1,4 +1,4 @@
-"""What a view tells the page."""
+"""The data of a view for the page."""
 
 from __future__ import annotations
 

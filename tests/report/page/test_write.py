@@ -1,4 +1,4 @@
-"""The page of real runs: what it says besides the live part."""
+"""The page of real runs, apart from the live part."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from energyalign.report.page.write import page_of, write_page
 
 
 def text_of(page: str) -> str:
-    """What a reader sees, on one line; without scripts and styles."""
+    """Return the visible text on one line, without scripts and styles."""
     shown = re.sub(r"<(script|style).*?</\1>", " ", page, flags=re.DOTALL)
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", shown)).split())
 
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their own tests draw them."""
+    """Leave figures out; other tests draw them."""
     monkeypatch.setattr(write, "draw_pictures", lambda _: Pictures([], []))
 
 
@@ -83,7 +83,7 @@ def with_9_epochs(text: str) -> str:
 
 
 def test_settings_of_one_name_have_a_table_each(in_steps: Path, tmp_path: Path) -> None:
-    """Rows of another number of epochs must not be averaged with these."""
+    """Rows with another number of epochs must not be averaged with these."""
     other = tmp_path / "seed-0"
     other.mkdir()
     (other / "config.json").write_text(with_9_epochs((in_steps / "config.json").read_text()))
@@ -117,7 +117,7 @@ def test_figures_that_cannot_be_drawn_are_named(long_tail: Path) -> None:
 
 
 def test_a_thousand_classes_and_fifty_thousand_images_stay_small(long_tail: Path, monkeypatch) -> None:
-    """With figures of several megabytes beside them: logits get what these leave."""
+    """Beside figures of several megabytes, logits get the remaining bytes."""
     n_classes, n_images = 1000, 50_000
     labels = np.repeat(np.arange(n_classes), n_images // n_classes)
     counts = np.geomspace(1280, 5, n_classes)
@@ -145,7 +145,7 @@ def test_a_thousand_classes_and_fifty_thousand_images_stay_small(long_tail: Path
     assert "images, spread evenly over the classes" not in page  # all images are there
     candidates = re.search(r'"candidates":(\d+)', page)
     assert candidates is not None
-    assert int(candidates[1]) < 35  # as many as there would be without the figures
+    assert int(candidates[1]) < 35  # as many as without the figures
 
 
 def test_energy_aligning_is_compared_with_the_raw_network(long_tail: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which numbers are in bold: the best, and those that are not clearly worse."""
+"""Bold numbers: the best, and numbers not clearly worse."""
 
 from __future__ import annotations
 
@@ -57,9 +57,10 @@ def over_seeds(*shares: float, first: int = 0) -> Cell:
 
 def test_numbers_whose_paired_difference_may_be_0_are_as_good() -> None:
     best, column = over_seeds(0.80, 0.84, 0.88), Column("a")
-    # 2, 2.1 and 2.2 points behind in every seed: mean 2.1, error 0.1 / sqrt(3), far from 0 at 4.3 errors.
+    # 2, 2.1 and 2.2 points lower by seed: mean 2.1, standard error 0.1 / sqrt(3), so 0 is far away at 4.3 errors.
     behind = over_seeds(0.78, 0.819, 0.858)
-    # 6 behind, 1 ahead, 2 behind: mean -2.33, error 2.03, interval from -11 to 6.4. Its mean is lower than `behind`.
+    # 6 lower, 1 higher, 2 lower: mean -2.33, standard error 2.03, interval from -11 to 6.4. Its mean is below
+    # `behind`'s.
     unclear = over_seeds(0.74, 0.85, 0.86)
     assert behind.mean is not None
     assert unclear.mean is not None
@@ -83,7 +84,7 @@ def test_rows_of_other_seeds_are_not_compared() -> None:
 
 
 def test_ties_do_not_depend_on_the_order_of_lines() -> None:
-    # The first two tie. The third is 2 and 2 points behind the first, and 6 behind and 2 ahead of the second.
+    # The first two tie. The third is 2 and 2 points below the first, and 6 below and 2 above the second.
     cells = [over_seeds(0.80, 0.84), over_seeds(0.84, 0.80), over_seeds(0.78, 0.82), over_seeds(0.80, 0.84)]
     for order in permutations(range(4)):
         marked = are_best([cells[k] for k in order], Column("a"))

@@ -1,4 +1,4 @@
-"""The same small table in every format, to the letter; hostile names; and numbers that can be read back."""
+"""A small table in every format, literally; hostile names; and numbers that can be read back."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_names_stay_names_in_latex() -> None:
 
 def test_names_stay_names_in_csv() -> None:
     (first, second) = csv.DictReader(io.StringIO(hostile().render("csv")))
-    # A terminal that it is printed on is given no commands.
+    # Printed on a terminal, it emits no control sequences.
     assert first["method"] == second["method"] == HOSTILE.replace("\n", " ").replace("\x1b", " ")
     assert (first["column"], float(second["mean"])) == ("x|y", 2.0)
 
@@ -225,7 +225,7 @@ def test_every_table_of_the_paper_is_whole_in_every_format(name: str) -> None:
     assert printed
     plain = table.render("terminal")
     assert max(map(len, plain.splitlines())) <= 100
-    # Blocks below each other have another order, not other numbers.
+    # Stacked blocks have another order, but the same numbers.
     body = plain.partition("─\n")[2].partition("* best")[0]
     assert sorted(re.findall(r"(?<!±)(?<![\w-])\d+\.\d", body)) == sorted(printed)
     latex = table.render("latex")

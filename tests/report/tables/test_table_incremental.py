@@ -1,4 +1,4 @@
-"""Tables from hand-made rows: averages, forgetting, seeds, names of lines, and the paper beside them."""
+"""Tables from hand-made rows: averages, forgetting, seeds, names of lines, and the paper's numbers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def config_of(
 def curve(
     config: IncrementalConfig, corrector: str, accuracies: Sequence[float], groups: Any = None, **more: Any
 ) -> list[Row]:
-    """A row for each step, the first class group easiest to forget."""
+    """Return a row for each step; the first group of classes is forgotten most."""
     evidence = ONE_50 if corrector.startswith("ea") else None
     return [
         made_row(
@@ -54,12 +54,12 @@ def curve(
 
 
 def titles(table: PaperTable) -> list[str]:
-    """Of all its columns."""
+    """Return the titles of all columns."""
     return [column.title for column in table.columns]
 
 
 def printed(table: PaperTable) -> list[list[str]]:
-    """Names and numbers of all its lines, as they are printed."""
+    """Return names and numbers of all lines as printed."""
     return [[line.method, *map(plain, line.cells, [line] * len(titles(table)), table.columns)] for line in table.lines]
 
 
@@ -72,7 +72,7 @@ def summary(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def named(name: str, preset: Preset = CIFAR2, **more: Any) -> tuple[IncrementalConfig, str]:
-    """Config and corrector of a method in a cell."""
+    """Return config and corrector of a method in a cell."""
     method = METHODS[name]
     config = config_of(
         method.learner, method.memory, method.corrector, preset=preset, head=method.head or preset.head, **more
@@ -95,7 +95,7 @@ def test_mean_and_deviation_over_seeds() -> None:
         config_of(preset=DIGITS, seed=1), "ea", [0.8, 0.64]
     )
     ((name, average, with_first, last, *_, seeds),) = summary(rows)
-    # Deviations of two values are their difference over the root of 2.
+    # The standard deviation of two values is their difference over the square root of 2.
     assert (name, average, last, seeds) == ("ea", "62.0 ± 2.8", "62.0 ± 2.8", "2")
     assert with_first == "73.5 ± 2.1"
     assert titles(steps_table(rows)) == ["1", "2", "3", "4", "5"]

@@ -1,4 +1,4 @@
-"""LaTeX tables fit the page of an article: their widths are added up again here, from the metrics of the fonts."""
+"""LaTeX tables fit the page of an article: their widths are computed again from font metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def measured(words: str) -> float:
 
 
 def cell_width(tex: str) -> float:
-    """Of a cell in \\small, as TeX sets it."""
+    """Return the width of a cell in \\small, as TeX sets it."""
     if r"\begin{tabular}" in tex:
         (body,) = re.findall(r"\{@\{\}.@\{\}\}(.*)\\end\{tabular\}", tex)
         return max(map(cell_width, body.split(r"\\")))
@@ -42,7 +42,7 @@ def cell_width(tex: str) -> float:
 
 
 def check_width(latex: str) -> None:
-    """The tabulars are at most 345 points wide, which is \\textwidth of article at 10pt."""
+    """Check that tabulars are at most 345 points wide: \\textwidth of article at 10pt."""
     scale = 1.0 if r"\small\setlength" in latex else 0.92
     for tabular in re.findall(r"\\toprule\n(.*?)\\bottomrule", latex, flags=re.DOTALL):
         rows = [line[: -len(r" \\")].split(" & ") for line in tabular.splitlines() if line.endswith(r" \\")]

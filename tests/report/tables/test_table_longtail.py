@@ -1,4 +1,4 @@
-"""Tables: mean and deviation over seeds, beside the paper's number, with a difference only between equals."""
+"""Tables: mean and deviation over seeds, the paper's number, and a difference only in the paper's setting."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def row(corrector: str, overall: float, seed: int = 0, config: LongTailConfig | 
 
 
 def titles(table: PaperTable) -> list[str]:
-    """Of all its columns."""
+    """Return the titles of all columns."""
     return [column.title for column in table.columns]
 
 
 def printed(table: PaperTable) -> list[list[str]]:
-    """Names and numbers of all its lines, as they are printed."""
+    """Return names and numbers of all lines as printed."""
     return [[line.method, *map(plain, line.cells, [line] * len(titles(table)), table.columns)] for line in table.lines]
 
 
@@ -103,12 +103,12 @@ def test_every_learner_comes_back_from_the_json_of_its_run() -> None:
             assert LongTailConfig.from_json(config.to_json()) == config
             compiled = replace(config, compile=True)
             assert LongTailConfig.from_json(compiled.to_json()) == compiled
-            assert "compile" not in config.to_json()  # so that runs from before there was a choice are still good
+            assert "compile" not in config.to_json()  # so that runs from before this option stay valid
 
 
 @pytest.mark.parametrize("table", [lines_of, longtail_table, matrix_table])
 def test_other_settings_under_one_name_are_neither_averaged_nor_hidden(table: Any) -> None:
-    """Even for the same seed, where one of the two rows would be dropped."""
+    """Also for equal seeds, where one of the two rows could be dropped."""
     short = LongTailConfig.from_preset(replace(PRESET, recipe=PRESET.recipe.lasting(8)), seed=0)
     rows = [row("ea", 0.45), row("ea", 0.30, config=short)]
     with pytest.raises(EnergyAlignError, match=r"rows of (ea|ce) must differ only in the seed"):

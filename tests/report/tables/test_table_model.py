@@ -1,4 +1,4 @@
-"""Cells, lines and tables: means over seeds, and what a line says of its seeds."""
+"""Cells, lines and tables: means over seeds, and the number of seeds of a line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from energyalign.report.tables import Cell, Column, Line, PaperTable
 
 def test_mean_and_deviation_over_seeds_in_per_cent() -> None:
     cell = Cell.over_seeds([0.40, 0.44, 0.48])
-    # Around 44 the squares are 16 + 0 + 16, over n - 1 = 2.
+    # Squared differences from 44 are 16 + 0 + 16, over n - 1 = 2.
     assert cell.mean == pytest.approx(44.0)
     assert cell.deviation == pytest.approx(4.0)
     assert cell.n == 3

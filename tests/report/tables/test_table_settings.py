@@ -1,4 +1,4 @@
-"""What settings differ in, and rows that must not be averaged."""
+"""Differences between settings, and rows that must not be averaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's tables: its numbers as they are printed, ours beside them, and what is said about both."""
+"""The paper's tables: its printed numbers, our numbers, and the notes on both."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_methods_stand_in_the_papers_order() -> None:
 
 
 def test_the_papers_bold() -> None:
-    # As the paper prints it; but it leaves bold out of first steps, where nothing is incremental.
+    # As in the paper, except that it has no bold numbers in first steps, where nothing is incremental.
     table = TABLES["cifar100-il-5"].make([])
     bold = {line.method: [cell.best for cell in line.cells[1:]] for line in table.lines if line.source == "paper"}
     no = [False] * 5
@@ -95,7 +95,7 @@ def test_what_was_not_run_has_the_line_of_the_paper_only(name: str) -> None:
 def test_ours_and_the_difference_on_a_long_tail() -> None:
     rows = [long_tail_row("ea", "inaturalist-90", overall, seed=seed) for seed, overall in enumerate((0.68, 0.72))]
     table = TABLES["inaturalist"].make([*rows, rows[0]])  # a seed counts once
-    # Many, medium, few are made up as overall + 20, + 0, - 30.
+    # Many, medium and few are set to overall + 20, + 0, - 30.
     assert means(table, "ea", "ours") == [90.0, None, 70.0, None, 40.0, None, 70.0, None]
     assert means(table, "ea", "difference") == [19.9, None, -0.1, None, -29.5, None, 0.2, None]
     overall = cells(table, "ea", "ours")[6]

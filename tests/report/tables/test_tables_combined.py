@@ -47,7 +47,7 @@ def test_data_sets_beside_each_other_by_number() -> None:
 
 
 def test_names_are_the_same_for_all_data_sets() -> None:
-    """One data set with a single training would call its lines by the corrector, another by the method."""
+    """Alone, a data set with a single training would name its lines by corrector, another one by method."""
     rows = [
         long_tail_row("ce", "digits-lt-50", 0.7),
         long_tail_row("ea", "digits-lt-50", 0.8),
@@ -63,7 +63,7 @@ def test_steps_of_several_data_sets() -> None:
     assert numbers(steps) == {"ea, ours": [80.0, 40.0, 90.0, 80.0, 70.0, 60.0, 50.0]}
     assert [group for group, _ in steps.groups] == ["cifar100-il-2", "digits-il-5"]
     matrix = TABLES["matrix"].make(rows)
-    # How much memory there is depends on the data set.
+    # The size of the memory depends on the data set.
     assert numbers(matrix) == {"distill (cosine, random, fed back: ea), ours": [40.0, 50.0]}
     unfinished = TABLES["incremental"].make([*rows[:3], *rows[5:]])
     assert "digits-il-5: ea is not finished: 3 of 5 steps of seed 0." in unfinished.notes
@@ -152,6 +152,6 @@ def test_lines_have_one_order() -> None:
     matrix = TABLES["matrix"].make([long_tail_row("ldam-drw", "digits-lt-50", 0.8), *rows])
     assert [column.title for column in matrix.columns] == ordered
     assert [line.method for line in matrix.lines] == ["ce", "ldam-drw"]
-    # The first cell lacks some of the lines of the second.
+    # The first cell lacks some lines of the second.
     elsewhere = [replace(row, cell="digits-lt-200") for row in rows]
     assert [line.method for line in TABLES["longtail"].make([*rows[:3], *elsewhere]).lines] == ordered

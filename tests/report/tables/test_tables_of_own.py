@@ -1,4 +1,4 @@
-"""Tables of any runs: the lines of the applications' own tables, every step, every corrector."""
+"""Tables of any runs: their lines, every step, every corrector."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_long_tail_beside_the_paper() -> None:
         "ea": [45.0, 65.0, 45.0, 15.0, 2.0, 45.3, -0.3],
         "focal": [40.0, 60.0, 40.0, 10.0, 2.0, 38.4, None],
     }
-    # 1 above and 1 below the mean: the root of 2, over n - 1 = 1.
+    # 1 above and 1 below the mean: the square root of 2, over n - 1 = 1.
     assert table.lines[0].cells[0] == Cell(45.0, pytest.approx(2**0.5), 2, best=True)
     assert [cell.best for cell in table.lines[0].cells] == [True] * 4 + [False] * 3
     assert "| ea | **45.0** ± 1.4 |" in table.render("markdown")
@@ -67,7 +67,7 @@ def test_summary_of_steps() -> None:
     table = TABLES["incremental"].make(rows[:5] + rows[5:8])
     titles = [column.title for column in table.columns]
     assert titles == ["average", "with step 1", "last step", "old", "new", "forgetting", "top-5 average", "seeds"]
-    # All groups have the accuracy of the whole: 40, 30, 20, 10 are lost of them.
+    # All groups have the overall accuracy: they lose 40, 30, 20 and 10.
     assert texts(table)["ea"] == [65.0, 70.0, 50.0, 40.0, 60.0, 25.0, 82.5, 1.0]
     assert table.notes[-1] == "wa is not finished: 3 of 5 steps of seed 0."
     lost = table.columns[titles.index("forgetting")]
@@ -146,10 +146,10 @@ def test_seeds_are_compared_after_the_last_step_that_all_have() -> None:
 
 def test_the_other_kind_of_runs_is_refused_with_the_table_for_it() -> None:
     long_tail, steps = [long_tail_row("ea", "digits-lt-50", 0.9)], step_rows("ea", "digits-il-5", [0.9])
-    with pytest.raises(EnergyAlignError, match=r"got incremental ones: use energyalign table incremental\."):
+    with pytest.raises(EnergyAlignError, match=r"got incremental runs: use energyalign table incremental\."):
         TABLES["longtail"].make(steps)
     for name in ("incremental", "steps"):
-        with pytest.raises(EnergyAlignError, match=r"got long-tailed ones: use energyalign table longtail\."):
+        with pytest.raises(EnergyAlignError, match=r"got long-tailed runs: use energyalign table longtail\."):
             TABLES[name].make(long_tail)
     assert TABLES["longtail"].make([*steps, *long_tail]) == TABLES["longtail"].make(long_tail)  # the fitting kind
     for name in ("incremental", "steps"):

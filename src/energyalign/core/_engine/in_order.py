@@ -21,7 +21,7 @@ def in_order(
 ) -> Iterator[Result]:
     """Yield the results in the order of the items, with at most `at_once` pending.
 
-    Cancel pending items if the caller stops or a result raises.
+    Cancel pending items if the caller stops or an item fails.
     """
     pending: deque[Ticket] = deque()
     try:

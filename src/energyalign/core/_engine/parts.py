@@ -157,7 +157,7 @@ class Stretch:
     ----------
     part : LogitPart
     first : int
-        Number of its first sample in the evidence.
+        Number of the part's first sample in the evidence.
     labels : array of shape (n_rows,) or None
     repeats : array of shape (n_rows,) or None
         How often each sample was observed; None if once.

@@ -21,7 +21,7 @@ def thin(evidence: Evidence, max_samples: int, *, min_per_class: int = 1) -> Evi
 
 
 def thin_and_repeat(evidence: Evidence, max_samples: int, *, min_per_class: int) -> Evidence:
-    """Thin the evidence like `thin`, and raise the repeats of each kept sample to make up for those left out."""
+    """Thin the evidence like `thin`, and raise the repeats of kept samples to make up for samples left out."""
     kept = _choose_samples(evidence, max_samples, min_per_class)
     if kept is None:
         return evidence

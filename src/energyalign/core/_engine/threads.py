@@ -34,7 +34,7 @@ class _LinearAlgebra:
 
     @cached_property
     def _libraries(self) -> ThreadpoolController:
-        """Loaded BLAS libraries, searched once because that takes milliseconds. NumPy has loaded its own."""
+        """Loaded BLAS libraries, searched once because that takes milliseconds. NumPy has loaded one already."""
         return ThreadpoolController().select(user_api="blas")
 
     def limit(self) -> int:
@@ -88,7 +88,7 @@ def _begin_thread() -> None:
 
 
 class Threads:
-    """A pool of as many threads as BLAS would use, so that OMP_NUM_THREADS and the like apply, or of `max_jobs`.
+    """A pool of `max_jobs` threads; by default as many as BLAS would use, so that OMP_NUM_THREADS applies.
 
     While a pool is open, BLAS is limited to one thread. A pool opened in a thread of another pool has one thread.
     """

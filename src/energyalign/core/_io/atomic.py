@@ -16,7 +16,7 @@ from energyalign.core.errors import EnergyAlignError
 
 PART = ".part"
 _DASH = "-"
-_MAX_SUFFIX = 16  # characters, since `Path.suffix` may be as long as the name
+_MAX_SUFFIX = 16  # characters; `Path.suffix` may be as long as the name
 
 
 def is_leftover(name: str) -> bool:
@@ -113,7 +113,7 @@ def check_outputs(
 def _identity(path: str | os.PathLike[str], standard: int) -> object:
     """Return a key that is the same for all names of a file; ``-`` is the file descriptor `standard`.
 
-    A file that does not exist yet is known by its folder and its name, in whatever case: some file systems ignore it.
+    A file that does not exist yet is identified by its folder and its name, ignoring case as some file systems do.
     """
     with contextlib.suppress(OSError):
         status = os.stat(standard if path == _DASH else path)

@@ -109,7 +109,7 @@ def parse_document(text: str) -> Any:
     try:
         document = parse_json(text)
     except ValueError as error:
-        raise EnergyAlignError(f"not valid JSON ({error}).") from error
+        raise EnergyAlignError(f"not valid JSON ({error}): fit again.") from error
     ours = isinstance(document, dict) and document.get("schema") in (SCHEMA, MULTILABEL_SCHEMA)
     if ours and document.get("version") == VERSION and document.get(_CHECKSUM) != _checksum(text):
         problem = "does not match its checksum" if _CHECKSUM in document else "has no checksum"
@@ -138,7 +138,7 @@ def from_document(data: Any) -> Shifts:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         if isinstance(error, EnergyAlignError):
             raise
-        raise EnergyAlignError(f"it has a missing or wrong entry ({error!r}).") from error
+        raise EnergyAlignError(f"it has a missing or wrong entry ({error!r}): fit again.") from error
 
 
 def _build(data: dict[str, Any]) -> Shifts:
@@ -171,7 +171,7 @@ def _build(data: dict[str, Any]) -> Shifts:
 def _column(rows: list[dict[str, Any]], key: str) -> Floats | None:
     cells = [row[key] for row in rows]
     if key in ("shift", "target") and any(cell is None for cell in cells):
-        raise EnergyAlignError(f'"{key}" of class {cells.index(None)} is missing.')
+        raise EnergyAlignError(f'"{key}" of class {cells.index(None)} is missing: fit again.')
     if all(cell is None for cell in cells) and key != "standard_error":
         return None
     absent = {"energy": -np.inf, "standard_error": np.inf}.get(key, 0.0)

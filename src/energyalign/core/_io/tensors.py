@@ -22,12 +22,12 @@ def read_tensors(
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors, in the order of the file, and the metadata of a safetensors file.
 
-    `load` is that of safetensors.torch or safetensors.numpy, which gives the tensors another order each time.
+    `load` is `safetensors.torch.load` or `safetensors.numpy.load`. Both return the tensors in arbitrary order.
 
     Raises
     ------
     ValueError
-        If the header is no JSON, or longer than the file or 16 MiB.
+        If the header is not JSON, or is longer than the file or than 16 MiB.
     SafetensorError
         If the header does not describe the file.
     """

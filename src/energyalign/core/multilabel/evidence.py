@@ -115,7 +115,7 @@ class MultilabelEvidence:
                 engine=engine,
             )
             seen = evidence.label_counts
-            # No sample is balanced for all labels, so its frequencies are those of the training data.
+            # Samples cannot be balanced for all labels at once: assume the frequencies of the training data.
             if evidence.counts is None and seen is not None and seen.all():
                 return replace(evidence, counts=seen, counts_from_labels=True)
             return evidence

@@ -14,14 +14,14 @@ from energyalign.core._io.terminal import clean
 from energyalign.core.arrays import Array, Floats, Ints, namespace, to_numpy, working_precision
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.heads import add_shifts, as_floating, refuse_nan, refuse_other_columns
-from energyalign.core.objectives import show_score
+from energyalign.core.objectives import score_name, show_error, show_score
 from energyalign.core.shifts import Shifts, list_shifts, load_text
 
 
 class MeanScore(NamedTuple):
-    """Cross-fitted scores of the raw and the aligned model, averaged over the `n_labels` labels that have one.
+    """Cross-fitted scores of the raw and the aligned model, averaged over the `n_labels` labels with scores.
 
-    `error` is an upper bound on the standard error of their difference: its mean over labels, which share samples.
+    `error` is an upper bound on the standard error of the difference: the mean of the labels' standard errors.
     """
 
     raw: float
@@ -51,7 +51,7 @@ class MultilabelShifts:
     def summary(self) -> str:
         """Describe the fit in at most ten lines: mean score, largest and smallest shifts, all concerns."""
         head = (
-            f"Shifts of {self.n_classes} independent labels by {self.estimator} for {self.scoring}, from "
+            f"Shifts of {self.n_classes} independent labels by {self.estimator} for {score_name(self.scoring)}, from "
             f"{max(own.n_samples for own in self.labels):,.0f} {self.labels[0].evidence_kind} samples."
         )
         rows = list_shifts(self.values, self.standard_errors, self.class_names, self.concerns)
@@ -71,12 +71,12 @@ class MultilabelShifts:
         """Return a list with a sentence on the mean score; empty if there is none."""
         if self.mean_score is None:
             return []
-        *scores, n_labels = self.mean_score
-        raw, chosen, error = (show_score(self.scoring, score) for score in scores)
+        *scores, error, n_labels = self.mean_score
+        raw, chosen = (show_score(self.scoring, score) for score in scores)
         which = "the labels" if n_labels == self.n_classes else f"{n_labels} of {self.n_classes} labels"
         return [
-            f"Cross-fitted {self.scoring}, mean over {which}: raw {raw}, aligned {chosen} (standard error of the "
-            f"difference at most {error})."
+            f"Cross-fitted {score_name(self.scoring)}, mean over {which}: raw {raw}, aligned {chosen} (standard error "
+            f"of the difference at most {show_error(self.scoring, error)})."
         ]
 
     @property

@@ -3,6 +3,16 @@
 from energyalign.core.objectives.constraints import Constraints
 from energyalign.core.objectives.costs import Costs
 from energyalign.core.objectives.functions import Aims, make_objective
-from energyalign.core.objectives.metrics import METRICS, Objective, show_score
+from energyalign.core.objectives.metrics import METRICS, Objective, score_name, show_error, show_score
 
-__all__ = ["METRICS", "Aims", "Constraints", "Costs", "Objective", "make_objective", "show_score"]
+__all__ = [
+    "METRICS",
+    "Aims",
+    "Constraints",
+    "Costs",
+    "Objective",
+    "make_objective",
+    "score_name",
+    "show_error",
+    "show_score",
+]

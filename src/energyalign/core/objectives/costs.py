@@ -11,7 +11,7 @@ import numpy.typing as npt
 from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import BadValueError, reason_of
 
-_MAX_COST = 1e100  # sums and products of larger ones could overflow
+_MAX_COST = 1e100  # sums and products of larger costs could overflow
 
 
 @dataclass(frozen=True, eq=False)

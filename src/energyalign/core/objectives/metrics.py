@@ -139,7 +139,17 @@ METRICS: dict[str, Metric] = {
 
 
 def show_score(scoring: str, score: float | None) -> str:
-    """Format a score: metrics between 0 and 1 as percentages, others as numbers."""
+    """Format a score: metrics between 0 and 1 in per cent, the score of costs as mean cost, others as numbers."""
     if score is None:
         return ""
-    return f"{100 * score:.1f} %" if scoring in METRICS and scoring != "matthews_corrcoef" else f"{score:.3f}"
+    return show_error(scoring, 0.0 - score if scoring == "costs" else score)
+
+
+def show_error(scoring: str, error: float) -> str:
+    """Format the standard error of a score, in the unit of `show_score`."""
+    return f"{100 * error:.1f} %" if scoring in METRICS and scoring != "matthews_corrcoef" else f"{error:.3f}"
+
+
+def score_name(scoring: str) -> str:
+    """Return the name of a score in text: the score of costs, a negative mean cost, is shown as mean cost."""
+    return "mean cost" if scoring == "costs" else scoring

@@ -13,6 +13,7 @@ from energyalign.core.arrays import Floats
 from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError, classes_of
 from energyalign.core.estimators import Estimate, Estimator, make_estimator
 from energyalign.core.evidence import Evidence
+from energyalign.core.objectives import score_name
 from energyalign.core.selection.decision import decide
 from energyalign.core.selection.record import Candidate, Selection
 from energyalign.core.selection.samples import Aim, collect
@@ -25,10 +26,10 @@ from energyalign.core.selection.scoring import (
 )
 from energyalign.core.sharing import Sharing, SharingChoice, jenks_to_try, make_sharing, name_of, share_per_class
 
-MAX_NUMBERS = 20_000_000  # of logits that candidates are compared on; larger evidence is thinned
+MAX_NUMBERS = 20_000_000  # logits to compare candidates on; larger evidence is thinned
 # A model that has memorised its training data loses a few points of accuracy there when it is aligned, and gains on new
-# data. On stored logits of 15 data sets and three CIFAR networks this was at most 5 %; losses above 10 % did harm.
-MAX_LOSS = 0.1  # of the balanced accuracy on evidence that cannot be cross-fitted
+# data. On stored logits of 15 data sets and three CIFAR networks the loss was at most 5 %; losses above 10 % did harm.
+MAX_LOSS = 0.1  # accepted relative loss of balanced accuracy on evidence that cannot be cross-fitted
 IN_ORDER = ("shrunk", "marginal", "lse", "prior")  # `auto` takes the first that applies
 
 
@@ -69,7 +70,7 @@ def _first_that_applies(
 ) -> tuple[list[Candidate], Estimate, Selection | None]:
     """Return the rejected estimators and the estimate of the first one that applies; raw if all ruin the model."""
     if not (isinstance(clusters, str) and clusters in ("auto", "jenks")):
-        clusters = make_sharing(clusters, evidence)  # a bad choice is not an estimator's fault
+        clusters = make_sharing(clusters, evidence)  # bad clusters are an error for every estimator
     passed_over: list[Candidate] = []
     ruined = False
     for name in IN_ORDER:
@@ -83,7 +84,7 @@ def _first_that_applies(
                     return passed_over, estimate, selection
                 ruined = True
         except (BadValueError, CannotGoOn):
-            raise  # not the estimator's fault: the next one would fail too
+            raise  # the next estimator would fail too
         except EnergyAlignError as error:
             problem = str(error)
         passed_over.append(Candidate(name, "", problem=problem))
@@ -151,8 +152,8 @@ def _first_that_is_safe(
 
 
 def _ruin(evidence: Evidence, shifts: Floats) -> str | None:
-    """Return why these shifts ruin the model, if they do on its own evidence."""
-    if evidence.labels is None or evidence.unseen.any():  # losses for the sake of unseen classes would mislead
+    """Return why these shifts ruin the model on its own evidence, or None if they do not."""
+    if evidence.labels is None or evidence.unseen.any():  # gains on unseen classes would not show
         return None
     raw, aligned, error = compare_on_itself(_thin(evidence), shifts)
     if raw - aligned <= max(MAX_LOSS * raw, 2 * error):
@@ -171,7 +172,7 @@ def _sharings_for(estimator: Estimator, clusters: SharingChoice, evidence: Evide
 def _try_each(
     evidence: Evidence, estimator: Estimator, sharings: Sequence[Sharing]
 ) -> tuple[list[Candidate], list[int]]:
-    """Return a candidate for each sharing, and the indices of those with an estimate."""
+    """Return a candidate for each sharing, and the indices of candidates with an estimate."""
     candidates, standing = [], []
     for i, sharing in enumerate(sharings):
         candidate = Candidate(estimator.name, name_of(sharing))
@@ -219,9 +220,13 @@ def _aim_at(evidence: Evidence, estimate: Estimate, aim: Aim, added: Floats) -> 
             largest_error=None if candidate.largest_error is None else found.strength * candidate.largest_error,
         ),
     )
+    sign = -1.0 if aim.name == "costs" else 1.0  # the score of costs is a negative mean cost
+    raw, aligned, chosen, change = (
+        sign * score.value + 0.0 for score in (found.raw, found.aligned, found.chosen, found.gain)
+    )
     reason = (
-        f"cross-fitted {aim.name}: raw {found.raw.value:.4f}, aligned {found.aligned.value:.4f}, chosen "
-        f"{found.chosen.value:.4f} ({found.gain.value:+.4f} +- {found.gain.error:.4f}) {found.described}"
+        f"cross-fitted {score_name(aim.name)}: raw {raw:.4f}, aligned {aligned:.4f}, chosen {chosen:.4f} "
+        f"({change:+.4f} +- {found.gain.error:.4f}) {found.described}"
     )
     selection = Selection(candidates, 0 if found.kept_raw else 2, reason, *found.gain)
     if found.kept_raw:

@@ -10,7 +10,7 @@ from energyalign.core.arrays import Floats, Ints
 from energyalign.core.errors import EnergyAlignError
 from energyalign.core.selection.samples import Samples
 
-_MAX_OFFSETS = 12  # tried per class: this many between samples and as many in [-_REACH, _REACH]
+_MAX_OFFSETS = 12  # tried per class: this many midway between samples, and as many in [-_REACH, _REACH]
 _MIN_OFFSETS = 4
 _FINE_OFFSETS = 100  # tried per class with a constraint
 _REACH = 1.5  # in calibrated logits
@@ -29,7 +29,8 @@ def search_by_class(
     """Return the shifts with offsets of single classes, and predictions whose offsets are cross-fitted.
 
     With constraints, only the constrained classes move, and the constraints are checked on the returned shifts.
-    Without, every class may move by half of its best offset, and only if that raises the score on other folds.
+    Without constraints, every class may move by half of its best offset, and only if that raises the score on other
+    folds.
     """
     shifts, constraints = shifts_of(aligned, temperature), samples.aim.constraints
     groups, share = [[k] for k in range(samples.n_classes)], _SHARE
@@ -126,7 +127,7 @@ def _refuse_infeasible(samples: Samples, predicted: Ints) -> None:
 
 
 def describe_reached(samples: Samples, predicted: Ints) -> str:
-    """Describe the constrained recalls and precisions; a full stop if there are none."""
+    """Describe the constrained recalls and precisions; return a full stop if there are no constraints."""
     constraints = samples.aim.constraints
     found = constraints.values(samples.labels, predicted, samples.observed, samples.n_classes)
     had = ", ".join(

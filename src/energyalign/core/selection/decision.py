@@ -12,7 +12,7 @@ from energyalign.core.selection.by_class import describe_reached, search_by_clas
 from energyalign.core.selection.samples import Samples, Score
 
 STRENGTHS = np.linspace(0.0, 1.5, 16)  # 0 is raw, 1 is aligned
-TO_ALIGNED = np.linspace(-0.2, 1.2, 15)  # 0 is aligned to the class frequencies, 1 is aligned
+TO_ALIGNED = np.linspace(-0.2, 1.2, 15)  # 0 is aligned to the class frequencies, 1 is fully aligned
 
 
 class Decision(NamedTuple):

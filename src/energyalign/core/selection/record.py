@@ -37,7 +37,7 @@ class Selection:
     Attributes
     ----------
     gain, gain_error : float or None
-        Cross-fitted score of the chosen candidate minus that of the raw model, and the standard error of this
+        Cross-fitted score of the chosen candidate minus the score of the raw model, and the standard error of this
         difference; None if nothing was scored.
     """
 

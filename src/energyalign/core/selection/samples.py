@@ -14,8 +14,8 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.objectives import Constraints, Objective
 from energyalign.core.selection.scoring import N_FOLDS, assign_folds
 
-MAX_NUMBERS = 1 << 22  # of logits that objectives are scored on; larger evidence is thinned
-N_DRAWS = 50  # of random weights, for standard errors
+MAX_NUMBERS = 1 << 22  # logits to score objectives on; larger evidence is thinned
+N_DRAWS = 50  # draws of random weights, for standard errors
 
 LeaveOut = Callable[[Evidence, Ints], list[tuple[Floats, float]]]  # -> (shifts, temperature) for each fold
 
@@ -29,7 +29,7 @@ class Aim:
     target : array of shape (n_classes,)
         Target prior; uniform by default.
     frequencies : array of shape (n_classes,) or None
-        Class frequencies of the score; None for those of the evidence.
+        Class frequencies of the score; None for the frequencies in the evidence.
     importance : array of shape (n_classes,)
         Relative cost of a mistake for each class.
     """
@@ -130,7 +130,7 @@ class Samples:
         return result
 
     def gain(self, new: Ints, old: Ints) -> Score:
-        """Return the score of `new` minus that of `old`, with its standard error."""
+        """Return the score of `new` minus the score of `old`, with the standard error."""
         draws = self.draws(new, old)
         return Score(self.score(new) - self.score(old), float(np.std(draws[:, 0] - draws[:, 1])))
 

@@ -56,7 +56,7 @@ CORRECTORS: dict[str, CorrectorEntry] = {
         "energyalign",
     ),
     "ea-auto": CorrectorEntry(
-        ShiftCorrector("auto", "auto", "auto"), BOTH, "estimator and sharing chosen by the evidence", "energyalign"
+        ShiftCorrector("auto", "auto", "auto"), BOTH, "estimator and sharing chosen on the evidence", "energyalign"
     ),
     "tde": CorrectorEntry(Tde(), BOTH, "removes the direction of the mean feature", "Tang et al. 2020"),
     "tau-norm": CorrectorEntry(TauNorm(), BOTH, "weights divided by a power of their length", "Kang et al. 2020"),
@@ -73,12 +73,12 @@ CORRECTORS: dict[str, CorrectorEntry] = {
     ),
     "crt-frozen": CorrectorEntry(
         ClassifierRetraining(frozen_statistics=True), LONG_TAIL,
-        "the same with the batch statistics of the first stage", "Kang et al. 2020",
+        "crt with the batch statistics of the first stage", "Kang et al. 2020",
     ),
     "lws": CorrectorEntry(LearnableWeightScaling(), LONG_TAIL, "a learned scale for each class", "Kang et al. 2020"),
     "lws-frozen": CorrectorEntry(
         LearnableWeightScaling(frozen_statistics=True), LONG_TAIL,
-        "the same with the batch statistics of the first stage", "Kang et al. 2020",
+        "lws with the batch statistics of the first stage", "Kang et al. 2020",
     ),
     "oltr": CorrectorEntry(
         Oltr(), LONG_TAIL, "a second stage with features enriched from class centroids", "Liu et al. 2019"
@@ -101,14 +101,15 @@ CORRECTORS: dict[str, CorrectorEntry] = {
     ),
     "wa": CorrectorEntry(
         WeightAligning(), IN_STEPS,
-        "weights of new classes as long as those of old ones; the next step continues from them", "Zhao et al. 2020",
+        "weights of new classes scaled to the mean length of old ones; the next step continues from them",
+        "Zhao et al. 2020",
     ),
     "il2m": CorrectorEntry(
-        IL2M(), IN_STEPS, "logits of old classes multiplied by what they lost since they were new",
+        IL2M(), IN_STEPS, "logits of old classes rescaled by their mean when the classes were new",
         "Belouadah and Popescu 2019",
     ),
     "il2m-softmax": CorrectorEntry(
-        IL2M(softmax=True), IN_STEPS, "the same with softmax outputs", "Belouadah and Popescu 2019"
+        IL2M(softmax=True), IN_STEPS, "il2m on softmax outputs instead of logits", "Belouadah and Popescu 2019"
     ),
     "scail": CorrectorEntry(
         ScaIL(), IN_STEPS, "initial weights of old classes, scaled to the new ones", "Belouadah and Popescu 2020"
@@ -117,7 +118,7 @@ CORRECTORS: dict[str, CorrectorEntry] = {
 }  # fmt: skip
 STANDARD = ("raw", "logit-adjustment", "ea", "ea-marginal", "ea-auto")
 STANDARD_IN_STEPS = ("raw", "logit-adjustment", "ea", "ea-marginal")
-"""The correctors of every table by default, which together cost one pass over the evidence."""
+"""The default correctors of every table; together they cost one pass over the evidence."""
 TEMPERED = "+ts"
 """Suffix of a corrector's name for temperature scaling of its scores."""
 _RENAMED = {"la-post-hoc": "logit-adjustment", "prior": "logit-adjustment"}

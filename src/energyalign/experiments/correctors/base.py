@@ -37,8 +37,8 @@ class Corrected(NamedTuple):
     Attributes
     ----------
     network : Network
-        Its largest score is the prediction. If only the head changed, the backbone is the trained network's own, so
-        that features are computed once for all correctors.
+        Its largest score is the prediction. If only the head changed, the backbone is the same object as in the
+        trained network, so that features are computed once for all correctors.
     shifts : Shifts or None, default None
         The shifts, if the corrector adds one number per class.
     details : mapping
@@ -46,7 +46,7 @@ class Corrected(NamedTuple):
     concerns : tuple of str
         Reasons not to trust the correction, in addition to the concerns of the shifts.
     gives_logits : bool, default True
-        Whether the softmax of the scores are probabilities.
+        Whether the softmax of the scores gives probabilities.
     """
 
     network: Network
@@ -75,7 +75,7 @@ class Corrector(ABC):
     first_step: ClassVar[int] = 2
     """The first step that it corrects: by default 2, the first with old classes."""
 
-    def check(self, setting: RunSetting) -> None:  # noqa: B027 - most have nothing to refuse
+    def check(self, setting: RunSetting) -> None:  # noqa: B027 - most correctors support every setting
         """Raise an error, before any training, if the corrector does not support this setting."""
 
     def apply(self, trained: Trained, plan: EvidencePlan) -> Corrected:
@@ -106,7 +106,8 @@ def refuse_one_step(setting: RunSetting, name: str) -> None:
     """Raise an error if all classes come at once."""
     if not setting.config.in_steps:
         raise EnergyAlignError(
-            f"{name} corrects new classes against old ones, and here all come at once: leave it out, or use it with "
+            f"{name} corrects new classes against old ones, and all classes of this run come at once: leave it out, "
+            "or use it with "
             "energyalign incremental."
         )
 

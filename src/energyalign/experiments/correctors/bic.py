@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from energyalign.experiments.engine.config import EvidencePlan
     from energyalign.experiments.engine.trained import Trained
 
-MIN_HELD_OUT = 2  # images of a class, as the original has in the last of ten steps on CIFAR-100
+MIN_HELD_OUT = 2  # images of a class; the original has as many in the last of ten steps on CIFAR-100
 _FEW = "scale and shift were learned from only {} held-out images of each class: give a larger memory."
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class ClassifierRetraining(HeadStage):
     """cRT: a new head of the same kind, trained by cross-entropy with class-aware sampling on frozen features.
 
-    The original trains it for 10 epochs after 90 on ImageNet-LT, so here for a ninth of the epochs of the cell; on
-    iNaturalist for 30 epochs.
+    The original trains the head for 10 epochs after 90 on ImageNet-LT, and for 30 on iNaturalist. Here it is trained
+    for a ninth of the epochs of the cell, and on iNaturalist for 30 epochs.
 
     References
     ----------
@@ -47,8 +47,9 @@ class ClassifierRetraining(HeadStage):
 class LearnableWeightScaling(HeadStage):
     """LWS: ``z_i = s_i (w_i . x + b_i)``, where only the scales s are learned, from 1, by cross-entropy.
 
-    Sampling and learning rates are those of cRT. The original trains for 5 epochs after 90 on ImageNet-LT, so here for
-    an eighteenth of the epochs of the cell; on iNaturalist for 5 epochs. Backbone and head are frozen.
+    Sampling and learning rates are the same as for cRT. The original trains for 5 epochs after 90 on ImageNet-LT. Here
+    the scales are trained for an eighteenth of the epochs of the cell, and on iNaturalist for 5 epochs. Backbone and
+    head are frozen.
 
     References
     ----------

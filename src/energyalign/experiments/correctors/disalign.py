@@ -22,11 +22,11 @@ class DistributionAlignment(HeadStage):
     """``z'_j = (1 + s(x) alpha_j) z_j + s(x) beta_j``, learned by cross-entropy with generalised weights.
 
     ``s(x)`` is a learned number between 0 and 1 (`CalibratedHead`). Class weights are ``w_j ~ n_j^-rho`` with sum C,
-    and the batch mean is the weighted one. Sampling is not balanced; backbone and head are frozen.
+    and the batch mean is weighted by them. Sampling is not balanced; backbone and head are frozen.
 
-    The original trains for 10 epochs after 90 on ImageNet-LT, so here for a ninth of the epochs of the cell. Its rho
-    for ImageNet-LT, 1.2, is used on every data set. The released code has no settings for CIFAR and iNaturalist; those
-    of cRT are used instead.
+    The original trains for 10 epochs after 90 on ImageNet-LT; here training takes a ninth of the epochs of the cell.
+    Its rho for ImageNet-LT, 1.2, is used on every data set. The released code has no settings for CIFAR and
+    iNaturalist; the settings of cRT are used instead.
 
     Attributes
     ----------

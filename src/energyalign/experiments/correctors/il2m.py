@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class IL2M(Corrector):
     """``score_i * (first_i / now_i) * (conf_now / conf_s)`` for an old class i of step s, if a new class is predicted.
 
-    ``first_i`` is the mean score of class i over its training images at the end of its own step, ``now_i`` that over
-    its exemplars under the present network. ``conf_s`` is the mean of the highest score over all images that were new
-    in step s, ``conf_now`` the same for the present step. Scores of new classes do not change, nor do any scores of an
-    image whose prediction is an old class.
+    ``first_i`` is the mean score of class i over its training images at the end of its own step, ``now_i`` its mean
+    score over its exemplars under the present network. ``conf_s`` is the mean of the highest score over all images that
+    were new in step s, ``conf_now`` the same for the present step. Scores of new classes do not change, nor do any
+    scores of an image whose prediction is an old class.
 
     The original multiplies logits, whatever their signs, and so does the default. If the first and the present mean
     differ in sign, the factor is negative and reverses scores; the row then has a concern. A class whose present mean

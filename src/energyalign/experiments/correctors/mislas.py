@@ -26,7 +26,7 @@ PUBLISHED: Mapping[str, Mapping[str, Any]] = {
     "cifar10-lt-50": {"most_common": 0.2, "rarest": 0.0, "slower": 0.2, "frozen_statistics": True},
     "cifar10-lt-10": {"most_common": 0.1, "rarest": 0.0, "slower": 0.2, "frozen_statistics": True},
 }
-"""Settings of cells that differ from those of ImageNet-LT and iNaturalist."""
+"""Settings of the cells that do not use the defaults (ImageNet-LT and iNaturalist)."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,16 @@ class LabelAwareSmoothing(HeadStage):
     grows with the images of the class (`label_aware_amounts`). The backbone's batch statistics follow the new sampling
     (shifted batch normalisation), except on CIFAR-10, as published. The first stage is the learner ``mixup``.
 
-    Amounts and rates are the published ones of the cell; other cells have those of ImageNet-LT. As in the released
-    code, the smoothed part is shared by all classes, including the true one. The original trains for 10 epochs after
-    180 or 200, so here for a twentieth of the epochs of the cell, and on CIFAR with a weight decay of 2e-4.
+    Amounts and rates are the published values for the cell; other cells use the values for ImageNet-LT. As in the
+    released code, the smoothed part is shared by all classes, including the true one. The original trains for 10 epochs
+    after 180 or 200; here training takes a twentieth of the epochs of the cell, on CIFAR with a weight decay of 2e-4.
 
     Attributes
     ----------
     most_common, rarest : float, default 0.3 and 0
         Amounts of the classes with the most and with the fewest images.
     slower : float, default 0.05
-        Learning rate of the head relative to that of the scales.
+        Learning rate of the head relative to the rate of the scales.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The nearest mean of exemplars, by which iCaRL predicts."""
+"""NME: predict the class with the nearest mean of exemplars, as iCaRL does."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class NearestMeanOfExemplars(Corrector):
     """Predict the class of the nearest mean, ``argmin_k |phi(x) - m_k|``, without the head.
 
-    phi are features normalised to length one. ``m_k`` is the mean of phi over the exemplars of class k plus that over
-    their mirror images, normalised again. This follows the original's code; its paper has no mirror images and does not
-    normalise means. Data that are not mirrored in training, such as digits, are not mirrored here either.
+    phi are features normalised to length one. ``m_k`` is the mean of phi over the exemplars of class k plus the mean
+    over their mirror images, normalised again. This follows the original's code; its paper has no mirror images and
+    does not normalise means. Data that are not mirrored in training, such as digits, are not mirrored here either.
 
     New classes, too, are represented by the exemplars that are kept after the step.
 

@@ -37,8 +37,8 @@ class Oltr(Corrector):
     What the paper leaves open follows the released code: backbone and centroids learn at a tenth of the rate; centroids
     start at the class means of the first stage and learn from the second term only, whose distances are squared;
     ``W_h`` starts from the head of the first stage if that is linear, else from random weights. Two things differ: the
-    gradient of the centroids is that of the loss, which the released code divides by the number of images of the class
-    in the batch, and there is no fully connected layer between backbone and memory, so the number of features does not
+    released code divides the gradient of the centroids by the number of images of the class in the batch, which is not
+    done here, and there is no fully connected layer between backbone and memory, so the number of features does not
     change.
 
     Attributes
@@ -46,9 +46,9 @@ class Oltr(Corrector):
     part : float, default 2/3
         Share of the epochs of the cell.
     slower : float, default 0.1
-        Learning rate of backbone and centroids relative to that of the rest.
+        Learning rate of backbone and centroids relative to the other layers.
     reach, scale, weight, repel, margin : float, default 10, 16, 0.01, 0.01 and 10
-        As above; `reach` is that of `MetaEmbedding`.
+        As above; `reach` is a parameter of `MetaEmbedding`.
 
     References
     ----------

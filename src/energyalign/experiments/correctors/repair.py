@@ -62,7 +62,7 @@ class Repair(Corrector):
     Beyond Logit Adjustment: A Residual Decomposition Framework for Long-Tailed Reranking, arXiv 2604.01506.
     """
 
-    held_out: ClassVar[float] = 0.1  # of each class; the original has validation images
+    held_out: ClassVar[float] = 0.1  # share of each class; the original has validation images
     takes_validation: ClassVar[bool] = True
 
     n_ranked: int = 10

@@ -24,8 +24,8 @@ class ScaIL(Corrector):
     s, of their r-th largest absolute weight at the end of step s, and ``profile_now`` the same for the new classes.
     Weights of new classes do not change. Only the ten best old classes by the scores of the network as trained can win.
 
-    The published code indexes the factor by a sorting permutation instead of its inverse; here it is that of the rank,
-    as in the paper. It also scales the bias of old classes by a mean over all classes; here the factor is
+    The published code indexes the factor by a sorting permutation instead of its inverse; here the factor belongs to
+    the rank, as in the paper. It also scales the bias of old classes by a mean over all classes; here the factor is
     ``mean |b_new| / mean |b_s|``, as for weights. Weights with a profile of zero are zero and stay zero.
 
     Attributes

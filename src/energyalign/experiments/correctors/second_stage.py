@@ -1,4 +1,4 @@
-"""Second stages of training, and the base class of those that train a head."""
+"""Second stages of training, and a base class for stages that train a head."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ def train_second_stage(
 class HeadStage(Corrector):
     """Cross-entropy with class-aware sampling on a frozen backbone, with a cosine schedule to 0.
 
-    Override `loss` and `balanced` to train differently. Batch size, rate and weight decay are those of the first stage;
-    on iNaturalist rate and weight decay are the original's, 0.2 and 1e-4. As in the original, the backbone's batch
-    statistics follow the new sampling.
+    Override `loss` and `balanced` to train differently. Batch size, rate and weight decay are the same as in the first
+    stage; on iNaturalist rate and weight decay are the original's, 0.2 and 1e-4. As in the original, the backbone's
+    batch statistics follow the new sampling.
 
     Attributes
     ----------
     part, part_on_inaturalist : float
         Share of the epochs of the cell.
     max_on_inaturalist : int
-        Maximum number of epochs there: the original has one number for 90 and 200 epochs of the first stage.
+        Maximum number of epochs on iNaturalist: the original trains equally long after 90 and after 200 epochs.
     frozen_statistics : bool, default False
         Keep the batch statistics of the first stage.
     """

@@ -39,7 +39,7 @@ class Raw(Corrector):
 
 @dataclass(frozen=True)
 class ShiftCorrector(Corrector):
-    """Shifts of an estimator. Override `shifts` to add other numbers.
+    """Add the shifts of an estimator. Override `shifts` to add other numbers.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class ShiftCorrector(Corrector):
         anchor, as in the paper, or one of the above.
     feeds_back : bool, default False
         Whether the teacher of the next step carries the shifts. Shifts are always fitted to the network as trained, so
-        those of earlier steps do not accumulate.
+        the shifts of earlier steps do not accumulate.
     """
 
     estimator: str

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 class TauNorm(Corrector):
     """Weights ``w_i / |w_i|^tau`` without a bias, because common classes have longer weights.
 
-    The original chooses tau from 0, 0.1, ..., 2 on validation images (on iNaturalist on the test images). So does this
-    where the data set has validation images, as ImageNet-LT does. Elsewhere tau is the one with the best accuracy on
-    balanced evidence from the training images; test images are never used. The network has seen these images and may
-    have memorised those of rare classes, so such evidence favours small tau. Ties go to the largest tau.
+    The original chooses tau from 0, 0.1, ..., 2 on validation images (on iNaturalist on the test images). This
+    corrector does the same where the data set has validation images, as ImageNet-LT does. Elsewhere tau is the one with
+    the best accuracy on balanced evidence from the training images; test images are never used. The network has seen
+    these images and may have memorised the images of rare classes, so such evidence favours small tau. Ties go to the
+    largest tau.
 
     Tau has no effect on a head that normalises its weights, such as a cosine head.
 

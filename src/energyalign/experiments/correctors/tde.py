@@ -38,12 +38,12 @@ class Tde(Corrector):
     capsule head shortens x; there the same share of the shortened x is removed, so that alpha = 1 leaves nothing along
     d under any head. (The published formula does not specify that case.)
 
-    The original's d is a running mean over augmented batches with factor 0.9, under weights that still change. Here it
-    is what that approximates: the mean over all training images under the trained weights.
+    The original's d is a running mean over augmented batches with factor 0.9, under weights that still change. Here d
+    is the mean that this approximates: over all training images, under the trained weights.
 
-    `alpha` is the published one of data set and backbone: 1 on CIFAR-10 and 1.5 on CIFAR-100, both with BBN's network,
-    and 3 on ImageNet-LT. For all others it follows the original's rule of thumb on the training images: the mean of
-    alpha * cos(x_k, d_k) is 1.
+    `alpha` is the published value for data set and backbone: 1 on CIFAR-10 and 1.5 on CIFAR-100, both with BBN's
+    network, and 3 on ImageNet-LT. For all others it follows the original's rule of thumb on the training images: the
+    mean of alpha * cos(x_k, d_k) is 1.
 
     References
     ----------

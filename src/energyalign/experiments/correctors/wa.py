@@ -19,9 +19,9 @@ _IDLE = "weight aligning does not change a head that normalises its weights: giv
 class WeightAligning(Corrector):
     """Weights ``gamma w_i`` of new classes i, with ``gamma = mean |w_old| / mean |w_new|``.
 
-    The method's head, and that of the learner ``wa``, has no bias; after other learners the bias does not change, as in
-    public implementations. The original aligns the network itself after each step, so the next student and teacher both
-    start from the aligned weights.
+    The method's head, which the learner ``wa`` trains, has no bias; after other learners the bias does not change, as
+    in public implementations. The original aligns the network itself after each step, so the next student and teacher
+    both start from the aligned weights.
 
     A head that normalises its weights, such as a cosine head, predicts as before. If all new weights are zero, gamma
     is 1. The row has the random memory of energy aligning, with which the paper compares it.

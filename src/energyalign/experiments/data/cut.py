@@ -41,7 +41,7 @@ def pareto(n_max: int, n_classes: int, imbalance: float) -> Ints:
     n_k = round(n_min + (n_max - n_min) * (g_k - g_{C-1}) / (g_0 - g_{C-1})).
 
     ImageNet-LT (Liu et al. 2019) was drawn at random from a Pareto distribution of shape 6; these counts are its
-    quantiles instead. For 1,000 classes from 1,280 down to 5 images their median is 66, that of ImageNet-LT 73.
+    quantiles instead. For 1,000 classes from 1,280 down to 5 images their median is 66; in ImageNet-LT it is 73.
     """
     tail = ((np.arange(n_classes) + 0.5) / n_classes) ** (-1 / PARETO_SHAPE) - 1
     n_min = n_max / imbalance
@@ -104,7 +104,7 @@ def long_tail_indices(labels: Ints, counts: Ints, seed: int = 0) -> Ints:
 
     With the stream of ``numpy.random.seed(seed)`` this is the selection of LDAM and BBN, whose seed is 0, if the images
     are in the order of the official files. One stream serves all classes, and every class is shuffled as a whole, so
-    the subsets of one seed are nested: a smaller count keeps a part of what a larger one keeps.
+    the subsets of one seed are nested: a smaller count keeps a subset of the images that a larger one keeps.
 
     The result has class 0 first, and each class in shuffled order.
     """
@@ -150,7 +150,7 @@ def cut_long_tail(
     imbalance : float, default 100
         Largest class over smallest, for the named profiles.
     n_max : int, default None
-        Images of the largest class; None for those of the smallest class in `train` (500 for CIFAR-100).
+        Images of the largest class; None for as many as the smallest class of `train` has (500 for CIFAR-100).
     seed : int, default 0
         Seed of the selection.
     test : ImageSet, default None

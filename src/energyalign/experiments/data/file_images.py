@@ -45,7 +45,7 @@ class Encoded(Protocol):
         """Open the bytes of an image for reading."""
 
     def mark(self, index: int) -> str:
-        """Return what identifies an image without reading it, independent of where the set is stored."""
+        """Return text that identifies an image without reading it, wherever the set is stored."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ class FileImages(ImageSet):
 
     @contextmanager
     def _naming(self, index: int) -> Iterator[None]:
-        """Name the file in errors of the block."""
+        """Name the file in errors that the block raises."""
         try:
             yield
         except UnknownRangeError as error:
@@ -155,7 +155,7 @@ class BadFilesError(EnergyAlignError):
         self.files = tuple(files)
         named = ", ".join(self.files)
         if len(self.files) > MAX_FILES_NAMED:
-            # The name of a set is that of its source and that of its split.
+            # The name of a set is the name of its source, followed by the name of its split.
             command = f"energyalign data check {images.name.rpartition(' ')[0] or images.name}"
             named = f"{some_of(self.files)} (`{command}`, with the --data-root of this run, lists all)"
         super().__init__(
@@ -208,8 +208,8 @@ def into_memory(images: FileImages, size: tuple[int, int], preparation: SmallPre
 def into_memory_if_small(images: FileImages, train: FileImages) -> ImageSet:
     """Decode images into memory if the training images all have one size of at most 64 x 64; else return them as is.
 
-    The choice is also one between two augmentations: padded crops for small images, random resized crops for large
-    ones. So it depends on the sizes of the training images alone, never on the memory that is available.
+    The choice also decides the augmentation: padded crops for small images, random resized crops for large ones. So it
+    depends on the sizes of the training images alone, never on the available memory.
     """
     size = train.size(0)
     if not 0 < max(size) <= MAX_SIDE_IN_MEMORY:

@@ -31,7 +31,7 @@ class ImageSet(ABC):
 
     @property
     def n_classes(self) -> int:
-        """Number of classes, including those without images."""
+        """Number of classes, including classes without images."""
         return len(self.class_names)
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class ImageSet(ABC):
         if len(wrong):
             raise EnergyAlignError(
                 f"{self.name}: label {self.labels[wrong[0]]} of {self.unit} {wrong[0]} is out of range: there are "
-                f"{self.n_classes} classes, numbered 0..{self.n_classes - 1}."
+                f"{self.n_classes} classes, numbered 0..{self.n_classes - 1}. Correct the label."
             )
 
 

@@ -2,7 +2,7 @@
 
 A batch does not depend on what was loaded before it: order and augmentation are functions of the seed, the epoch and
 the position in it. So a run that is resumed at batch 57 sees what the uninterrupted run would have seen, with any
-number of worker processes, and several training processes together see what one would have seen.
+number of worker processes, and several training processes together see the batches of a single process.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Loader:
         return self._plan.n_batches
 
     def epoch(self, number: int, *, start: int = 0, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-        """Yield batches `start`, `start` + 1, ... of an epoch, and of each the part of this rank."""
+        """Yield this rank's part of the batches `start`, `start` + 1, ... of an epoch."""
         return self._batches.load(number, self._plan.parts(number, start=start, rank=rank, world_size=world_size))
 
 
@@ -123,7 +123,7 @@ class _FromFiles:
             num_workers=self._workers,
             worker_init_fn=leave_signals_to_the_parent,
             pin_memory=self._device.type == "cuda",
-            # Without a generator of its own, DataLoader would advance torch's global one.
+            # Without this generator, DataLoader would advance torch's global generator.
             generator=torch.Generator(),
         )
         with plain_errors():
@@ -189,7 +189,7 @@ class PairedLoader:
         self._first, self._second, self.n_batches = first, second, first.n_batches
 
     def epoch(self, number: int, *, start: int = 0, rank: int = 0, world_size: int = 1) -> Iterator[Pair]:
-        """Yield pairs `start`, `start` + 1, ... of an epoch, and of each the part of this rank."""
+        """Yield this rank's part of the pairs `start`, `start` + 1, ... of an epoch."""
         first = self._first.epoch(number, start=start, rank=rank, world_size=world_size)
         second = self._second.epoch(number, start=start, rank=rank, world_size=world_size)
         return (Pair(*batch, *other) for batch, other in zip(first, second, strict=True))

@@ -36,10 +36,10 @@ class Manifest:
     seed: int
     class_names: tuple[str, ...]
     counts: tuple[int, ...]  # images kept of every class
-    labels_sha256: str  # of all labels of the whole data set: in another copy the same indices may be other images
-    images_sha256: str  # of the pixels of the kept images, or of the names and sizes of their files
+    labels_sha256: str  # hash of all labels of the data set: another copy may have other images at the same indices
+    images_sha256: str  # hash of the pixels of the kept images, or of the names and sizes of their files
     test_sha256: str  # the same for the test images, and for their labels; empty if there are none
-    indices: Ints  # of the kept images
+    indices: Ints  # indices of the kept images
 
     @property
     def sha256(self) -> str:
@@ -63,7 +63,7 @@ class Manifest:
         if chosen.digest() != self.images_sha256:
             raise EnergyAlignError(
                 f"the manifest {self.short_hash} was made from other images of {self.dataset}: only the labels are the "
-                "same. Point the data root to that copy, or make a new manifest."
+                "same. Point the data root to the original images, or make a new manifest."
             )
         return chosen
 
@@ -87,8 +87,8 @@ class Manifest:
             there, here = before._identity(), self._identity()
             differing = ", ".join(name for name in here if here[name] != there[name])
             raise EnergyAlignError(
-                f"the data of {self.dataset} have changed since the run in {Path(path).parent} began: its manifest is "
-                f"{before.short_hash}, that of the data now is {self.short_hash} (what differs: {differing}). Restore "
+                f"the data of {self.dataset} have changed since the run in {Path(path).parent} began: its manifest "
+                f"was {before.short_hash} and now is {self.short_hash} (what differs: {differing}). Restore "
                 "the data, or give another --out."
             )
 
@@ -98,7 +98,9 @@ class Manifest:
         try:
             content = read_json_file(path)
         except OSError as error:
-            raise EnergyAlignError(f"cannot read the manifest {path}: {error.strerror or error}.") from error
+            raise EnergyAlignError(
+                f"cannot read the manifest {path}: {error.strerror or error}. Restore it."
+            ) from error
         except ValueError as error:
             raise EnergyAlignError(f"the manifest {path} is not valid JSON ({error}): make it again.") from error
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
@@ -114,7 +116,9 @@ class Manifest:
             values |= {name: tuple(values[name]) for name in ("counts", "class_names")}
             manifest = cls(**values)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise EnergyAlignError(f"the manifest {path} has a missing or wrong entry ({error!r}).") from error
+            raise EnergyAlignError(
+                f"the manifest {path} has a missing or wrong entry ({error!r}): restore the original."
+            ) from error
         if manifest.sha256 != content.get("sha256"):
             raise EnergyAlignError(
                 f"the manifest {path} was changed after it was written: its hash does not match. Restore the original, "
@@ -123,7 +127,7 @@ class Manifest:
         return manifest
 
     def _identity(self) -> dict[str, Any]:
-        """Return what the hash covers: not the folder, as the same images elsewhere are the same."""
+        """Return what the hash covers. The folder is left out: moving the images does not change them."""
         kind, colon, _place = self.dataset.partition(":")
         return self._content() | {"dataset": kind + colon}
 

@@ -16,7 +16,7 @@ from energyalign.core.errors import EnergyAlignError
 ORDER, AUGMENTATION, EVIDENCE = range(3)  # purposes with independent random streams
 
 Order: TypeAlias = Callable[[int], Ints]
-"""From the number of an epoch to indices of images, a function of that number; all epochs must be equally long."""
+"""Function from the number of an epoch to indices of images; all epochs must be equally long."""
 
 
 def generator(seed: int, purpose: int, *key: int) -> np.random.Generator:
@@ -25,7 +25,7 @@ def generator(seed: int, purpose: int, *key: int) -> np.random.Generator:
 
 
 def torch_seed(seed: int, purpose: int, *key: int) -> int:
-    """Return a seed for a torch generator, independent of all others like `generator`."""
+    """Return a seed for a torch generator, independent of all other seeds, as in `generator`."""
     # torch's generator for the CPU uses no more than 32 bits of a seed.
     return int(_sequence(seed, purpose, *key).generate_state(1, np.uint32)[0])
 
@@ -66,7 +66,7 @@ def reversed_probabilities(counts: Ints) -> Floats:
 
 
 def weighted_classes(labels: Ints, probabilities: Floats, seed: int) -> Order:
-    """Sample as often as there are images: a class with these probabilities, then one of its images uniformly."""
+    """Draw as many samples as there are images: a class with these probabilities, then one of its images uniformly."""
     members = [np.flatnonzero(labels == k) for k in range(len(probabilities))]
     sizes = np.array([len(of_class) for of_class in members])
     by_class, first = np.concatenate(members), np.cumsum(sizes) - sizes

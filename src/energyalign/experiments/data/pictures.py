@@ -12,7 +12,7 @@ from PIL import Image, UnidentifiedImageError
 # No other formats: Pillow would pass PostScript to Ghostscript, whatever the name of the file.
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "TIFF", "PPM", "GIF")
 MAX_PIXELS = 4 * 2**20
-MAX_PIXELS_PER_BYTE = 100  # a JPEG of a single colour has about 80, a photograph at most 10
+MAX_PIXELS_PER_BYTE = 100  # a JPEG of a single colour has about 80 pixels per byte, a photograph at most 10
 _WEBP_HEADER = 30
 _JPEG, _SCAN = b"\xff\xd8\xff", b"\xff\xda"
 _MAX_SCANS = 500  # of a progressive JPEG; photographs have about ten, and each takes time for all pixels
@@ -21,7 +21,7 @@ _MAX_SCANS = 500  # of a progressive JPEG; photographs have about ten, and each 
 def open_picture(content: bytes) -> Image.Image:
     """Open a picture without decoding it; raise for another format, or for too many pixels per byte.
 
-    It takes the bytes, not a file: Pillow asks for as many bytes as a header states, and a file would allocate them.
+    The argument is bytes, not a file: Pillow asks for as many bytes as a header states, and a file would allocate them.
     """
     # Pillow allocates all pixels of a WebP when it opens it, so check its size before.
     _refuse_too_large(*_webp_size(content[:_WEBP_HEADER]), len(content))
@@ -44,7 +44,7 @@ def read_pixels(content: bytes) -> torch.Tensor:
 
 
 def _read_jpeg(content: bytes) -> npt.NDArray[np.uint8] | None:
-    """Decode a JPEG into the pixels that Pillow would give, faster; None if anything in it is odd."""
+    """Decode a JPEG into the pixels that Pillow would give, faster; None if the file is unusual."""
     import simplejpeg
 
     try:
@@ -104,7 +104,7 @@ def as_rgb(image: Image.Image) -> Image.Image:
       saved the same logo.
     - 32-bit integers and floats are refused: the file does not say whether white is 1, 255 or 65,535.
     """
-    image.load()  # before this, some formats do not know whether they are transparent
+    image.load()  # some formats know only after loading whether they are transparent
     if image.mode.startswith("I;16"):
         deep = np.asarray(image).astype(np.uint32)
         image = Image.fromarray(((deep + 128) // 257).astype(np.uint8))  # 65,535 = 255 * 257

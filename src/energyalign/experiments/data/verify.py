@@ -58,7 +58,7 @@ def verify_images(images: ImageSet, *, progress: Progress | None = None) -> None
 def check_no_gap(labels: Ints, what: str, unit: str = "image") -> int:
     """Check that the labels are 0..C-1, each of them used; return C."""
     if len(labels) == 0:
-        raise EnergyAlignError(f"{what} has no {unit}s.")
+        raise EnergyAlignError(f"{what} has no {unit}s: get the set again, or add some.")
     if labels.min() < 0:
         raise EnergyAlignError(f"{what} has the label {labels.min()}: number the classes from 0.")
     used = np.unique(labels)

@@ -1,1 +1,1 @@
-"""What both applications share: one experiment from settings to rows."""
+"""The skeleton of both applications: an experiment, from settings to rows."""

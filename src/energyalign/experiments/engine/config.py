@@ -50,7 +50,7 @@ def same_kind(one: str, other: str) -> bool:
 def stored_place(run: RunDirectory, dataset: str) -> dict[str, Any]:
     """Return where the data of a run were when it began, as fields of its config; empty if they have not moved.
 
-    A path is no setting: the manifest of the run, which must be there, decides whether the data are the same.
+    A path is not a setting: the manifest of the run, which must be there, decides whether the data are the same.
     """
     stored = run.read_json("config.json") or {}
     if not (same_kind(dataset, str(stored.get("dataset"))) and (run.path / "manifest.json").exists()):
@@ -132,7 +132,7 @@ class Method(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A cell of the paper's tables, or one of our own: data, network and recipe. Each application adds its protocol.
+    """A cell of the paper's tables, or a cell of our own: data, network and recipe. Each application adds its protocol.
 
     Attributes
     ----------
@@ -166,14 +166,14 @@ class Preset:
         return replace(self, backbone=self.quick_backbone, recipe=self.recipe.lasting(self.quick_epochs))
 
     def with_head(self, head: str | None) -> Self:
-        """Return the cell with another head; None keeps its own."""
+        """Return the cell with another head; None keeps the cell's head."""
         return replace(self, head=head or self.head)
 
 
 def presets_of(
     presets: Mapping[str, _Preset], dataset: str, selections: Mapping[str, str] = MappingProxyType({})
 ) -> list[_Preset]:
-    """Return the presets of a data set, or raise an error that lists what there is.
+    """Return the presets of a data set, or raise an error that lists the known names.
 
     `selections` maps names of parts of a data set to presets.
     """
@@ -200,12 +200,12 @@ class Learner:
 
     name: ClassVar[str] = ""
     head: ClassVar[str | None] = None
-    """The head of the learner, which overrides that of the cell."""
+    """The head of the learner, which overrides the cell's head."""
     part_of_cell: ClassVar[float] = 1.0
-    """The share of the cell's epochs that it trains; a second stage trains the rest."""
+    """The share of the cell's epochs that the learner trains; a second stage trains the rest."""
 
     has_own_backbone: ClassVar[bool] = False
-    """Whether it builds its own backbone, which cannot start from other weights and cannot be frozen."""
+    """Whether the learner builds its own backbone, which cannot start from other weights and cannot be frozen."""
 
     def backbone(self, name: str) -> str:
         """Return the backbone to train, given the backbone of the cell."""
@@ -300,7 +300,7 @@ class RunConfig:
         """Convert the output of `to_json` back; `kinds` are the dataclasses besides recipes and learners."""
         config = restore(value, [cls, EvidencePlan, *SETTINGS, *kinds, *map(type, learners.values())])
         if not isinstance(config, cls):
-            raise EnergyAlignError(f"expected the settings of a {cls.__name__}, got those of a {value.get('kind')}.")
+            raise EnergyAlignError(f"expected the settings of a {cls.__name__}, got settings of a {value.get('kind')}.")
         return config
 
     def to_json(self) -> dict[str, Any]:

@@ -47,7 +47,9 @@ def save_features(path: Path, parts: Mapping[str, Encoded]) -> None:
     for split, part in parts.items():
         unknown = sorted(set(part.labels) - number.keys())
         if unknown:
-            raise EnergyAlignError(f"the {split} part has classes that the training part lacks: {some_of(unknown)}.")
+            raise EnergyAlignError(
+                f"the {split} part has classes that the training part lacks: {some_of(unknown)}. Remove them."
+            )
         arrays[f"x_{split}"] = part.features
         arrays[f"y_{split}"] = np.array([number[label] for label in part.labels], dtype=np.int64)
     with atomic_write(path, "wb") as stream:
@@ -62,7 +64,7 @@ class Texts(NamedTuple):
 
 
 def read_texts(path: Path) -> dict[str, Texts]:
-    """Read labelled texts by split: a table has the training split alone, JSON may have all.
+    """Read labelled texts by split: a table has only the training split, JSON may have all splits.
 
     A .csv or .tsv table has a header with the column ``text`` and one of `_LABELS`. A .json file is an object from
     ``train``, ``test`` and ``val`` to lists of ``[text, label]``; other keys are ignored.
@@ -98,7 +100,7 @@ def _pairs(path: Path, split: str, values: Iterable[Any]) -> Texts:
         texts.append(value[0])
         labels.append(value[1])
     if not texts:
-        raise EnergyAlignError(f"{path} has no sample of {split}.")
+        raise EnergyAlignError(f"{path} has no sample of {split}: add labelled samples.")
     return Texts(texts, labels)
 
 
@@ -176,7 +178,7 @@ def _load_transformer(folder: Path) -> tuple[Any, Any]:
     except ImportError as error:
         raise EnergyAlignError("encoding texts needs transformers: pip install transformers.") from error
     if not (folder / "config.json").is_file():
-        raise EnergyAlignError(f"{folder} has no config.json: give the folder of a model of transformers.")
+        raise EnergyAlignError(f"{folder} has no config.json: give the folder of a transformers model.")
     disable_progress_bar()
     options = {"local_files_only": True, "trust_remote_code": False}
     try:

@@ -33,7 +33,7 @@ from energyalign.pytorch.ranks import failing_together, own_part
 Config = TypeVar("Config", bound=RunConfig)
 
 MakeReporter = Callable[[str, Path | None], Reporter]
-"""From the title of a training and the folder for its curves (None for no curves) to its reporter."""
+"""Function from the title of a training and the folder for its curves (None for no curves) to a reporter."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +187,7 @@ class Experiment(ABC, Generic[Config]):
         chosen = {name: find_corrector(name) for name in correctors}
         self.check_protocol()
         for name, corrector in chosen.items():
+            corrector.check(RunSetting(self.config, self.train, name))
             served = self.config.held_out or (corrector.takes_validation and self.validation is not None)
             if corrector.held_out and not served:
                 own, share = "give it a run of its own", f"train with --held-out {corrector.held_out:g}"
@@ -194,7 +195,6 @@ class Experiment(ABC, Generic[Config]):
                     f"{name} needs images that were held out from training, and this run holds out none: "
                     f"{own if self.config.in_steps else share}."
                 )
-            corrector.check(RunSetting(self.config, self.train, name))
         return chosen
 
     def run(self, folder: Path, correctors: Sequence[str], *plans: EvidencePlan) -> list[Row]:
@@ -221,8 +221,8 @@ class Experiment(ABC, Generic[Config]):
                 removed = sorted(path for path in trained_files if not path.exists())
                 if removed:
                     raise CannotGoOn(
-                        f"{some_of(removed)}: removed during the run. Put back what you can, or remove {run.path} to "
-                        "train again."
+                        f"these files were removed during the run: {some_of(removed)}. Put them back, or remove "
+                        f"{run.path} to train again."
                     )
                 self._refuse_other_manifest(run)
         return rows
@@ -240,7 +240,7 @@ class Experiment(ABC, Generic[Config]):
             ) from error
 
     def _files(self, run: RunDirectory, step: int) -> set[Path]:
-        """Return the files of the run, and those that were trained in a step."""
+        """Return the files of the run, and the files that the training of a step wrote."""
         folders = {run.path, run.checkpoints, step_folder(run.path, step, in_steps=self.config.in_steps)}
         return {path for folder in folders for path in folder.glob("*") if path.suffix and path.is_file()}
 
@@ -248,8 +248,8 @@ class Experiment(ABC, Generic[Config]):
         changes = run.note_environment(environment(self.fabric.device))
         if changes:
             self.reporter.note(
-                f"{run.path} is resumed in another environment: {'; '.join(changes)}. What is computed from here on "
-                "can differ in its last digits from a run in one environment; rows record both."
+                f"{run.path} is resumed in another environment: {'; '.join(changes)}. Results from here on can "
+                "differ in their last digits from a run in one environment; rows record both."
             )
 
     def _check_weights(self, run: RunDirectory) -> None:
@@ -282,7 +282,7 @@ class Experiment(ABC, Generic[Config]):
                 row = self.fabric.broadcast(measurement.find_row(name, read, stored))  # all ranks measure, or none
                 if row is None:
                     row = measurement.measure(name, read, corrector.apply(trained, plan))
-                    store_row(trained.run, row)  # at once: the next corrector may train for hours
+                    store_row(trained.run, row)  # store the row now: the next corrector may train for hours
                 rows.append(row)
         if self.config.in_steps:
             accuracies = ", ".join(f"{row.corrector} {100 * row.balanced:.1f}" for row in rows)
@@ -307,7 +307,7 @@ class Experiment(ABC, Generic[Config]):
         missing = [path for path in files if not path.exists()]
         if missing:
             raise CannotGoOn(
-                f"{some_of(missing)}: removed during the run. The same command makes what is missing again."
+                f"these files were removed during the run: {some_of(missing)}. The same command writes them again."
             )
 
 
@@ -315,5 +315,5 @@ def refuse_unreadable(*sets: ImageSet) -> None:
     """Decode every image file, and raise if one cannot be read. The ranks of a process group share the files."""
     with failing_together():
         for images in sets:
-            if not isinstance(images, MemoryImages):  # these were decoded when they were loaded
+            if not isinstance(images, MemoryImages):  # images in memory were decoded on loading
                 verify_images(images.subset(own_part(range(len(images)))))

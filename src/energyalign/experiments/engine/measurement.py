@@ -93,7 +93,7 @@ class Measurement:
         return step_folder(run, self._trained.number, in_steps=self._trained.config.in_steps)
 
     def _is_readable(self, path: Path) -> bool:
-        """Return whether the file exists and is undamaged; report a damaged one, which will be written again."""
+        """Return whether the file exists and is undamaged; report a damaged file, which will be written again."""
         if not path.exists():
             return False
         try:
@@ -109,7 +109,7 @@ class Measurement:
         predictions, weights = scores.argmax(axis=1), np.ones(len(labels))
         calibration = measure_calibration(scores, labels) if corrected.gives_logits else None
         counts = trained.counts
-        if trained.held_out is not None and not trained.config.in_steps:  # groups are those of the cell
+        if trained.held_out is not None and not trained.config.in_steps:  # the groups follow the counts of the cell
             counts = counts + np.bincount(trained.held_out.labels, minlength=trained.n_seen)
         # Without training images of some class, the groups by count would leave it out.
         by_count = counted.groups(counts) if counts.all() else {}
@@ -147,7 +147,7 @@ def versions() -> Mapping[str, str]:
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """Return the versions, and what else the last digits of numbers depend on."""
+    """Return the versions, and everything else that the last digits of numbers depend on."""
     is_cuda = device.type == "cuda"
     return {
         **versions(),

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from energyalign.experiments.data.images import ImageSet
     from energyalign.experiments.engine.experiment import Experiment
 
-_WITHOUT_MOMENTUM = {"imagenet-lt": 200}  # epochs in the paper's ablation; with momentum it has 90
-_COMMANDS = {"LongTailConfig": "longtail", "IncrementalConfig": "incremental"}  # by the kind in config.json
+_WITHOUT_MOMENTUM = {"imagenet-lt": 200}  # epochs in the paper's ablation; with momentum it trains for 90
+_COMMANDS = {"LongTailConfig": "longtail", "IncrementalConfig": "incremental"}  # command for each kind of config.json
 _OPTIONS = {"source": "--from"}  # options whose names differ from their fields
 _Preset = TypeVar("_Preset", bound=Preset)
 
@@ -138,7 +138,7 @@ class RunRequest(ABC):
     def plan(self, data: Any = None) -> list[Planned]:
         """Return the trainings, each once with all its correctors.
 
-        Without data, what depends on their size is taken from the preset.
+        Without data, settings that depend on their size come from the preset.
         """
 
     @abstractmethod
@@ -192,7 +192,9 @@ class RunRequest(ABC):
             raise EnergyAlignError(f"{run.path} is a run of `energyalign {command}`: use that command.")
         config: RunConfig = self.config_class.from_json(stored)
         if not self.names_data_of(config):
-            raise EnergyAlignError(f"{run.path} is a run on {config.dataset}, not on {self.dataset}.")
+            raise EnergyAlignError(
+                f"{run.path} is a run on {config.dataset}, not on {self.dataset}: give runs on that data set."
+            )
         if not self.is_finished(run, config):
             raise EnergyAlignError(f"the run in {run.path} is not finished: finish it with the command that began it.")
         names = (*self.training_options, "head", "out", *self.refused_with_source, "seed")
@@ -207,7 +209,7 @@ class RunRequest(ABC):
         return Planned(config, tuple(dict.fromkeys(self.behind(run, config))), str(run.path))
 
     def words(self, names: Sequence[str]) -> list[str]:
-        """Return the given ones of these options, as words of a command line."""
+        """Return the options among `names` that were given, as words of a command line."""
         words: list[str] = []
         for name in names:
             value, option = getattr(self, name), _OPTIONS.get(name, "--" + name.replace("_", "-"))
@@ -233,7 +235,7 @@ class RunRequest(ABC):
 
     @property
     def out_folder(self) -> Path:
-        """The folder of the runs: --out, or one that is named after cell and options."""
+        """The folder of the runs: --out, or a folder named after cell and options."""
         out = Path(self.out or f"runs/{self.folder_name(self.preset.name)}")
         refuse_run_directory(out)
         self.refuse_among_images(out)
@@ -249,7 +251,7 @@ class RunRequest(ABC):
                 )
 
     def change(self, preset: _Preset) -> _Preset:
-        """Apply the options that both applications have to a preset."""
+        """Change a preset by the options that both applications share."""
         preset = preset.quick() if self.quick else preset
         return replace(preset, recipe=self._recipe(preset), backbone=self.backbone or preset.backbone)
 
@@ -281,6 +283,6 @@ class RunRequest(ABC):
         return replace(recipe, optimizer=optimizer, batch_size=self.batch_size or recipe.batch_size)
 
     def get_options(self, *names: str) -> dict[str, Any]:
-        """Return the given ones of these options."""
+        """Return the options among `names` that were given."""
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}

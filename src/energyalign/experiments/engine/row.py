@@ -205,7 +205,7 @@ class Row:
         return balanced_standard_error([share or 0.0 for share in self.per_class], self.test_counts)
 
     def accuracy(self, column: str) -> float | None:
-        """Return one of `ACCURACIES`."""
+        """Return the accuracy `column`, which is one of `ACCURACIES`."""
         if column not in ACCURACIES:
             raise EnergyAlignError(f"unknown accuracy {column!r}: choose one of {', '.join(ACCURACIES)}.")
         return typing.cast("float | None", getattr(self, column))
@@ -218,7 +218,7 @@ class Row:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: object = "this row") -> Self:
-        """Convert the output of `to_json` back; errors name the wrong field and the file, `where`."""
+        """Convert the output of `to_json` back; errors name the wrong field and the file `where`."""
         hints = _hints()
         value = {"environments": [], **value}
         problems = [f"{name} is missing" for name in hints if name not in value]
@@ -229,8 +229,8 @@ class Row:
             return cls(**{name: _parse(value[name], hint, name) for name, hint in hints.items()})
         except (ValueError, EnergyAlignError) as error:
             raise EnergyAlignError(
-                f"{where} was changed, or is from another version: {str(error).rstrip('.')}. Run the command that made "
-                "it again, in another folder."
+                f"{where} was changed, or is from another version: {str(error).rstrip('.')}. Run its command again, "
+                "in another folder."
             ) from error
 
 

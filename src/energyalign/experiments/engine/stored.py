@@ -48,7 +48,7 @@ def read_rows(run: RunDirectory) -> list[Row]:
 
 
 def store_row(run: RunDirectory, row: Row) -> None:
-    """Add a row to those of a run, or replace the one with the same key; rows are sorted by key."""
+    """Add a row to the rows of a run, or replace the row with the same key; rows stay sorted by key."""
     if not run.writes:
         return
     with run.saving() as folder:
@@ -139,7 +139,7 @@ class StoredRun:
     def predictions(self, row: Row) -> Ints:
         """Return the predicted class of each test image in one of the rows.
 
-        Published runs leave out files whose predictions follow from logits and shifts.
+        In published runs, predictions that can be computed from logits and shifts have no file.
         """
         path = predictions_file(self._folder(row.step), row.corrector, row.evidence)
         if row.shifts is not None and not path.exists():
@@ -158,8 +158,8 @@ def default_plan(row: Row) -> EvidencePlan:
 def of_one_plan(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """Return the rows with one kind of evidence, and the plans left out.
 
-    It is the default plan of the data set, or else the first with the default policy, or else the first. Tables,
-    figures and pages all choose among the rows of a corrector with this function.
+    The chosen plan is the default of the data set, or else the first with the default policy, or else the first.
+    Tables, figures and pages all choose among the rows of a corrector with this function.
     """
     plans = {row.evidence: row.evidence_key for row in rows}
     if not plans:
@@ -232,8 +232,8 @@ def _run_folders(path: Path) -> dict[Path, Settings]:
                 folders[Path(place)] = Settings(config)
             except ValueError as error:
                 raise EnergyAlignError(
-                    f"{Path(place) / 'config.json'} was changed, or is from another version: {error}. Run the command "
-                    "that made it again, in another folder."
+                    f"{Path(place) / 'config.json'} was changed, or is from another version: {error}. Run its "
+                    "command again, in another folder."
                 ) from error
             below.clear()
         below.sort(key=natural)
@@ -263,7 +263,7 @@ def _load(path: Path, *names: str) -> dict[str, NDArray[Any]]:
     """Load a file that must have these arrays."""
     arrays = load_arrays(path)
     if not set(names) <= arrays.keys():
-        raise EnergyAlignError(f"{path} does not hold {' and '.join(names)}. Run the command that made it again.")
+        raise EnergyAlignError(f"{path} does not hold {' and '.join(names)}. Run its command again.")
     return arrays
 
 

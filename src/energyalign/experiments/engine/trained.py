@@ -85,7 +85,7 @@ def refuse_negative_features(network: Network, images: ImageSet, why: str) -> No
         lowest = float(network.eval().features(few).min())
     if lowest < 0:
         raise EnergyAlignError(
-            f"{why}, and those of this backbone are not (the lowest is {lowest:.2g}): choose one that ends in a ReLU, "
+            f"{why}, and this backbone has negative ones (the lowest is {lowest:.2g}): choose one that ends in a ReLU, "
             "such as torchvision:resnet18, or mlp on features."
         )
 
@@ -145,11 +145,11 @@ class Trained(SeenClasses):
     network : Network
         In evaluation mode. Correctors copy what they change.
     ground : Ground
-        What it was trained on.
+        What the network was trained on.
     evidence_seed : int
         Seed of the draws of evidence.
     run : RunDirectory
-        The run directory. A corrector that trains does so in a folder below it.
+        The run directory. A corrector with its own training uses a folder below it.
     number : int
         Number of the step, from 1.
     network_sha256 : str

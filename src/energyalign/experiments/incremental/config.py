@@ -202,7 +202,7 @@ class IncrementalRequest(RunRequest):
         return all(is_finished(run, step) for step in range(1, config.n_steps + 1))
 
     def behind(self, run: RunDirectory, config: IncrementalConfig) -> Sequence[str]:  # noqa: ARG002
-        """Return the raw network and the requested correctors, or the standard ones."""
+        """Return the raw network and the requested correctors, or the standard correctors."""
         usual = ("raw",) if config.memory.selection == "none" else STANDARD_IN_STEPS
         return ["raw", *(self.corrector or usual)]
 

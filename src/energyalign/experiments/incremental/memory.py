@@ -15,7 +15,7 @@ from energyalign.core.errors import EnergyAlignError
 SELECTIONS: dict[str, str] = {
     "none": "no exemplars",
     "random": "drawn at random, as in the paper",
-    "herding": "those whose mean feature is nearest to that of their class",
+    "herding": "images whose mean feature is nearest to the class mean",
     "all": "all images, for joint training, the upper bound",
 }
 
@@ -92,9 +92,9 @@ class Memory:
     Attributes
     ----------
     exemplars : tuple of arrays
-        Those to train on.
+        Exemplars to train on.
     held_out : tuple of arrays
-        Those held out from training, for correctors that need them; empty arrays if there are none.
+        Exemplars held out from training, for correctors that need them; empty arrays if there are none.
     """
 
     exemplars: tuple[Ints, ...] = ()
@@ -143,7 +143,7 @@ class Memory:
 def n_held_out(plan: MemoryPlan, n_old: int, part: float) -> int:
     """Return how many exemplars of each old class to hold out: this share of them, at least one.
 
-    Raises an error if none would be left to train on.
+    Raises an error if no exemplar would be left to train on.
     """
     if part == 0:
         return 0

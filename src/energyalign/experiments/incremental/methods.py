@@ -25,7 +25,7 @@ METHODS: dict[str, Method] = {
     "distill": Method("distill", "raw", "rehearsal and distillation, not corrected", "Wu et al. 2019",
                       memory="random"),
     "ea": Method("distill", "ea", "energy aligning as in the paper", "Zhao et al. 2021", memory="random"),
-    "ea-linear": Method("distill", "ea", "the same with a linear head", "Zhao et al. 2021", "linear", "random"),
+    "ea-linear": Method("distill", "ea", "ea with a linear head", "Zhao et al. 2021", "linear", "random"),
     "joint": Method("joint", "raw", "all images of all classes, the upper bound", "", memory="all"),
     "podnet": Method("podnet", "raw", "pooled maps distilled, several proxies for each class", "Douillard et al. 2020",
                      memory="herding", in_paper=False),

@@ -19,7 +19,7 @@ from energyalign.core.errors import EnergyAlignError, some_of
 ORDERS: dict[str, str] = {
     "natural": "classes by number",
     "seed1993": "NumPy's permutation from seed 1993, as in LUCIR, FACIL and PyCIL",
-    "icarl": "what iCaRL's own script draws from seed 1993, as in PODNet and DER; 100 classes only",
+    "icarl": "the permutation that iCaRL's own script draws from seed 1993, as in PODNet and DER; 100 classes only",
     "seed:N": "NumPy's permutation from a seed of your choice",
     "FILE.json": "a list of class names or numbers",
 }
@@ -110,7 +110,7 @@ def read_order(name: str) -> str:
     try:
         entries = read_json_file(name)
     except (OSError, ValueError) as error:
-        raise EnergyAlignError(f"cannot read the class order of {name}: {error}.") from error
+        raise EnergyAlignError(f"cannot read the class order of {name}: {error}. Check the file.") from error
     if not (isinstance(entries, list) and all(isinstance(entry, (str, int)) for entry in entries)):
         raise EnergyAlignError(f"{name} must hold a JSON list of class names or numbers.")
     return _LISTED + json.dumps(entries)

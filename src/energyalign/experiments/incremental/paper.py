@@ -11,7 +11,7 @@ from typing import NamedTuple
 class PaperCurve(NamedTuple):
     """Accuracy in per cent after each step, over all classes seen; None where the paper has a dash.
 
-    Empty where the table has no such line. The averages are the printed ones, which leave out the first step. The paper
+    Fields are empty where the table has no numbers for them. Averages are as printed, without the first step. The paper
     prints standard deviations only for EA on ImageNet, and does not say over how many runs.
     """
 

@@ -1,4 +1,4 @@
-"""A step: what its learner sees, what it keeps, and the files from which the next step can begin."""
+"""A step: its images, the memory that it keeps, and the files from which the next step continues."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Step(SeenClasses, Ground):
         self, network: Network, loss: Loss, *, stage: str = "training", recipe: Recipe | None = None,
         batches: EpochBatches | None = None,
     ) -> None:  # fmt: skip
-        """Train in place, in a folder below that of the step, from which an interrupted training resumes.
+        """Train in place, with a folder below the step's folder, from which an interrupted training resumes.
 
         Afterwards the network is in evaluation mode and single precision.
         """
@@ -119,12 +119,12 @@ class Step(SeenClasses, Ground):
 
 @dataclass(frozen=True, eq=False)
 class StepRecord:
-    """What later correctors need to know about the new classes of a step, measured at its end.
+    """Statistics of the new classes of a step, measured at its end for later correctors.
 
     Attributes
     ----------
     weight : array of shape (n_new, n_features)
-        Their rows of the head.
+        Rows of these classes in the head's weight.
     bias : array of shape (n_new,)
         Zero if the head has none.
     mean_score, mean_probability : arrays of shape (n_new,)
@@ -219,7 +219,7 @@ def refuse_gap(run: RunDirectory, number: int, n_steps: int) -> None:
 def save_step(
     run: RunDirectory, number: int, network: Network, memory: Memory, record: StepRecord, *, processes: int = 1
 ) -> FinishedStep:
-    """Write the files of a step, trained by `processes` processes, and delete those of its trainings."""
+    """Write the files of a step, trained by `processes` processes, and delete the files of its trainings."""
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     content = save(weights)
     finished = FinishedStep(memory, record, hashlib.sha256(content).hexdigest(), processes)

@@ -69,7 +69,7 @@ class ClassStream:
 
     @cached_property
     def all_readable(self) -> bool:
-        """True if every image can be read, otherwise an error that names the others; checked once for all runs."""
+        """True if every image can be read; raises an error that names unreadable images. Checked only once."""
         refuse_unreadable(self.train, self.test)
         return True
 
@@ -83,7 +83,9 @@ def step_sizes(n_classes: int, n_steps: int) -> tuple[int, ...]:
     if n_steps < 2:
         raise EnergyAlignError(f"--steps must be >= 2, got {n_steps}.")
     if n_classes < 3:
-        raise EnergyAlignError(f"steps need at least 3 classes, two of them in the first step, got {n_classes}.")
+        raise EnergyAlignError(
+            f"steps need at least 3 classes, two of them in the first step, got {n_classes}: choose more classes."
+        )
     if n_steps >= n_classes:
         raise EnergyAlignError(
             f"{n_steps} steps are too many for {n_classes} classes, because the first step needs two: give --steps "
@@ -94,7 +96,7 @@ def step_sizes(n_classes: int, n_steps: int) -> tuple[int, ...]:
 
 
 def make_stream(train: ImageSet, test: ImageSet, *, subset: str, order: str, n_steps: int) -> ClassStream:
-    """Arrange the classes of a subset in an order, both as in `orders.py`; `train` and `test` hold all classes."""
+    """Arrange the classes of a subset in an order (both from `orders.py`); `train` and `test` hold all classes."""
     classes = np.array(subset_classes(subset, train.n_classes))
     arrival = classes[list(class_order(order, len(classes), [train.class_names[k] for k in classes]))]
     sizes = step_sizes(len(classes), n_steps)
@@ -124,7 +126,7 @@ class StepImages(NamedTuple):
     Attributes
     ----------
     indices : array
-        Those to train on: new images, then exemplars.
+        Images to train on: new images, then exemplars.
     new_held_out : tuple of arrays
         Held-out images of each new class; empty arrays if nothing is held out.
     """
@@ -141,7 +143,8 @@ def images_of_step(stream: ClassStream, number: int, memory: Memory, config: Inc
     """Choose the images of a step, given the memory of earlier classes."""
     new = stream.new_indices(number)
     classes = range(stream.n_seen(number - 1), stream.n_seen(number))
-    # As many as of each old class. The classes of the first step will be the old ones of the second.
+    # Hold out as many images of each new class as of an old one. The classes of the first step will be the old
+    # classes of the second.
     n_old = classes.start or classes.stop
     n_held = n_held_out(config.memory, n_old, config.held_out)
     labels = stream.train.labels[new]

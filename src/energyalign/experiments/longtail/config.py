@@ -34,7 +34,7 @@ class LongTailConfig(RunConfig):
     imbalance : float or None
         Largest class over smallest; None for the data as they are.
     split_seed : int
-        Seed of the long-tailed subset. Seed 0 is that of LDAM, BBN and later work, so it stays 0 while `seed` varies.
+        Seed of the long-tailed subset. LDAM, BBN and later work use seed 0, so it stays 0 while `seed` varies.
     """
 
     learner: CrossEntropy
@@ -86,7 +86,7 @@ class LongTailRequest(RunRequest):
     split_seed : int or None
         Seed of the long-tailed subset.
     held_out : float or None
-        Share of the training images that is held out; None for what each method needs.
+        Share of the training images that is held out; None for the share that each method needs.
     clusters : tuple of int
         Numbers of Jenks clusters; each adds energy aligning with that number.
     """
@@ -143,7 +143,7 @@ class LongTailRequest(RunRequest):
         return checkpoint is not None and checkpoint.position.epoch > config.recipe.epochs
 
     def behind(self, run: RunDirectory, config: LongTailConfig) -> Sequence[str]:
-        """Return the correctors of the requested methods, which must have this learner, and those given by name."""
+        """Return the correctors of requested methods, which must have this learner, and correctors given by name."""
         groups = self._groups(config.head, config.learner)
         for learner, _, _ in groups:
             if learner != config.learner:
@@ -169,7 +169,7 @@ class LongTailRequest(RunRequest):
         return {key: tuple(dict.fromkeys([*correctors, *extra])) for key, correctors in groups.items()}
 
     def _held_out_for(self, name: str) -> float:
-        """Return the share to hold out: --held-out, or what this corrector of a method needs."""
+        """Return the share to hold out: --held-out, or the share that the corrector of a method needs."""
         corrector = find_corrector(name)
         if self.held_out is None and corrector.takes_validation:
             source = self.own_source or open_source(self.preset.dataset, self.data_root)
@@ -184,7 +184,7 @@ def _read_profile(name: str) -> str | Mapping[str, int]:
     try:
         counts = read_json_file(name)
     except (OSError, ValueError) as error:
-        raise EnergyAlignError(f"cannot read the counts of {name}: {error}.") from error
+        raise EnergyAlignError(f"cannot read the counts of {name}: {error}. Check the file.") from error
     if not isinstance(counts, dict):
         raise EnergyAlignError(f"{name} must hold a JSON object that maps class names to training counts.")
     return counts

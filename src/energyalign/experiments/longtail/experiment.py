@@ -34,7 +34,7 @@ class LongTailData(NamedTuple):
     Attributes
     ----------
     validation : ImageSet or None
-        For correctors that choose a hyper-parameter, if the data set has such images.
+        Validation images, if the data set has any, for correctors that choose a hyper-parameter.
     held_out : ImageSet or None
         Images of the manifest that are not trained on.
     """

@@ -25,16 +25,20 @@ METHODS: dict[str, Method] = {
     "capsule": Method("ce", "raw", "cosine head with squashed features", "Liu et al. 2019", "capsule"),
     "de-confound": Method("de-confound", "raw", "multi-head normalised classifier", "Tang et al. 2020"),
     "de-confound-tde": Method(
-        "de-confound", "tde", "the same without the direction of the mean feature", "Tang et al. 2020"
+        "de-confound", "tde", "de-confound without the direction of the mean feature", "Tang et al. 2020"
     ),
-    "cosine-tde": Method("ce", "tde", "cosine head without that direction", "Tang et al. 2020", "cosine"),
-    "capsule-tde": Method("ce", "tde", "capsule head without that direction", "Tang et al. 2020", "capsule"),
+    "cosine-tde": Method(
+        "ce", "tde", "cosine head, without the direction of the mean feature", "Tang et al. 2020", "cosine"
+    ),
+    "capsule-tde": Method(
+        "ce", "tde", "capsule head, without the direction of the mean feature", "Tang et al. 2020", "capsule"
+    ),
     "la-post-hoc": Method("ce", "logit-adjustment", "logits minus the log prior", "Menon et al. 2021"),
     "la-loss": Method(
         "la-loss", "raw", "log prior added to the logits in training; the same as Balanced Softmax",
         "Menon et al. 2021; Ren et al. 2020",
     ),
-    "la-loss-ldam": Method("la-loss-ldam", "raw", "the same with LDAM's margins", "Menon et al. 2021"),
+    "la-loss-ldam": Method("la-loss-ldam", "raw", "la-loss with LDAM's margins", "Menon et al. 2021"),
     "ea": Method("ce", "ea", "energy aligning as in the paper", "Zhao et al. 2021"),
     "lade": Method(
         "lade", "raw", "la-loss, and logits pulled to log ratios of densities", "Hong et al. 2021", "linear",

@@ -111,7 +111,7 @@ def conv_layer(n_channels_in: int, n_channels_out: int, *, stride: int = 1) -> l
 
 
 class Identity(nn.Module):  # type: ignore[misc]
-    """Features as they are, `in_channels` of them, for training a head alone."""
+    """Pass `in_channels` features on unchanged, to train a head alone."""
 
     def __init__(self, in_channels: int) -> None:
         super().__init__()

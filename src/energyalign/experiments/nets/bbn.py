@@ -12,8 +12,9 @@ from energyalign.experiments.nets.backbones import average_over_pixels
 from energyalign.experiments.nets.network import Network
 
 Split: TypeAlias = Callable[[nn.Module], tuple[nn.Module, nn.Module]]
-"""Splits a backbone into everything before its last block, and that block, whose output, averaged over pixels, are the
-features."""
+"""Function that splits a backbone into everything before its last block, and that block. The features are the output of
+the block, averaged over pixels.
+"""
 
 
 class TwoBranches(nn.Module):  # type: ignore[misc]

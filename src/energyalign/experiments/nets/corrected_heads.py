@@ -1,4 +1,4 @@
-"""Heads that correctors put in place of the trained one. Each maps features to scores."""
+"""Heads that correctors put in place of the trained head. Each maps features to scores."""
 
 from __future__ import annotations
 

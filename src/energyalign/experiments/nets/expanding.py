@@ -31,7 +31,7 @@ class ExpandingBackbone(nn.Module):  # type: ignore[misc]
 
 
 class ExpandingNetwork(Network):
-    """A head on all features, and an auxiliary head on those of the newest backbone, for training only."""
+    """A head on all features and, for training only, an auxiliary head on the features of the newest backbone."""
 
     def __init__(self, backbone: ExpandingBackbone, head: nn.Module, auxiliary: nn.Module | None = None) -> None:
         super().__init__(backbone, head)
@@ -49,7 +49,7 @@ class ExpandingNetwork(Network):
 def expand(
     parts: Iterable[nn.Module], head: nn.Linear, n_classes: int, *, n_auxiliary: int, bias: bool
 ) -> ExpandingNetwork:
-    """Return copies of backbones beside a trainable copy of the last, under a widened head and an auxiliary one.
+    """Return copies of backbones beside a trainable copy of the last, under a widened head and an auxiliary head.
 
     The auxiliary head has `n_auxiliary` outputs. Its weights are drawn from torch's global generator.
     """

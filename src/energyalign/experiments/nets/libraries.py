@@ -23,8 +23,8 @@ Size: TypeAlias = tuple[int, int]
 class LibraryBackbone(nn.Module):  # type: ignore[misc]
     """A network without its classifier, which converts the images of a data set to the format it expects.
 
-    `scale` and `offset` convert from the normalisation of the data set to the library's, and broadcast grey images to
-    three channels. Images are resized to `size` unless it is None.
+    `scale` and `offset` convert from the normalisation of the data set to the normalisation of the library, and
+    broadcast grey images to three channels. Images are resized to `size` unless it is None.
     """
 
     scale: torch.Tensor | None
@@ -94,7 +94,7 @@ def load_weights(net: nn.Module, path: str, classifier: Iterable[str] = ()) -> N
     if any(problems.values()):
         listed = "; ".join(f"it {verb} {some_of(names)}" for verb, names in problems.items() if names)
         raise EnergyAlignError(
-            f"--weights {path} are not those of this backbone: {listed}. Give the --backbone that they belong to, and "
+            f"--weights {path} do not fit this backbone: {listed}. Give the --backbone that they belong to, and "
             "its unchanged state dict."
         )
     net.load_state_dict({name: value for name, value in stored.items() if name in wanted}, strict=False)

@@ -82,9 +82,9 @@ def make_network(
 ) -> Network:  # fmt: skip
     """Make a network from the names of its backbone and head, with weights from torch's global generator.
 
-    `scale` applies to all heads but the linear one. `weights` is a file for the backbone, or ``default`` for those of
-    its library; with `freeze` they are not trained. `size`, `mean` and `std` describe the images and apply to networks
-    of a library.
+    `scale` applies to all heads but the linear one. `weights` is a file for the backbone, or ``default`` for the
+    weights of its library; with `freeze` they are not trained. `size`, `mean` and `std` describe the images and apply
+    to networks of a library.
     """
     check_network(backbone, head, weights)
     if is_of_library(backbone):
@@ -96,6 +96,6 @@ def make_network(
     body = FrozenBackbone(body) if freeze else body
     network = Network(body, make_head(head, body.n_features, n_classes, scale=scale, learned_scale=learned_scale))
     # With channels last a training step of ResNet-32 takes a sixth less time on CPUs. The layout decides the last bits
-    # of the results, so it is set here and nowhere else.
+    # of the results, so set it only here.
     network.to(memory_format=torch.channels_last)
     return network

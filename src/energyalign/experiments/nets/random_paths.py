@@ -24,9 +24,9 @@ class RandomPaths(nn.Module):  # type: ignore[misc]
     """Levels of parallel modules; a path is one module of every level, and the modules of all paths so far are active.
 
     A level returns ``relu(shortcut(x) + sum of module(x) over its active modules)``. The first level is a convolution
-    without a shortcut; modules of the others are two 3x3 convolutions. A level that adds channels halves the image. At
-    first the path of all first modules is active and trained. `add_path` freezes the active modules, parameters and
-    batch statistics, and adds a path, whose new modules are trained.
+    without a shortcut; modules of the other levels are two 3x3 convolutions. A level that adds channels halves the
+    image. At first the path of all first modules is active and trained. `add_path` freezes the active modules,
+    parameters and batch statistics, and adds a path, whose new modules are trained.
 
     As in the original, there are 9 levels with 8 modules each. Where its levels add channels, the original has a
     convolution that all paths share and that keeps learning, so former paths change; its frozen modules go on updating
@@ -44,7 +44,7 @@ class RandomPaths(nn.Module):  # type: ignore[misc]
     active: torch.Tensor
     """Mask of the active modules, (levels, modules); part of the state, as is `trainable`."""
     trainable: torch.Tensor
-    """Mask of the modules that learn: those of the newest path that no former path has."""
+    """Mask of the modules that learn: the modules of the newest path that no former path has."""
 
     def __init__(
         self, channels: Sequence[int], in_channels: int = 3, n_modules: int = 8, *, photographs: bool = False
@@ -90,7 +90,7 @@ class RandomPaths(nn.Module):  # type: ignore[misc]
         self.freeze_all_but_trainable()
 
     def freeze_all_but_trainable(self) -> None:
-        """Freeze all modules except those of the mask `trainable`, so that only the mask has to be stored."""
+        """Freeze all modules except the ones in the mask `trainable`, so that only the mask has to be stored."""
         for module, learns in self._modules_and_whether_they_learn():
             module.requires_grad_(learns)
         self.train(self.training)

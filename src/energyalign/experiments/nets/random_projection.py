@@ -17,7 +17,7 @@ _PART_TO_FIT = 0.8
 class RandomProjectionHead(nn.Linear):  # type: ignore[misc]
     """Logits ``W h`` of ``h = relu(P x)``, P random and fixed, with ``W^T = (G + ridge I)^-1 Q``.
 
-    G is the sum of ``h h^T`` over all samples and Q that of ``h y^T`` with one-hot labels y. Both are buffers, so
+    G is the sum of ``h h^T`` over all samples and Q the sum of ``h y^T`` with one-hot labels y. Both are buffers, so
     samples can be added later without the earlier ones.
 
     References

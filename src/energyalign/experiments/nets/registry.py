@@ -10,12 +10,12 @@ from typing import Any
 
 from energyalign.core.errors import EnergyAlignError
 
-DEFAULT_SCALE = 16.0  # of De-confound and OLTR; the LDAM lineage has 30
+DEFAULT_SCALE = 16.0  # scale of De-confound and OLTR; LDAM and its successors use 30
 PATHS_ARE_NOT_COMPILED = (
     "a network of random paths (rps) looks up at every level which modules are active, which cannot be compiled: leave "
     "out --compile."
 )
-DEFAULT_WEIGHTS = "default"  # those of the library, instead of a file
+DEFAULT_WEIGHTS = "default"  # for the weights of the library, instead of a file
 _LIBRARIES = ("timm", "torchvision")
 _HERE = "energyalign.experiments.nets"
 
@@ -37,7 +37,7 @@ class Backbone:
 
     @property
     def has_random_paths(self) -> bool:
-        """Return whether each step of a run trains other modules of it."""
+        """Return whether each step of a run trains other modules of this backbone."""
         return isinstance(self.where, str) and self.where.startswith("random_paths:")
 
     def make(self, in_channels: int = 3) -> Any:

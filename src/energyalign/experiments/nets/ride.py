@@ -65,8 +65,8 @@ def make_experts(backbone: str, n_classes: int, *, scale: float, in_channels: in
     """Make the untrained network on a backbone, with weights from torch's global generator."""
     if backbone not in _MAKERS:
         raise EnergyAlignError(
-            f"ride shares the first blocks of a backbone among its experts, and those of {backbone} are not known: "
-            f"choose one of {', '.join(_MAKERS)}, or leave out ride."
+            "ride shares the first blocks of a backbone among its experts, and does not know the blocks of "
+            f"{backbone}: choose one of {', '.join(_MAKERS)}, or leave out ride."
         )
     body = _MAKERS[backbone](in_channels)
     network = ExpertsNetwork(body, ExpertsHead(body.n_features, n_classes, scale))

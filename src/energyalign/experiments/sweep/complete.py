@@ -1,4 +1,4 @@
-"""Run what is missing of a sweep, as many runs at once as there is room for."""
+"""Run the missing runs of a sweep, as many at once as fit."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Completion:
     watcher : callable
         Called with the state several times a second.
     delays : sequence of float, default (0.0, 30.0, 100.0)
-        Seconds before the first retry, the second, and so on; the last one holds for all that follow. A machine that is
-        gone may keep the lock of its run for a while: NFS needs a minute and a half to notice.
+        Seconds before the first retry, the second, and so on; the last one applies to all further retries. A machine
+        that is gone may keep the lock of its run for a while: NFS needs a minute and a half to notice.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Completion:
         self._not_before: dict[PlannedRun, float] = {}
 
     def finish(self) -> dict[str, str]:
-        """Complete all runs; return the errors of those that failed, by name.
+        """Complete all runs; return the errors of failed runs, by name.
 
         Raises
         ------
@@ -185,7 +185,7 @@ class SweepState:
         self.waiting.insert(0, run)
 
     def end(self, run: PlannedRun, *, failed: bool) -> None:
-        """Move a run to done or failed; one that was not running was done before."""
+        """Move a run to done or failed; a run that was not running was done before the sweep."""
         if run in self.running:
             self.running.remove(run)
             self._finished_here += [] if failed else [run]

@@ -79,7 +79,7 @@ class RayEngine:
             most = {what: max((machine.get(what, 0) for machine in _machines()), default=0) for what in self._needs}
             raise EnergyAlignError(
                 f"a run needs {self._needs['CPU']} CPUs and {self._needs['GPU']} GPUs, and no machine of the cluster "
-                f"has both: at most {most['CPU']:g} and {most['GPU']:g}. Give less (--cpus, --gpus, --devices)."
+                f"has both: at most {most['CPU']:g} and {most['GPU']:g}. Lower --cpus, --gpus or --devices."
             )
 
 
@@ -111,7 +111,9 @@ class _RayTask:
             return Outcome(None, "it was stopped before it started")
         except RayTaskError as error:  # raised by our own code on the other machine
             why = _first_sentence(error.cause)
-            return Outcome(1, f"a machine cannot run it: {why}. Each needs energyalign and the folder of the sweep.")
+            return Outcome(
+                1, f"a machine cannot run it: {why}. Every machine needs energyalign and the folder of the sweep."
+            )
         except RayError as error:
             return Outcome(None, _first_sentence(error))
 

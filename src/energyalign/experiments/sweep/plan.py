@@ -100,12 +100,14 @@ def plan_sweep(
     kinds = {cell: _kind(table, cell) for cell in cells}
     for name, kind in PROTOCOL.items():
         if shared.get(name) is not None and kind not in kinds.values():
-            raise EnergyAlignError(f"--{name} is for runs of `energyalign {kind.command}`, of which {table} has none.")
+            raise EnergyAlignError(
+                f"--{name} is for runs of `energyalign {kind.command}`, of which {table} has none: leave it out."
+            )
     plans = []
     for cell, kind in kinds.items():
         own = {name: value for name, value in shared.items() if PROTOCOL.get(name, kind) is kind}
         options = {**own, "corrector": tuple(dict.fromkeys(("raw", *correctors)))}
-        # The runs plan with their data too: the default memory and network of a user's own depend on them.
+        # The runs plan with their data too: on a user's own data, the default memory and network depend on them.
         data = kind(dataset=cell, **options).load() if ":" in cell else None
         plans.append(partial(_runs_of_cell, kind, cell, _methods(methods, kind, cell), data, out=out, options=options))
     return [run for seed in dict.fromkeys(seeds) for runs_of in plans for run in runs_of(seed=seed)]
@@ -123,7 +125,7 @@ def _kind(table: str, cell: str) -> type[RunRequest]:
 
 
 def cells_of(table: str, own: Sequence[str], asked: Sequence[str] | None) -> list[str]:
-    """Return the cells asked for, or all of a table of the paper; raise if the table lacks one."""
+    """Return the requested cells, by default all cells of a table of the paper; raise if the table lacks one."""
     known = own or _FOR_ANY_RUNS[table]
     for name in asked or ():
         if ":" in name and not own:
@@ -163,7 +165,7 @@ def _runs_of_cell(
 
 
 def _methods(asked: Sequence[str], kind: type[RunRequest], cell: str) -> list[str]:
-    """Return the requested methods, by default the paper's methods in this cell, or all if it has none.
+    """Return the requested methods, by default the paper's methods in this cell, or all methods if it has none.
 
     On a user's own data the default is plain training with few correctors.
     """

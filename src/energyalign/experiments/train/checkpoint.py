@@ -51,7 +51,7 @@ class Position:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """Make a position of the output of `asdict`; floats survive JSON exactly."""
+        """Make a position from the output of `asdict`; floats survive JSON exactly."""
         integers = {name: values[name] for name in ("epoch", "batch", "n_samples")}
         if not all(type(number) is int for number in integers.values()):
             raise TypeError(f"expected integers, got {integers}")
@@ -62,7 +62,7 @@ def save_checkpoint(
     folder: Path, position: Position, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, config: str,
     processes: int = 1,
 ) -> Path:  # fmt: skip
-    """Write a checkpoint, and keep only it and the previous one.
+    """Write a checkpoint, and remove all but this and the previous one.
 
     `config` is the hash of the settings of the run, so that no other run loads the checkpoint; `processes` is the
     number of processes that share the training.
@@ -70,7 +70,9 @@ def save_checkpoint(
     try:
         folder.mkdir(exist_ok=True)  # the run directory exists, unless it was moved
     except OSError as error:
-        raise EnergyAlignError(f"cannot create the folder {folder}: {error.strerror or error}.") from error
+        raise EnergyAlignError(
+            f"cannot create the folder {folder}: {error.strerror or error}. Choose another --out."
+        ) from error
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"optimizer/{name}": value for name, value in _optimizer_tensors(optimizer)}
     contiguous = _on_cpu(tensors)
@@ -88,7 +90,7 @@ def save_checkpoint(
 def drop_older(path: Path) -> None:
     """Remove all checkpoints older than the previous one.
 
-    Newer ones must be unusable, and are kept for inspection.
+    Newer checkpoints must be unusable; they are kept for inspection.
     """
     paths = _newest_first(path.parent)
     for old in paths[paths.index(path) + KEPT :]:
@@ -164,7 +166,7 @@ def _newest_first(folder: Path) -> list[Path]:
 
 
 def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the state of each parameter, by its number; learning rates and the like come from the recipe."""
+    """Yield the state of each parameter, by its number; learning rates and similar settings come from the recipe."""
     for index, state in optimizer.state_dict()["state"].items():
         for name, value in state.items():
             if value is not None:

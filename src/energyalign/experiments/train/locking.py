@@ -44,7 +44,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 class HeldFolder:
-    """A folder that can be found after it was renamed: by its descriptor, where the system has them for folders."""
+    """A folder that can be found after it was renamed, if the system has file descriptors of folders."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._identity, self._lock = path, _identity(path), _identity(path / LOCK)

@@ -38,7 +38,7 @@ class EpochBatches(Protocol):
     def n_batches(self) -> int: ...
 
     def epoch(self, number: int, *, start: int = 0, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
-        """Yield batches `start`, `start` + 1, ... of this epoch, and of each the part of this rank."""
+        """Yield this rank's part of the batches `start`, `start` + 1, ... of this epoch."""
 
 
 class NotFinite(CannotGoOn):
@@ -51,8 +51,8 @@ class TrainingLoop:
     After any interruption the result has the same bytes as an uninterrupted run on the same machine: batches and random
     numbers are functions of seed, epoch and batch, and everything else is in the checkpoint.
 
-    Several processes share every batch, with equal weight for every sample. What depends on several samples, such as
-    the statistics of batch normalisation and mixtures, is computed within each process. So the number of processes is
+    Several processes share every batch, with equal weight for every sample. Quantities of several samples, such as the
+    statistics of batch normalisation and mixtures, are computed within each process. So the number of processes is
     part of the result, and a training must resume with as many. (SyncBatchNorm would come closer to a single process,
     but costs a collective operation in every layer, does not exist on CPUs, and is not what published multi-GPU results
     use.) At the end all processes have the running statistics of the first.
@@ -70,7 +70,7 @@ class TrainingLoop:
         ``loss(network, batch, epoch)``, the mean over the samples of the batch; epochs count from 1. It may call any
         part of the network: features, backbone, head.
     compile : bool, default False
-        Compile the network with `torch.compile`, which delays the start; docs/performance.md has what it saves.
+        Compile the network with `torch.compile`, which delays the start; docs/performance.md says how much it saves.
     """
 
     def __init__(
@@ -158,8 +158,7 @@ class TrainingLoop:
         return value, total
 
     def _refuse_not_finite(self) -> None:
-        """Raise if a weight is NaN or infinite: a step with a finite loss can do that, and after the last one no loss
-        would show it."""
+        """Raise if a weight is NaN or infinite: a finite loss does not rule it out, and none follows the last step."""
         values = self._network.state_dict().items()
         broken = [name for name, value in values if value.is_floating_point() and not bool(value.isfinite().all())]
         if self._largest(len(broken)):
@@ -223,8 +222,9 @@ class TrainingLoop:
 
 
 class _WithLoss(torch.nn.Module):  # type: ignore[misc]
-    """The module that Fabric wraps. Ranks average the gradients of what passes through its forward method and of
-    nothing else, so it computes the loss as well."""
+    """The module that Fabric wraps. It computes the loss as well, because ranks average only the gradients of its
+    forward method.
+    """
 
     def __init__(self, network: torch.nn.Module, loss: Loss) -> None:
         super().__init__()
@@ -247,8 +247,8 @@ def other_number(folder: Path, before: int, now: int) -> str:
 def compiled(network: torch.nn.Module) -> Iterator[None]:
     """Compile the backbone of a network within the block.
 
-    It takes nearly all of the time. Losses and heads get numbers that change with batch or epoch, for each of which
-    torch would compile again.
+    The backbone takes nearly all of the time. Losses and heads get numbers that change with batch or epoch, for each of
+    which torch would compile again.
     """
     parts = _parts(network)
     for part in parts:
@@ -261,7 +261,7 @@ def compiled(network: torch.nn.Module) -> Iterator[None]:
         for part in parts:
             del part.forward
         # torch keeps code for eight batch sizes and then silently compiles no more: later trainings in this process
-        # would differ from those in a process of their own.
+        # would differ from trainings in a separate process.
         torch.compiler.reset()
 
 

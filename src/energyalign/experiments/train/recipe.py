@@ -103,7 +103,7 @@ class Adam:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a training needs besides data, network and loss."""
+    """Settings of a training: optimiser, schedule, batch size and number of epochs."""
 
     epochs: int
     batch_size: int

@@ -131,7 +131,7 @@ class Narrator(Reporter):
 class Pace:
     """Speed of a training of `n_epochs` of `n_batches`, and the time that is left.
 
-    The clock starts with the object, and counts only the batches since `start`, not those of an earlier process.
+    The clock starts with the object, and counts only the batches since `start`, not batches of an earlier process.
     """
 
     def __init__(self, n_epochs: int, n_batches: int, start: Position) -> None:
@@ -171,7 +171,7 @@ def _bar(stream: TextIO) -> Any:
 
 
 class Curves(Protocol):
-    """A tracker of scalars. Each process of a run adds a part of its own. Methods may raise errors of any type."""
+    """A tracker of scalars. Each process of a run adds its own part. Methods may raise errors of any type."""
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Add a point to each of these curves."""
@@ -181,7 +181,7 @@ class Curves(Protocol):
 
 
 class TensorBoard:
-    """A TensorBoard event file, numbered after those of earlier processes in the same folder.
+    """A TensorBoard event file, numbered after the files of earlier processes in the same folder.
 
     `torch.utils.tensorboard` would write in its own thread, where an error on a full disk could not be caught.
     """

@@ -1,4 +1,4 @@
-"""A run directory: the config of a run, its checkpoints, its rows, and a record of what made them.
+"""A run directory: the config of a run, its checkpoints, its rows, and a record of its commands and environments.
 
 One process at a time may write into it (`open_run`). It notices if somebody moves, removes or changes the folder
 during the run (`RunDirectory.saving`).
@@ -35,7 +35,7 @@ _EXTENSIONS = (".json", ".jsonl", ".safetensors", ".txt")
 def open_run(
     path: Path, config: Json, fabric: Fabric | None = None, *, within: RunDirectory | None = None
 ) -> Iterator[RunDirectory]:
-    """Create a run directory, or open that of an unfinished or finished run with the same config.
+    """Create a run directory, or open the directory of an unfinished or finished run with the same config.
 
     Files that a killed process left half-written are removed.
 
@@ -68,7 +68,7 @@ def open_run(
                 was_there = _claim(RunDirectory(path), config)
                 held = HeldFolder(path)
                 stack.callback(held.close)
-            except Exception as error:  # of any type: the other ranks are waiting to hear of it
+            except Exception as error:  # an error of any type: the other ranks wait for news of it
                 problem = error
         message = None if problem is None else str(problem)
         if fabric is not None:
@@ -115,7 +115,7 @@ class RunDirectory:
     def saving(self, *, make_again: bool = False) -> Iterator[Path]:
         """Yield the folder to write into, then raise `CannotGoOn` if it was moved, removed or changed by others.
 
-        A moved folder is found and written into. A removed one is created again, with its config, only for a caller
+        A moved folder is found and written into. A removed folder is created again, with its config, only for a caller
         that sets `make_again` because it writes all that is needed to resume; other callers raise before writing.
         """
         folder, problem = self._inspect(make_again=make_again)
@@ -277,7 +277,7 @@ def refuse_run_directory(out: Path) -> None:
 
 
 def _claim(run: RunDirectory, config: Json) -> bool:
-    """Write the config, or raise if the folder belongs to another config or is not ours; return if it was there."""
+    """Write the config, or raise if the folder has another config or other files; return whether it was there."""
     known = run.read_json(_CONFIG)
     if known is None:
         names = (entry.name for entry in run.path.iterdir())
@@ -298,7 +298,7 @@ def _claim(run: RunDirectory, config: Json) -> bool:
 
 
 def _differences(known: Json, wanted: Json, prefix: str = "") -> list[str]:
-    """List the settings that differ, such as ``seed is 0 there and 1 here``; a missing one is ``not set``."""
+    """List the settings that differ, such as ``seed is 0 there and 1 here``; a missing setting is ``not set``."""
     differences = []
     for key in sorted(known.keys() | wanted.keys()):
         there, here = known.get(key), wanted.get(key)

@@ -1,8 +1,8 @@
 """Engines that work on the parts of the evidence: threads, local processes, or a Ray cluster.
 
 All give bit-identical results: results are merged in the order of the parts, and the split into parts depends only on
-the files. Linear algebra uses one thread in all of them, because its rounding depends on the number of threads; several
-parts at a time use the other cores.
+the files. Linear algebra uses one thread in all of them, because its rounding depends on the number of threads; other
+cores process other parts.
 """
 
 from __future__ import annotations

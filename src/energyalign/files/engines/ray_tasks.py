@@ -13,7 +13,7 @@ from energyalign.core.errors import CannotGoOn, EnergyAlignError
 from energyalign.files.engines.ray_cluster import join_cluster, leave_cluster
 
 Result = TypeVar("Result")
-_RETRIES = 3  # for a task whose process or machine was lost
+_RETRIES = 3  # restarts of a task whose process or machine was lost
 
 
 class RayTasks:

@@ -32,7 +32,7 @@ class FigureEntry(NamedTuple):
         Name of the file in this folder.
     description : str
     reference : str
-        Where such a figure was published first.
+        Paper that introduced this kind of figure.
     function : str, default "draw"
         Function of the module that takes runs and returns a figure.
     """

@@ -26,13 +26,13 @@ from energyalign.report.trainings import (
 )
 
 _MAX_NAMES = 20
-"""With more classes, the axis has numbers instead of names."""
+"""Maximum number of class names on an axis; with more classes, it has numbers."""
 _MAX_NAMES_FULL_SIZE = 12
 _MAX_UPRIGHT = 2
-"""Letters of a name that fit below a bar; longer names are rotated."""
+"""Maximum letters of a name below a bar; longer names are rotated."""
 _LETTER_WIDTH = 0.075
 _MAX_BARS = 40
-"""With more classes, bars have no gaps and outlines, which would cover them."""
+"""Maximum number of bars with gaps and outlines, which would cover thinner bars."""
 
 
 def trainings_of(figure: str, runs: Sequence[StoredRun]) -> list[Training]:
@@ -89,7 +89,7 @@ def missing_error(figure: str, needs: str, command: str) -> MissingRowsError:
 
 
 def with_and_without(figure: str, trainings: Sequence[Training]) -> tuple[list[Training], str]:
-    """Return the trainings and seeds that have rows of raw and ea, and a note on the others."""
+    """Return the trainings and seeds that have rows of raw and ea, and a note on those left out."""
     both = [shared for training in trainings if (shared := training.shared_by(AS_TRAINED, ALIGNED)).runs]
     rows = f"rows of {AS_TRAINED} and {ALIGNED}"
     if not both:
@@ -99,7 +99,7 @@ def with_and_without(figure: str, trainings: Sequence[Training]) -> tuple[list[T
 
 
 def command_for(trainings: Sequence[Training]) -> str:
-    """Return the command that makes more such trainings."""
+    """Return the beginning of a command for further trainings of this kind."""
     return f"energyalign {'incremental' if trainings[0].in_steps else 'longtail'} DATASET"
 
 

@@ -57,7 +57,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 
 def _energies(training: Training, corrector: str) -> NDArray[np.float64]:
-    """Return energies of shape (runs, classes), centred: a constant on all classes changes nothing."""
+    """Return energies of shape (runs, classes), centred: a constant added to all classes changes nothing."""
     values = np.array(
         [FreeEnergy().update(corrected_outputs(run, row).logits).values for run, row in training.measured(corrector)]
     )

@@ -37,7 +37,7 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 
 def groups_of(training: Training) -> dict[str, int]:
-    """Return the number of classes in each non-empty group, by the row's field of its accuracy."""
+    """Return the number of classes in each non-empty group, by the field of a row that holds the accuracy."""
     counts = training.counts
     if training.in_steps:
         sizes = {"old": training.n_old, "new": len(counts) - training.n_old}

@@ -31,8 +31,8 @@ _LETTER, _LINE, _MAX_WIDTH = 0.07, 0.28, 12.0
 def draw(runs: Sequence[StoredRun]) -> Figure:
     """Draw balanced accuracy, of incremental runs after the last step.
 
-    As in the table of this name, the best number of each training and those not clearly worse are in bold. Trainings
-    are rows and correctors columns, or the other way round if that is too wide.
+    As in the table of this name, the best number of each training and all that are not clearly worse are in bold.
+    Trainings are rows and correctors columns, or the other way round if that is too wide.
     """
     trainings = trainings_of("matrix", runs)
     correctors = sort_correctors({name for training in trainings for name in training.correctors})
@@ -112,7 +112,7 @@ def _fits(lines: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence
 
 
 def _colours(means: NDArray[np.float64]) -> Normalize:
-    """Return the colour scale; the lowest number is not white, which would look like a missing one."""
+    """Return the colour scale; the lowest number is not white, which would look like a missing number."""
     low, high = float(np.nanmin(means)), float(np.nanmax(means))
     room = max(high - low, 1.0)
     return Normalize(low - 0.25 * room, low + 1.1 * room)

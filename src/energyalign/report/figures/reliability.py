@@ -19,7 +19,7 @@ from energyalign.report.trainings import ALIGNED, AS_TRAINED, corrected_outputs
 _MIN_SHARE = 0.01
 """Bins with a smaller share of the test images have no point: their accuracy is noise."""
 _MAX_AREA, _MIN_AREA = 70.0, 8.0
-"""Areas of points; that of the fullest bin is the maximum."""
+"""Areas of points; the fullest bin has the maximum."""
 _MODELS = {AS_TRAINED: ("raw", GREY, "s"), ALIGNED: ("aligned", BLUE, "o")}
 
 

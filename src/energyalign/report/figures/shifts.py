@@ -26,7 +26,7 @@ from energyalign.report.trainings import Training
 def draw(runs: Sequence[StoredRun]) -> Figure:
     """Draw a panel for each training and corrector with estimated shifts.
 
-    Shifts are centred: a constant on all classes changes nothing.
+    Shifts are centred: a constant added to all classes changes nothing.
     """
     trainings = trainings_of("shifts", runs)
     drawn = [(training, corrector) for training in trainings for corrector in _shift_correctors(training)]
@@ -46,12 +46,12 @@ def draw(runs: Sequence[StoredRun]) -> Figure:
 
 
 def _columns(drawn: Sequence[tuple[Training, str]]) -> int:
-    """Return the panels per row: those of one training, at most 3."""
+    """Return the number of panels per row: the panels of one training, at most 3."""
     return min(3, max(sum(training is other for other, _ in drawn) for training, _ in drawn))
 
 
 def _shift_correctors(training: Training) -> list[str]:
-    """Return the correctors with estimated shifts; logit adjustment is the line."""
+    """Return the correctors with estimated shifts; logit adjustment is drawn as a line."""
     names = [name for name in training.correctors if name != "logit-adjustment"]
     return [name for name in names if training.measured(name)[0][1].estimator not in (None, "none")]
 

@@ -15,9 +15,9 @@ from typing import Any
 
 _SCRIPTS = ("numbers.js", "decode.js", "model.js", "shifts_file.js", "charts.js", "class_table.js", "controls.js")
 _MAX_COLUMN_WIDTH = 450.0
-"""In points. A wider picture gets a row of its own, because its text would be too small in half a row."""
+"""Maximum width in points of a picture in half a row. A wider one gets a whole row, so that its text stays readable."""
 _MAX_ROWS = 25
-"""Longer tables scroll."""
+"""Maximum rows of a table without a scroll bar."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def document(
         The runs of the live part, each with a name and its views as JSON. If empty, there is no live part.
     sections : sequence of Section
     mark : str, default ""
-        State of a served page; the page reloads itself when the server has another one.
+        State of a served page; the page reloads itself when the server reports another state.
     """
     scripts = [asset("echarts.min.js"), _program()] if live else []
     scripts += [asset("refresh.js")] if mark else []

@@ -22,7 +22,7 @@ from energyalign.report.page.view import BUDGET, Block, Correction, View
 
 _ALTERNATIVES = ("lse", "marginal", "prior")
 _UNIFORM = 1e-12
-"""A target prior is uniform if its logarithms differ by less."""
+"""Maximum difference between the logarithms of a target prior that counts as uniform."""
 _NORMAL = 1.96
 """Half a 95 % interval, in standard errors."""
 
@@ -89,13 +89,16 @@ def _headline(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:
     if selection is not None and selection.raw_and_chosen is not None:
         raw, chosen = (show_score(shifts.scoring, score) for score in selection.raw_and_chosen)
         scale, form = (100, "+.1f") if raw.endswith("%") else (1, "+.3f")
+        change = "gain"
+        if shifts.scoring == "costs":
+            change, form = "reduction", ".3f"
         low, high = (
             scale * ((selection.gain or 0.0) + sign * _NORMAL * (selection.gain_error or 0.0)) for sign in (-1, 1)
         )
         aim = _in_words(shifts)
         return (
             f"{aim[0].upper()}{aim[1:]} {raw} → {chosen} on samples that the shifts were not fitted on "
-            f"(95 % interval of the gain: {low:{form}} to {high:{form}})."
+            f"(95 % interval of the {change}: {low:{form}} to {high:{form}})."
         )
     error = 100 * balanced_standard_error(np.nan_to_num(after.per_class), after.total)
     return (
@@ -126,10 +129,11 @@ def _fitted_section(shifts: Shifts) -> Section:
 
 
 def _candidates(shifts: Shifts) -> str:
-    """Return the table of what `auto` compared."""
+    """Return the table of the candidates of `auto`."""
     selection = shifts.selection
     assert selection is not None
-    columns = ["candidate", "strength", "cross-fitted score", "largest std. error of a shift", "problem"]
+    score = "mean cost" if shifts.scoring == "costs" else "score"
+    columns = ["candidate", "strength", f"cross-fitted {score}", "largest std. error of a shift", "problem"]
     lines = [
         [
             f"{candidate.estimator}, {candidate.sharing}" + (" (chosen)" if i == selection.chosen else ""),

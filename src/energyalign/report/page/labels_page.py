@@ -15,7 +15,7 @@ from energyalign.core.before_after import BeforeAfter
 from energyalign.core.errors import count_of
 from energyalign.core.metrics import ClassScores
 from energyalign.core.multilabel import MultilabelShifts
-from energyalign.core.objectives import show_score
+from energyalign.core.objectives import score_name, show_error, show_score
 from energyalign.report.drawing import BLUE, GREY, page_svg
 from energyalign.report.page.document import (
     Section,
@@ -76,7 +76,10 @@ def write_labels_page(
     concerns = list_html(shifts.concerns) if shifts.concerns else note_html("No warnings.")
     sections = [
         Section("Label by label", picture + _table(labels)),
-        Section("What was fitted", note_html(f"Estimator {shifts.estimator}, scoring {shifts.scoring}.") + concerns),
+        Section(
+            "What was fitted",
+            note_html(f"Estimator {shifts.estimator}, scoring {score_name(shifts.scoring)}.") + concerns,
+        ),
         Section("How to reproduce it", commands_html([command])),
     ]
     text = document(f"energyalign fit: {name}", [_result(shifts, labels)], [], sections)
@@ -93,8 +96,8 @@ def _rates(scores: ClassScores) -> tuple[float, ...]:
 
 def _result(shifts: MultilabelShifts, labels: Sequence[_Label]) -> tuple[str, str]:
     """Return the headline and its details."""
-    # No mean precision: that of a label that is never predicted is unknown, so raw and aligned means would differ in
-    # the labels that they cover.
+    # No mean precision: a label that is never predicted has none, so raw and aligned means would cover different
+    # labels.
     rates = ", ".join(
         f"{_RATES[i]} {_percent(_mean(label.raw[i] for label in labels))} % → "
         f"{_percent(_mean(label.aligned[i] for label in labels))} %"
@@ -104,11 +107,11 @@ def _result(shifts: MultilabelShifts, labels: Sequence[_Label]) -> tuple[str, st
     score = shifts.mean_score
     if score is None:
         return details, describe_bias(shifts.labels[0].evidence_kind)
-    raw, chosen, error = (show_score(shifts.scoring, value) for value in (score.raw, score.chosen, score.error))
+    raw, chosen = (show_score(shifts.scoring, value) for value in (score.raw, score.chosen))
     headline = (
-        f"{shifts.scoring.replace('_', ' ').capitalize()} {raw} → {chosen}, mean over "
+        f"{score_name(shifts.scoring).replace('_', ' ').capitalize()} {raw} → {chosen}, mean over "
         f"{count_of(score.n_labels, 'label')}, on samples that the shifts were not fitted on (standard error of the "
-        f"gain at most {error})."
+        f"difference at most {show_error(shifts.scoring, score.error)})."
     )
     return headline, f"{details} {describe_bias(shifts.labels[0].evidence_kind)}"
 

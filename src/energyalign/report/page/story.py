@@ -28,7 +28,7 @@ _BY_TRAINING = (
 )  # fmt: skip
 """Figures with a panel for each training."""
 _MAX_TRAININGS = 4
-"""Trainings that such a figure shows on the page."""
+"""Maximum number of trainings in one of these figures on the page."""
 _COMPARED = ["", AS_TRAINED, ALIGNED, "gain", "s.e.", "95 % interval", "only raw right", "only ea right", "p"]
 _ABOUT_COMPARED = (
     "Balanced accuracy in %. Gain of one seed: standard error and interval from a paired bootstrap over test images "
@@ -108,7 +108,7 @@ def _compared(line: Line, table: PaperTable) -> list[str]:
 
 
 def figures_section(pictures: Pictures) -> Section:
-    """Return the figures, and a list of those that could not be drawn."""
+    """Return the figures, and a list of figures that could not be drawn."""
     html = "".join(picture_html(svg, caption) for svg, caption in pictures.drawn)
     left_out = f"<details><summary>Not drawn</summary>{list_html(pictures.left_out)}</details>\n"
     return Section("Figures", f'<div class="figures">{html}</div>\n{left_out if pictures.left_out else ""}')
@@ -173,7 +173,7 @@ def unfinished_section(runs: Sequence[tuple[StoredRun, str]], seen_from: Path) -
 
 
 class Pictures(NamedTuple):
-    """SVG elements with their captions, and why other figures could not be drawn."""
+    """SVG elements with their captions, and the reasons why other figures are missing."""
 
     drawn: list[tuple[str, str]]
     left_out: list[str]
@@ -205,7 +205,7 @@ def draw_pictures(trainings: Sequence[Training]) -> Pictures:
 
 
 def _first_trainings(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """Return the runs of the first trainings, those with a row of ea before others."""
+    """Return the runs of the first trainings; trainings with a row of ea come first."""
     groups = by_setting(runs)
     if len(groups) <= _MAX_TRAININGS:
         return list(runs)

@@ -126,5 +126,6 @@ def _summary(cell: str, trainings: Sequence[Training]) -> tuple[str, str]:
     return (
         f"{cell}: energy aligning changes balanced accuracy by {statistics.mean(gains):+.1f} points on average over "
         f"{len(trainings)} trainings.",
-        f"It raises that of {better} and lowers that of {worse}. Best of all: {name} with {100 * best:.1f} %.",
+        f"It raises balanced accuracy in {better} of them and lowers it in {worse}. "
+        f"Best of all: {name} with {100 * best:.1f} %.",
     )

@@ -28,23 +28,23 @@ _MIN_RANGE = 1e-30
 
 @dataclass(frozen=True)
 class Correction:
-    """Shifts for this network, as they were fitted."""
+    """Fitted shifts for this network."""
 
     name: str
     fitted: Shifts
 
     @property
     def shifts(self) -> Floats:
-        """Shifts for a uniform target prior; the page adds the target prior that is chosen there."""
+        """Shifts for a uniform target prior; the page adds the chosen target prior."""
         return self.fitted.values - self.fitted.log_target
 
     @property
     def is_sane(self) -> bool:
-        """Whether the page can compute with it: shifts that offset a masked class, at -1e9, are too large."""
+        """Whether the page can compute with these shifts, which are too large if they offset a class masked by -1e9."""
         return bool(np.ptp(self.shifts) < FAR)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the data for the page's script: shifts in float32, what is displayed, and the file to save."""
+        """Return the data for the page's script: shifts in float32, the displayed numbers, and the file to save."""
         return {
             "name": self.name,
             "shifts": [float(str(shift)) for shift in np.asarray(self.shifts, dtype=np.float32)],
@@ -164,16 +164,16 @@ class EncodedLogits:
 
     @property
     def note(self) -> str:
-        """What was left out or rounded to keep the page small; empty if nothing was."""
+        """Note on what was left out or rounded to keep the page small; empty if nothing was."""
         notes = []
         if len(self.kept) < self.n_images:
             notes.append(
                 f"To stay small, this page holds {len(self.kept):,} of the {self.n_images:,} images, spread evenly "
-                "over the classes, so its numbers differ from those in the tables."
+                "over the classes, so its numbers differ from the numbers in the tables."
             )
         if self.classes is not None and self.n_candidates < self.n_classes:
             notes.append(
-                f"Of each image it holds the {self.n_candidates} of {self.n_classes:,} classes that come closest to "
+                f"For each image it holds the {self.n_candidates} of {self.n_classes:,} classes that come closest to "
                 "winning, raw or with fitted shifts; at other strengths and for other target priors, numbers are "
                 "approximate."
             )

@@ -34,7 +34,7 @@ from energyalign.report.tables.order import line_key
 from energyalign.report.trainings import ALIGNED, AS_TRAINED, Training, name_in_full, progress_of
 
 LIMIT = 14_500_000
-"""Maximum bytes of a page; if it is larger, logits get less."""
+"""Maximum bytes of a page; logits get the bytes that the rest of the page leaves."""
 _MIN_BUDGET = 200_000
 _BLOCK = 4096
 Draw = Callable[[Sequence[Training]], Pictures]
@@ -63,11 +63,11 @@ def page_of(
     seen_from : Path, default Path()
         Folders are shown relative to this one.
     mark : str, default ""
-        State of a served page; the page reloads itself when the server has another one.
+        State of a served page; the page reloads itself when the server reports another state.
     draw : callable, default None
         Draws the figures; None for `draw_pictures`.
     first : Section, default None
-        Section before those of the runs.
+        Section before the sections of the runs.
     """
     trainings = name_in_full([run for run in runs if run.rows])
     views, without = _views(trainings)
@@ -96,7 +96,7 @@ def page_of(
 
 
 def _views(trainings: Sequence[Training]) -> tuple[dict[str, list[View]], list[str]]:
-    """Return the views of every run whose logits can be read, by its name, and the errors of the others."""
+    """Return the views of every run whose logits can be read, by its name, and the errors of the other runs."""
     views, problems = {}, []
     for training in trainings:
         for run in training.runs:
@@ -157,7 +157,7 @@ def _corrections(rows: list[Row], class_names: Sequence[str]) -> list[Correction
 
 
 def _shifts(row: Row, class_names: Sequence[str]) -> Shifts:
-    """Return the shifts of a row; a row does not store its clusters, so equal shifts are taken for shared ones."""
+    """Return the shifts of a row; a row does not store its clusters, so equal shifts count as shared."""
     arrays = (row.shifts, row.standard_errors, row.energies_before, row.effective_samples)
     values, errors, energies, effective = (None if one is None else np.array(one, dtype=np.float64) for one in arrays)
     assert values is not None

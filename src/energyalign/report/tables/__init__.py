@@ -1,4 +1,4 @@
-"""Tables from rows: the paper's tables with our numbers beside theirs, and tables of any runs."""
+"""Tables from rows: the paper's tables next to our numbers, and tables of any runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TableEntry:
     cells : tuple of str, default ()
         Cells that rows may be of; empty for any.
     build_per_seed : callable or None, default None
-        Like `build`, with a line for each seed; None if there is no such table.
+        Like `build`, with a line for each seed; None if the table cannot be shown per seed.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Tables of the paper with our numbers beside: up to three lines for each method, and notes on settings that differ."""
+"""Tables of the paper with our numbers: up to three lines for each method, and notes on settings that differ."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from energyalign.report.tables.order import line_key
 from energyalign.report.tables.settings import Difference, check_one_setting, differences_from_paper
 
 _QUOTED = (
-    "The paper's numbers are as printed there. It quotes its methods other than ea from papers with other networks and "
+    "The paper's numbers are as printed. The paper quotes its methods other than ea from papers with other networks "
+    "and "
     "subsets. A difference is ours minus the paper's."
 )
 
 
 class Slot(NamedTuple):
-    """A column and its number: a measure of a cell, after a step or, for incremental cells without one, on average."""
+    """A column and its number: a measure of a cell, after a step, or averaged over the steps of an incremental cell."""
 
     column: Column
     cell: str

@@ -1,4 +1,4 @@
-"""Bold numbers of a table: the best, and those that are not clearly worse."""
+"""Bold numbers of a table: the best, and all numbers that are not clearly worse."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def are_best(cells: Sequence[Cell], column: Column) -> list[bool]:
     comparable = {seeds: members for seeds, members in groups.items() if len(members) > 1}
     if not comparable:
         return [False] * len(cells)
-    # Of groups that are equally good, the one with more seeds, so that the order of lines does not matter.
+    # Among equally good groups, take the one with more seeds, so that the order of lines does not matter.
     members = comparable[max(comparable, key=lambda seeds: (max(scores[k] for k in comparable[seeds]), seeds))]
     highest = max(scores[k] for k in members)
     best = [cells[k] for k in members if math.isclose(scores[k], highest, rel_tol=1e-12)]

@@ -40,7 +40,7 @@ def _with_group(table: PaperTable, name: str) -> PaperTable:
 
 
 def _with_seed(table: PaperTable, seed: int) -> PaperTable:
-    """Name the seed of each line, and drop the number of seeds and best numbers."""
+    """Name the seed of each line, and drop the number of seeds and the marks of best numbers."""
     kept = [k for k, column in enumerate(table.columns) if column != SEEDS]
     columns = tuple(replace(table.columns[k], better="") for k in kept)
     lines = (Line(line.method, f"seed {seed}", tuple(line.cells[k] for k in kept), seed) for line in table.lines)

@@ -164,7 +164,7 @@ def setting_in_paper(row: Row) -> dict[str, Any] | None:
 
 
 def as_in_the_paper(row: Row) -> bool:
-    """Return whether network, schedule and protocol are those of the paper's cell."""
+    """Return whether network, schedule and protocol agree with the paper's cell."""
     if row.cell not in PRESETS or label_of(row) not in METHODS:
         return False
     return not differences_from_paper(row.config.values, setting_in_paper(row))
@@ -177,7 +177,7 @@ def _feedback(row: Row) -> list[str]:
 
 
 def _training_of(row: Row) -> tuple[Any, ...]:
-    """Return what distinguishes trainings; the size of the memory depends on the cell."""
+    """Return the settings that distinguish trainings; the size of the memory depends on the cell."""
     return row.learner, selection_of(row), row.fed_back, row.config.head, row.config.held_out
 
 

@@ -70,7 +70,7 @@ def setting_in_paper(row: Row) -> dict[str, Any] | None:
 
 
 def as_in_the_paper(row: Row) -> bool:
-    """Return whether network, schedule and subset are those of the paper's cell."""
+    """Return whether network, schedule and subset agree with the paper's cell."""
     if row.cell not in PRESETS or method_of(row) not in METHODS:
         return False
     return not differences_from_paper(row.config.values, setting_in_paper(row))

@@ -20,7 +20,7 @@ MAX_BESIDE = 10
 
 @dataclass(frozen=True)
 class Cell:
-    """A number, or a missing one.
+    """A number in a table, or a missing number.
 
     Attributes
     ----------
@@ -31,9 +31,9 @@ class Cell:
     n : int or None, default None
         Number of seeds; None if unknown, as in the paper.
     off_paper : bool, default False
-        Whether it was measured in another setting than the paper's, or is a difference from such a measurement.
+        Whether the number was measured in another setting than the paper's, or is a difference from such a number.
     best : bool, default False
-        Whether it is printed in bold.
+        Whether the number is printed in bold.
     digits : int, default 1
         Decimals of the deviation.
     by_seed : mapping, default {}
@@ -132,7 +132,7 @@ class Line:
 
     @property
     def off_paper(self) -> bool:
-        """Whether no number of the line is in the paper's setting: the mark is then at its name."""
+        """Whether no number of the line is in the paper's setting; if so, the mark is beside the line's name."""
         known = [cell.off_paper for cell in self.cells if cell.mean is not None]
         return bool(known) and all(known)
 

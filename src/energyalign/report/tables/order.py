@@ -36,9 +36,9 @@ def training_key(
 
 
 def evidence_suffix(rows: Sequence[Row]) -> Callable[[Row], str]:
-    """Return a function of a row: what its evidence adds to the name of its line.
+    """Return a function from a row to the suffix for its evidence in the name of its line.
 
-    This is empty for the default of the row's data set, and if all rows have the same kind of evidence.
+    The suffix is empty for the default of the row's data set, and if all rows have the same kind of evidence.
     """
 
     def suffix(row: Row) -> str:

@@ -109,7 +109,7 @@ def _make(lines: Lines, build: Callable[[Lines], PaperTable], per_seed: bool) ->
 
 
 def _other_names(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Return the other names of a line, each with what memory and evidence add to its name."""
+    """Return the other names of a line, each with the suffixes for memory and evidence."""
     names = dict.fromkeys(each for row in rows for each in names_of(row))
     added = name.removeprefix(max(filter(name.startswith, names), key=len))
     return tuple(each + added for each in names if each + added != name)
@@ -257,7 +257,7 @@ def _checked(rows: Sequence[Row], table: str, *, in_steps: bool | None = None) -
         if in_steps:
             expected, got, other = "incremental", "long-tailed", "longtail"
         raise EnergyAlignError(
-            f"the table {table} must be of {expected} runs, got {got} ones: use energyalign table {other}."
+            f"the table {table} must be of {expected} runs, got {got} runs: use energyalign table {other}."
         )
     if in_steps is not None:
         rows = [row for row in rows if row.in_steps == in_steps]

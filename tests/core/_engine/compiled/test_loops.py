@@ -1,4 +1,4 @@
-"""Compiled loops against mpmath, SciPy and what arrays say."""
+"""Compiled loops, compared with mpmath, SciPy and array operations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from energyalign.core.free_energy import FreeEnergy
 
 
 def exponentials(values: NDArray[Any]) -> Floats:
-    """One of each class: the sums of a single row."""
+    """Return the exponential of each class: the sums of a single row."""
     sums = np.zeros((3, len(values)))
     one = np.ones(1, values.dtype)
     loops.add_exponential_sums(read_only(values[None, :]), np.zeros_like(values), one, one, sums)
@@ -58,7 +58,7 @@ def test_sums_are_those_of_arrays(dtype: Any, shape: tuple[int, int]) -> None:
         energy.add(block, SumOfExponentials(compiled=by_loops))
     rtol, atol = (
         (1e-4, 1e-3) if dtype == np.float32 else (1e-11, 1e-6)
-    )  # of an error of 0, the root of rounding is left
+    )  # of an exact error of 0, the square root of the rounding error remains
     for name in ("values", "effective_samples", "standard_errors"):
         np.testing.assert_allclose(getattr(energies[0], name), getattr(energies[1], name), rtol=rtol, atol=atol)
     np.testing.assert_allclose(
@@ -176,7 +176,7 @@ def test_numba_can_be_told_to_stay_away() -> None:
 
 
 def test_numba_that_cannot_be_loaded_is_told(tmp_path: Any) -> None:
-    """As without memory for it: the bits are others then, and that is not to go unnoticed."""
+    """For example for lack of memory: results then differ in their last bits, so a warning is issued."""
     (tmp_path / "numba.py").write_text("raise MemoryError('no memory for LLVM')", encoding="utf-8")
     told = subprocess.run(
         [sys.executable, "-c", "from energyalign.core._engine.compiled import _installed; print(_installed())"],
@@ -200,7 +200,7 @@ print(numba.config.CACHE_DIR)
 def test_numba_takes_no_orders_from_the_current_folder_of_our_commands(
     tmp_path: Any, safe_path: str, cache: str
 ) -> None:
-    """It unpickles what is in its cache."""
+    """Its cache consists of pickles."""
     if cache:
         pytest.importorskip("yaml", reason="Numba reads its configuration with PyYAML")
     (tmp_path / ".numba_config.yaml").write_text("cache_dir: anybodys", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The solver behind `marginal`: the convex problem, its goals, and what it does far from home."""
+"""The solver of `marginal`: the convex problem, its goals, and starts far from the solution."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_with_and_without_the_matrix(scale: float, monkeypatch: pytest.MonkeyPat
     assert free.moments.curvature is None
     mass = softmax(logits + free.biases, axis=1).mean(0)
     np.testing.assert_allclose(mass, 1 / 12, atol=max(1e-10, 1e-12 * np.ptp(logits)))
-    if scale == 1.0:  # otherwise the biases themselves are known only roughly: the problem is nearly flat
+    if scale == 1.0:  # otherwise the problem is nearly flat, and the biases are known only roughly
         np.testing.assert_allclose(free.biases, dense.biases, atol=1e-7)
 
 
@@ -87,7 +87,7 @@ def test_much_evidence_is_approached_with_a_part_of_it(monkeypatch: pytest.Monke
     monkeypatch.setattr("energyalign.core.mean_posterior.MANY_PASSES", 1)
     monkeypatch.setattr(balancing, "_ROUGH_NUMBERS", 600)
     np.testing.assert_allclose(solve(logits).biases, whole.biases, atol=1e-7)
-    # A class that no sample of the part can be.
+    # A class that is masked in every sample of the part.
     logits[:, 3] = np.where(np.arange(400) == 399, 2.0, -np.inf)
     some = thin(Evidence.from_arrays(logits), 50).keep
     assert some is not None
@@ -119,7 +119,7 @@ def test_a_start_far_away_still_arrives(start: float) -> None:
 
 @pytest.mark.parametrize("duplicates", [2, 1000])
 def test_a_sample_with_an_outlying_class(duplicates: int) -> None:
-    """One sample that is all of a class: its bias must move far while the others stay."""
+    """One sample allows a single class only: its bias must move far while the others stay."""
     logits = np.vstack([np.tile([0.0, 0.0, -80.0], (duplicates, 1)), [[0.0, 0.0, 80.0]]])
     np.testing.assert_allclose(softmax(logits + solve(logits).biases, axis=1).mean(0), 1 / 3, atol=2e-10)
 

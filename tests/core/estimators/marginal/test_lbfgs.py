@@ -1,4 +1,4 @@
-"""L-BFGS: the curvature that the last steps have shown."""
+"""L-BFGS: the curvature estimated from the last steps."""
 
 from __future__ import annotations
 

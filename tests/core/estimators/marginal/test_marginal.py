@@ -1,4 +1,4 @@
-"""The mean posterior made equal: solved to rounding, equal to maximum likelihood, and honest about its error."""
+"""Equal mean posteriors: solved to rounding, equal to maximum likelihood, with correct standard errors."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class TestMeanPosterior:
         rng = np.random.default_rng(seed)
         scale = 10**exponent
         logits = scale * (rng.normal(size=(n_samples + n_classes, n_classes)) + rng.normal(size=n_classes))
-        # Unequal on purpose: the first classes have most of the labels.
+        # Unequal on purpose: most labels are of the first classes.
         extra = np.minimum(rng.geometric(0.5, size=n_samples) - 1, n_classes - 1)
         labels = np.concatenate([np.arange(n_classes), extra])
         shifts = fit(logits, labels if labelled else None).shifts
         weights = balancing_weights(labels) if labelled else np.full(len(logits), 1 / len(logits))
-        # 1e-10, and at scale 100 what the rounding of the logits themselves leaves.
+        # 1e-10, and at scale 100 the rounding error of the logits.
         tolerance = max(1e-10, 1e-12 * np.ptp(logits))
         assert np.max(np.abs(weights @ softmax(logits + shifts, axis=1) - 1 / n_classes)) <= 1.01 * tolerance
 
@@ -101,7 +101,7 @@ class TestMeanPosterior:
 
 
 def most_likely_biases(logits: np.ndarray, labels: np.ndarray, clusters: Clusters) -> np.ndarray:
-    """Biases per cluster that maximise the class-balanced likelihood, by torch's L-BFGS."""
+    """Return the biases per cluster that maximise the class-balanced likelihood, found by torch's L-BFGS."""
     biases = torch.zeros(clusters.n_clusters, dtype=torch.float64, requires_grad=True)
     fixed, truth, weights = (torch.tensor(a) for a in (logits, labels, balancing_weights(labels)))
     optimiser = torch.optim.LBFGS(
@@ -125,7 +125,7 @@ class TestMaximumLikelihood:
     @pytest.mark.parametrize("per_class", [[40] * 5, [100, 50, 20, 10, 5]])
     def test_of_a_labelled_sample(self, simulate: Callable[..., Any], per_class: list[int], clusters: Clusters) -> None:
         logits, labels = simulate([500, 200, 90, 20, 10], per_class, seed=4)
-        # Mis-specified on purpose: the equality is one of optimisation, not of a right model.
+        # Mis-specified on purpose: the equality comes from the optimisation, not from a correct model.
         logits = 1.7 * logits + 0.3 * logits[:, ::-1]
         expected = most_likely_biases(logits, labels, clusters)
         np.testing.assert_allclose(fit(logits, labels, clusters).shifts, expected, atol=1e-6)
@@ -182,7 +182,7 @@ class TestPartlyKnownClasses:
             fit(logits, labels)
         shifts = fit(logits, labels, Clusters((0, 1, 1))).shifts
         assert shifts[1] == shifts[2]
-        # The classes that have samples share the mean posterior equally; class 2 adds to that of its cluster.
+        # The classes with samples share the mean posterior equally; class 2 adds to the posterior of its cluster.
         mass = softmax(logits + shifts, axis=1).mean(0)
         assert mass[0] == pytest.approx(0.5, abs=1e-10)
 
@@ -191,7 +191,7 @@ COUNTS = [500.0, 100, 20, 5]
 
 
 def replicates(simulate: Callable[..., Any], separation: float, labelled: str, n: int = 300) -> tuple[Any, Any, Any]:
-    """Mean shift, its spread and its predicted error over independent draws of evidence."""
+    """Return the mean shift, its spread, and its predicted error over independent draws of evidence."""
     rng = np.random.default_rng(0)
     shifts, errors = [], []
     for seed in range(n):
@@ -216,7 +216,7 @@ class TestStandardErrorsAgainstSimulation:
 
     @pytest.mark.parametrize("labelled", ["balanced", "random"])
     def test_with_labels_of_overlapping_classes(self, simulate: Callable[..., Any], labelled: str) -> None:
-        # Were the number of samples of each class left to chance, the errors would be twice as large.
+        # With random numbers of samples per class, the errors would be twice as large.
         _, spread, predicted = replicates(simulate, 1.0, labelled)
         np.testing.assert_allclose(predicted, spread, rtol=0.2)
 
@@ -224,7 +224,7 @@ class TestStandardErrorsAgainstSimulation:
         logits, labels = simulate(COUNTS, 1, seed=0, separation=1.0)
         errors = fit(logits, labels).standard_errors
         assert np.all(errors[1:] > 0)
-        # Twice the same samples are a class of two that agree: no spread is seen, and none would be true.
+        # The same samples twice are a class of two equal samples: no spread is measured, although there is some.
         assert fit(np.tile(logits, (2, 1)), np.tile(labels, 2)).standard_errors.max() == pytest.approx(0, abs=1e-6)
 
     def test_the_matrix_and_its_diagonal_agree_where_classes_hardly_touch(
@@ -267,10 +267,10 @@ class TestStandardErrorsAgainstSimulation:
         logits = sure * np.eye(4)[kinds]
         logits[kinds < 2, :2] = sure + np.random.default_rng(0).normal(size=(20, 2))
         errors = fit(logits, kinds if labelled else None).standard_errors
-        # Of samples that are either 0 or 1, only the posteriors of these matter for the shift between them.
+        # Samples have class 0 or 1: only their posteriors matter for the shift between these classes.
         two = fit(logits[kinds < 2, :2], kinds[kinds < 2] if labelled else None).standard_errors[1]
         assert errors[1] == pytest.approx(two, rel=0.03)
-        # Without labels, how many samples are 0 or 1 is itself left to chance.
+        # Without labels, the number of samples of class 0 or 1 is random.
         # With labels: 0.1115 from the closed form at sure = 16, where the inverse still has all its digits.
         assert errors[2] == pytest.approx(0.1115, abs=1e-3) if labelled else errors[2] > 1e4
 

@@ -1,4 +1,4 @@
-"""Folds left out of `shrunk`: the most probable biases at the temperature and variance of all samples."""
+"""Cross-fitting of `shrunk`: the most probable biases at the temperature and variance of the fit to all samples."""
 
 from __future__ import annotations
 

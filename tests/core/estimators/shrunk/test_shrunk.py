@@ -1,4 +1,4 @@
-"""Empirical Bayes: the counts where nothing is known, the labels where much is, and honest errors between."""
+"""Empirical Bayes: follows the counts without data and the labels with much data, with correct standard errors."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TestLimits:
         log_prior = centred(np.log(COUNTS))
         assert found.shifts[2] == pytest.approx(-found.slope * log_prior[2] / found.temperature, abs=1e-6)
         assert found.shifts[1] != pytest.approx(-found.slope * log_prior[1] / found.temperature, abs=1e-3)
-        # Nothing is known of its deviation: the error has all of the variance of u.
+        # Without data on its deviation, the error contains the whole variance of u.
         assert found.covariance[2, 2] >= found.variance / found.temperature**2
         assert found.covariance[2, 2] > 2 * found.covariance[1, 1]
 
@@ -93,12 +93,12 @@ class TestLimits:
 
     def test_two_classes_in_closed_form(self) -> None:
         # Flat logits and equal numbers of labels: the maximum of the likelihood is b = 0 whatever the temperature.
-        # Equal counts leave u alone, so nothing pulls elsewhere; one step of expectation maximisation gives sigma.
+        # Equal counts leave only u to estimate; one step of expectation maximisation gives sigma.
         found = posterior(held_out(np.zeros((40, 2)), np.arange(40) % 2))
         np.testing.assert_allclose(found.shifts, 0, atol=1e-12)
         # H = 40 / 4 [[1, -1], [-1, 1]]; tr(H diag(1 / m)) = 1, so the likelihood counts 2 / (2 - 1) times.
         variance = found.variance
-        stiff = 1 / (2 * 2 * 10 + 1 / variance)  # along (1, -1); along (1, 1) only the prior
+        stiff = 1 / (2 * 2 * 10 + 1 / variance)  # along (1, -1); along (1, 1) the prior alone decides
         np.testing.assert_allclose(np.trace(found.covariance), stiff + variance, rtol=1e-6)
         assert variance == pytest.approx((stiff + variance + 2 * 0.25) / (2 + 2), rel=5e-3)
 
@@ -122,7 +122,7 @@ def floored(logits: np.ndarray) -> np.ndarray:
 
 
 class Independent:
-    """The same model written down again, with tau and u as parameters of their own: (log s, tau, u per cluster)."""
+    """The same model implemented independently, with parameters (log s, tau, u per cluster)."""
 
     def __init__(self, logits: np.ndarray, labels: np.ndarray, counts: np.ndarray, cluster_of: Any) -> None:
         self.logits, self.labels, self.cluster_of = torch.tensor(floored(logits)), labels, np.asarray(cluster_of)
@@ -149,7 +149,7 @@ class Independent:
         return -scale * self.likelihood(log_s, u - tau * self.log_prior) + penalty / 2
 
     def solve(self, variance: float, scale: float) -> tuple[np.ndarray, np.ndarray]:
-        """The maximum of the posterior, and its covariance there."""
+        """Return the maximum of the posterior, and the covariance there."""
 
         def value_and_slope(free: np.ndarray) -> tuple[float, np.ndarray]:
             point = torch.tensor(free, requires_grad=True)
@@ -170,7 +170,7 @@ class TestAgainstAnIndependentImplementation:
         self, simulate: Simulate, cluster_of: Any, monkeypatch: pytest.MonkeyPatch
     ) -> tuple[Independent, Posterior]:
         monkeypatch.setattr(estimator, "_FLOOR_TOLERANCE", np.inf)  # the floor stays where `floored` has it
-        # Too sure, with a bias that its counts do not explain, and as many labels as it happens.
+        # Overconfident, with a bias that the counts do not explain, and random numbers of labels.
         logits, labels = simulate(COUNTS, [40, 30, 25, 20, 12], seed=3)
         logits = 2.0 * logits + np.array([0, 1.0, -1.0, 0.5, 0])
         evidence = held_out(logits, labels, counts=COUNTS)
@@ -202,7 +202,7 @@ class TestAgainstAnIndependentImplementation:
         model, found = problem
         best, covariance = model.solve(found.variance, model.scale(found))
         squares = np.sum(best[2:] ** 2) + np.trace(covariance[2:, 2:])
-        # The prior is worth two classes with a deviation of 0.5.
+        # The prior has the weight of two classes with a deviation of 0.5.
         assert (squares + 2 * 0.5**2) / (len(best) - 2 + 2) == pytest.approx(found.variance, rel=5e-3)
 
 
@@ -263,7 +263,7 @@ class TestInvariance:
 
 
 class Elsewhere:
-    """An engine whose work goes through pickle, as to another process, and is done last part first."""
+    """An engine that pickles its work, as for another process, and starts with the last part."""
 
     def map(self, work: Callable[[Stretch], Any], stretches: Sequence[Stretch]) -> Iterator[Any]:
         sent = [pickle.dumps((work, stretch)) for stretch in stretches]
@@ -301,7 +301,7 @@ class TestParts:
         part = fit(logits, labels, counts=COUNTS)
         assert np.any(part.shifts != whole.shifts)
         np.testing.assert_allclose(part.shifts, whole.shifts, atol=0.25)
-        # Each sample stands for those left out: the errors are those of all.
+        # Each sample also counts for the samples left out: the errors are those of all samples.
         np.testing.assert_allclose(part.standard_errors, whole.standard_errors, rtol=0.15)
 
     def test_it_is_fitted_once_per_evidence(self, simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +319,7 @@ class TestManyClasses:
     def test_the_diagonal_gives_the_same_maximum(
         self, simulate: Simulate, monkeypatch: pytest.MonkeyPatch, kind: Any, labelled: bool
     ) -> None:
-        """Both variances of u are held at the same value: that of the diagonal leaves out what classes share."""
+        """Both variances of u are fixed to one value, because the diagonal ignores covariances between classes."""
         counts = np.geomspace(500, 5, 30)
         logits, labels = simulate(counts, 12, seed=11, separation=3.0)
         evidence = Evidence.from_arrays(logits, labels if labelled else None, counts=counts, kind=kind)
@@ -356,7 +356,7 @@ class TestManyClasses:
 
 
 def standardised(simulate: Simulate, per_class: int, imbalance: float, separation: float) -> tuple[Any, float]:
-    """Errors of 420 shifts over their standard errors, and the share of logits below the floor.
+    """Return the errors of 420 shifts divided by their standard errors, and the share of logits below the floor.
 
     The shifts are drawn from the model, tau ~ N(1, 0.3²), u ~ N(0, 0.5²); the numbers of labels are fixed.
     """
@@ -383,10 +383,10 @@ class TestStandardErrors:
         assert abs(np.mean(scores)) < 0.25
 
     def test_beyond_the_floor_shifts_are_too_small_and_not_too_large(self, simulate: Simulate) -> None:
-        """Logits below the floor are raised to it, and the bias with them: the errors do not tell of that."""
+        """Logits below the floor are raised to it, which reduces the bias; standard errors do not include this."""
         scores, below = standardised(simulate, 20, 50, 2.0)
         assert below > 0.05
-        assert np.mean(scores) > 0.3  # the shifts are negative: common classes against the rarest
+        assert np.mean(scores) > 0.3  # the shifts of common classes relative to the rarest are negative
 
     def test_fall_with_the_evidence(self, simulate: Simulate) -> None:
         errors = []
@@ -400,7 +400,7 @@ class TestStandardErrors:
 class TestTemperature:
     @pytest.mark.parametrize("factor", [0.3, 1.0, 3.0])
     def test_is_found_and_shifts_are_those_of_the_logits_as_they_are(self, simulate: Simulate, factor: float) -> None:
-        counts = np.array([8.0, 4, 2, 1])  # so that hardly a logit is below the floor
+        counts = np.array([8.0, 4, 2, 1])  # so that hardly any logit is below the floor
         logits, labels = simulate(counts, 1000, seed=14, separation=0.7)
         evidence = held_out(factor * logits, labels, counts=counts)
         assert posterior(evidence).temperature == pytest.approx(1 / factor, rel=0.1)
@@ -408,7 +408,7 @@ class TestTemperature:
         np.testing.assert_allclose(shifts, -factor * np.log(counts), atol=0.15 * factor)
 
     def test_far_from_1_is_reached_in_steps_uphill(self, simulate: Simulate) -> None:
-        """A step of the temperature that is cut short takes the biases with it."""
+        """If a step of the temperature is shortened, the biases are shortened with it."""
         logits, labels = simulate(COUNTS, 500, seed=14)
         evidence = held_out(3.0 * logits, labels, counts=COUNTS)
         found = posterior(evidence)
@@ -423,7 +423,7 @@ class TestTemperature:
     def test_a_model_that_is_far_too_sure_has_the_same_shifts_in_its_own_units(
         self, simulate: Simulate, scale: float
     ) -> None:
-        """The floor is one of posteriors: of the logits times the temperature."""
+        """The floor applies to posteriors, that is, to logits times the temperature."""
         logits, labels = simulate(COUNTS, 500, seed=15)
         expected = fit(logits, labels, counts=COUNTS)
         result = fit(scale * logits, labels, counts=COUNTS)
@@ -459,7 +459,7 @@ def training(logits: Any, labels: Any, counts: Any = COUNTS) -> Evidence:
 
 
 def memorised(seed: int, bias: Any, per_class: int = 20) -> tuple[np.ndarray, np.ndarray]:
-    """Training samples that the model is right about, nearly every one, and less sure of than it could be."""
+    """Draw training samples that are nearly always classified correctly, with less confidence than possible."""
     labels = np.repeat(np.arange(5), per_class)
     noise = np.random.default_rng(seed).normal(size=(len(labels), 5))
     return 5 * np.eye(5)[labels] + noise + np.asarray(bias), labels
@@ -474,12 +474,12 @@ class TestTrainingEvidence:
         assert not found.transformed
 
     def test_a_class_has_no_more_samples_than_images(self) -> None:
-        """A rare class drawn often, with augmentation, knows no more than its images; the others are as they are."""
+        """A rare class drawn often with augmentation is worth no more than its images; other classes do not change."""
         logits, labels = memorised(1, np.log(COUNTS), per_class=40)
         # Class 4 has 10 images and 40 draws, class 3 has 30 and 40: each draw counts for less.
         weights = np.array([1, 1, 1, 0.75, 0.25])[labels]
         capped = posterior(training(logits, labels))
-        # Not the same to the last digit: the floor of the logits goes by the number of draws.
+        # Not equal to the last digit: the floor of the logits depends on the number of draws.
         weighed = posterior(Evidence.from_arrays(logits, labels, counts=COUNTS, repeats=weights))
         np.testing.assert_allclose(capped.shifts, weighed.shifts, atol=0.08)
         plain = posterior(training(logits, labels, counts=100 * COUNTS))
@@ -492,7 +492,7 @@ class TestTrainingEvidence:
         logits -= 3 * np.eye(5)[labels]
         found = posterior(training(logits, labels))
         assert found.slope < 0
-        # Shifts do not grow with the counts, neither by the slope nor by the deviations.
+        # Shifts do not grow with the counts, neither through the slope nor through the deviations.
         assert centred(np.log(COUNTS)) @ found.shifts <= 1e-9
         free = posterior(held_out(logits, labels, counts=COUNTS))
         assert free.slope < 0
@@ -524,7 +524,7 @@ class TestRefused:
 
 
 def test_the_likelihood_is_that_of_case_control_samples(simulate: Simulate) -> None:
-    """At the shifts found, with next to no prior, every class has its number of samples in the mean posterior."""
+    """Under the fitted shifts and a weak prior, the mean posterior gives every class its number of samples."""
     sizes = [900, 500, 400, 300, 250]
     logits, labels = simulate(COUNTS, sizes, seed=20)
     found = posterior(held_out(logits, labels, counts=COUNTS))

@@ -1,4 +1,4 @@
-"""LwF, iCaRL and EEIL on digits, whole and interrupted."""
+"""LwF, iCaRL and EEIL on digits, complete and interrupted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from energyalign.experiments.incremental.methods import find_method
 
 
 def config_of(method: str, *, epochs: int) -> IncrementalConfig:
-    """Five classes and five more, with the memory of the method."""
+    """Return a config with two steps of five classes and the memory of the method."""
     chosen = find_method(method)
     memory = "none" if chosen.memory == "none" else f"{chosen.memory}:40"
     return digits_config(find_learner(chosen.learner), epochs=epochs, n_steps=2, memory=memory)
@@ -24,7 +24,7 @@ def config_of(method: str, *, epochs: int) -> IncrementalConfig:
 def test_better_than_chance_and_old_classes_are_remembered(
     tmp_path: Path, method: str, overall: float, old: float
 ) -> None:
-    """Chance is 0.1; who knows nothing but the new classes has 0.5, and 0 on the old ones."""
+    """Chance is 0.1; a network that knows only new classes has 0.5, and 0 on old classes."""
     row = run_digits(tmp_path / "run", config_of(method, epochs=6), find_method(method).corrector)[-1]
     assert row.overall > overall
     assert row.old > old
@@ -34,7 +34,7 @@ def test_better_than_chance_and_old_classes_are_remembered(
     ("method", "stages"), [("lwf", ["step 2"]), ("icarl", ["step 2"]), ("eeil", ["step 1", "step 2", "balanced"])]
 )
 def test_interrupted_it_ends_the_same(tmp_path: Path, method: str, stages: list[str]) -> None:
-    """In the middle of an epoch of each stage."""
+    """Interrupted in the middle of an epoch of each stage."""
     config, corrector = config_of(method, epochs=2), find_method(method).corrector
     run_digits(tmp_path / "whole", config, corrector)
     for name in stages:

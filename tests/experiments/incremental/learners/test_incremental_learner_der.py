@@ -1,4 +1,4 @@
-"""DER: its losses by hand, what grows and what stays, and that it learns and resumes."""
+"""DER: its losses by hand, which parts grow and which are frozen, and that it learns and resumes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IMAGES = torch.zeros(2, 1, 8, 8)
 
 
 class Says(torch.nn.Module):
-    """Logits of both heads, whatever it is shown."""
+    """Returns fixed logits of both heads."""
 
     def __init__(self, logits: torch.Tensor, auxiliary: torch.Tensor) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Says(torch.nn.Module):
 
 
 def test_the_losses_by_hand() -> None:
-    """Two old classes and two new ones: for the auxiliary head label 1 is 0, the old ones, and label 3 is 2."""
+    """Two old and two new classes: for the auxiliary head, label 1 is 0 (all old classes), and label 3 is 2."""
     step = tiny_step(DER(), (2, 2, 2, 2), (2, 2), memory="herding:40")
     model = Says(
         torch.log(torch.tensor([[1.0, 2.0, 3.0, 4.0], [1.0, 1.0, 1.0, 1.0]])),
@@ -45,7 +45,7 @@ def test_the_losses_by_hand() -> None:
     entropy = (np.log(10 / 2) + np.log(4)) / 2
     auxiliary = (np.log(5 / 3) + np.log(2)) / 2
     assert float(DER(weight=3.0).loss(step, None)(model, batch, 1)) == pytest.approx(entropy + 3 * auxiliary)
-    # Softened by 2, powers of two have their roots for odds: 1, 4, 4, 16 become 1, 2, 2, 4.
+    # At temperature 2, odds become their square roots: 1, 4, 4, 16 become 1, 2, 2, 4.
     odds = Says(torch.log(torch.tensor([[1.0, 4.0, 4.0, 16.0]])), torch.zeros(1, 3))
     softened = DER(temperature=2.0).softened_loss(odds, TinyBatch(IMAGES[:1], torch.tensor([3])), 1)
     assert float(softened) == pytest.approx(np.log(9 / 4))

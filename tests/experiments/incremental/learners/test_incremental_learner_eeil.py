@@ -24,7 +24,7 @@ COUNTS, SIZES = (3, 2, 3, 8, 6), (2, 1, 2)
 
 
 class Stage(NamedTuple):
-    """What a training was asked for."""
+    """Arguments of a training."""
 
     name: str
     recipe: Recipe
@@ -44,7 +44,7 @@ def batch_of(labels: list[int]) -> TinyBatch:
 
 @pytest.mark.parametrize(("n_taught", "groups"), [(3, [(0, 2), (2, 3)]), (5, [(0, 2), (2, 3), (3, 5)])])
 def test_loss_against_numpy(n_taught: int, groups: list[tuple[int, int]]) -> None:
-    """With the teacher of the first stage and with that of the second, which knows the newest group too."""
+    """With the teachers of the first and of the second stage; the latter knows the newest group too."""
     rng = np.random.default_rng(0)
     logits, taught, labels = rng.normal(size=(4, 5)), rng.normal(size=(4, n_taught)), [0, 4, 2, 3]
     expected = -np.log(softmax(logits)[range(4), labels])
@@ -76,7 +76,7 @@ def test_epochs_are_divided_as_40_to_30() -> None:
 
 
 def test_balanced_images_are_the_exemplars_and_the_first_of_each_new_class_by_herding() -> None:
-    """Old classes have 3, 2 and 3 exemplars, so each of the new ones gives 3."""
+    """Old classes have 3, 2 and 3 exemplars, so each new class gives 3 images."""
     step = tiny_step(EEIL(), COUNTS, SIZES)
     network = make_network("small-cnn", 5, head="linear", in_channels=1).eval()
     places = choose_balanced(step, network)
@@ -94,7 +94,7 @@ def test_a_new_class_with_few_images_gives_all() -> None:
 
 @given(n_images=st.integers(1, 20), n_shown=st.integers(1, 60), epoch=st.integers(1, 9))
 def test_images_take_turns(n_images: int, n_shown: int, epoch: int) -> None:
-    """No image is shown again before all others were."""
+    """No image is shown again before all others were shown."""
     order = repeat_shuffled(n_images, n_shown, seed=4)
     shown = order(epoch)
     counts = np.bincount(shown, minlength=n_images)
@@ -106,7 +106,7 @@ def test_images_take_turns(n_images: int, n_shown: int, epoch: int) -> None:
 
 
 def stages_of(monkeypatch: pytest.MonkeyPatch, step: Step, network: Network, teacher: Any) -> list[Stage]:
-    """What `learn` asks for; a training here sets all weights to zero, and shows the noise of its second epoch."""
+    """Return the trainings that `learn` requests; here a training sets all weights to zero and records its noise."""
     found: list[Stage] = []
 
     def train_network(
@@ -129,9 +129,9 @@ def stages_of(monkeypatch: pytest.MonkeyPatch, step: Step, network: Network, tea
 
 
 def test_two_stages_from_the_second_step_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """7 epochs are 4 and 3. The second stage learns from the network that the first one left: here one of zeros.
+    """7 epochs are divided into 4 and 3. The teacher of the second stage is the result of the first: here all zeros.
 
-    Its 14 images are shown 22 times in an epoch, as many as the first stage has.
+    Its 14 images are shown 22 times in an epoch, as many as the first stage shows.
     """
     step = tiny_step(EEIL(), COUNTS, SIZES)
     network = make_network("small-cnn", 5, head="linear", in_channels=1)
@@ -142,7 +142,7 @@ def test_two_stages_from_the_second_step_on(monkeypatch: pytest.MonkeyPatch) -> 
     assert (sum(first.counts), sum(second.counts)) == (22, 22)
     assert all(each <= shown <= 2 * each for each, shown in zip((3, 2, 3, 3, 3), second.counts, strict=True))
     assert second.recipe.lr(1) == pytest.approx(first.recipe.lr(1) / 10)
-    # Against even odds, a teacher's answer costs the logarithm of the size of its group, whatever it is.
+    # A teacher's output costs the logarithm of the size of its group if the student is undecided.
     assert first.loss == pytest.approx(np.log(5) + np.log(2))
     assert second.loss == pytest.approx(np.log(5) + np.log(2) + np.log(2))
     for stage, epoch in ((first, 2), (second, 4 + 2)):

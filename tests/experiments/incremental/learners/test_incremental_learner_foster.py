@@ -1,4 +1,4 @@
-"""FOSTER: both losses by hand, what boosting begins with, and that it learns and resumes."""
+"""FOSTER: both losses by hand, the start of boosting, and that it learns and resumes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Boosted(torch.nn.Module):
 
 def test_weights_are_larger_for_classes_with_few_images() -> None:
     step = tiny_step(Foster(), (1, 1, 2), (2, 1), memory="herding:40")
-    # (1 - b) / (1 - b^n) with b = 1/2: 1, 1 and 2/3, which sum to 8/3; here to 3.
+    # (1 - b) / (1 - b^n) with b = 1/2: 1, 1 and 2/3, which sum to 8/3; rescaled to sum to 3.
     np.testing.assert_allclose(class_weights(step, 0.5), [9 / 8, 9 / 8, 6 / 8], rtol=1e-6)
 
 

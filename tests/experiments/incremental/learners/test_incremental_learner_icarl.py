@@ -54,7 +54,7 @@ def test_the_rate_on_imagenet_is_that_of_a_mean_over_all_its_classes(name: str, 
 
 @pytest.mark.parametrize("name", ["icarl", "lwf"])
 def test_weight_decay_is_the_same_in_every_step(name: str) -> None:
-    """That of the paper's own training falls."""
+    """In the paper's own training it decreases."""
     for learner, falls in ((find_learner(name), False), (find_learner("distill"), True)):
         config = tiny_step(learner, (2, 2), (2,)).config
         decays = [cast(SGD, config.recipe_of(step).optimizer).weight_decay for step in (1, 2, 3)]
@@ -70,7 +70,7 @@ def test_an_optimiser_of_ones_own_is_kept() -> None:
 
 @pytest.mark.parametrize("name", ["icarl", "lwf", "eeil"])
 def test_head_and_teacher(name: str) -> None:
-    """A linear head, whatever the cell has."""
+    """The head is linear, whatever the cell's head is."""
     learner = find_learner(name)
     assert learner.has_teacher
     assert tiny_step(learner, (2, 2), (2,), head="cosine").config.head == "linear"

@@ -1,4 +1,4 @@
-"""PODNet: its loss by hand, proxies that begin at centres and stay, and that it learns and resumes."""
+"""PODNet: its loss by hand, proxies that start at centres and stay fixed, and that it learns and resumes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from energyalign.experiments.nets.podnet import features_and_maps
 
 
 def second_step(counts: tuple[int, ...] = (3, 3, 12, 2)) -> tuple[object, Network]:
-    """Two old classes, two new ones."""
+    """Make a step with two old and two new classes."""
     learner = PODNet()
     first = learner.start(tiny_step(learner, counts[:2], (2,), memory="herding:40", head="cosine"), None)
     step = tiny_step(learner, counts, (2, 2), memory="herding:40", head="cosine")
@@ -33,7 +33,7 @@ def second_step(counts: tuple[int, ...] = (3, 3, 12, 2)) -> tuple[object, Networ
 
 
 def test_the_loss_beside_the_step_before() -> None:
-    """Four classes, two of them new: the factor of both distillations is the root of two."""
+    """Two of four classes are new: the factor of both distillations is the square root of two."""
     step, network = second_step()
     _, other = second_step()
     torch.nn.init.normal_(other.backbone.layers[0].weight)
@@ -53,7 +53,7 @@ def test_the_loss_beside_the_step_before() -> None:
 
 
 def test_the_margin_does_not_make_the_scale_smaller() -> None:
-    """Where all classes look alike, nothing speaks for a larger or smaller one."""
+    """If all classes have equal logits, the scale has no gradient."""
     _, network = second_step()
     with torch.no_grad():
         network.head.weight[:] = network.head.weight[0].clone()
@@ -76,7 +76,7 @@ def test_proxies_of_new_classes_begin_at_centres_of_their_features() -> None:
         points = torch.nn.functional.normalize(network.backbone(prepared))
         length = network.head.proxies()[:2].norm(dim=2).mean()
         last = network.head.proxies()[3] / length
-    # The class has two images: ten proxies are five times each.
+    # The class has two images: each is the centre of five of its ten proxies.
     apart = torch.cdist(last, points)
     assert sorted(apart.argmin(dim=1).tolist()) == [0] * 5 + [1] * 5
     assert float(apart.min(dim=1).values.max()) < 1e-3

@@ -29,7 +29,7 @@ from energyalign.experiments.train.reporter import Reporter
 
 
 class FakeStep:
-    """A step whose trainings only write down what they would train on."""
+    """A step that records its trainings instead of running them."""
 
     config = SimpleNamespace(backbone="rps-small")
     recipe = Recipe(20, 4, Adam(), Constant())
@@ -38,7 +38,7 @@ class FakeStep:
 
     def __init__(self, number: int, counts: list[int], n_new: int = 1) -> None:
         labels = np.repeat(np.arange(len(counts)), counts)
-        # An image is its own number, so that it can be recognised.
+        # The value of an image is its index, so that it can be recognised.
         pixels = torch.arange(len(labels), dtype=torch.uint8).reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4).clone()
         names = tuple(str(k) for k in range(len(counts)))
         self.train = MemoryImages("toy", pixels, labels, names, SmallPreparation(Normalisation((0.5,), (0.25,))))
@@ -84,11 +84,11 @@ def test_photographs_have_a_weight_of_their_own() -> None:
 
 
 def test_the_loss_by_hand() -> None:
-    """Two old classes and a new one, in step 5; at temperature 2 the logarithms of squares are those of odds."""
+    """Two old classes and one new class, in step 5; at temperature 2, odds become their square roots."""
     logits = torch.log(torch.tensor([[1.0, 9.0, 6.0], [4.0, 4.0, 8.0]]))
     taught = torch.log(torch.tensor([[1.0, 1.0], [16.0, 1.0]]))
     batch = TinyBatch(torch.zeros(2, 1, 4, 4), torch.tensor([0, 2]))
-    # softmax over all: 1/16 and 8/16. Old ones, softened: (1/4, 3/4) and (1/2, 1/2); taught (1/2, 1/2), (4/5, 1/5).
+    # softmax over all: 1/16 and 8/16. Old classes, softened: (1/4, 3/4), (1/2, 1/2); teacher (1/2, 1/2), (4/5, 1/5).
     entropy = (np.log(16) + np.log(2)) / 2
     first = 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75)
     second = 0.8 * np.log(0.8 / 0.5) + 0.2 * np.log(0.2 / 0.5)
@@ -117,7 +117,7 @@ def test_the_best_on_images_it_was_not_trained_on_is_taken(monkeypatch: pytest.M
     compared: list[set[int]] = []
 
     def fake_outputs(candidate: Network, images: MemoryImages, **_: object) -> np.ndarray:
-        """The third is right on two of three classes; the others on one, but that has two thirds of the images."""
+        """The third path is right on two of three classes; the others on one, which has two thirds of the images."""
         compared.append(numbers_of(images))
         labels = images.labels
         answers = np.where(labels == 2, 0, labels) if candidate.order == 2 else np.full_like(labels, 2)
@@ -131,7 +131,7 @@ def test_the_best_on_images_it_was_not_trained_on_is_taken(monkeypatch: pytest.M
     assert set(final) == {"network", "state"}
     assert final["network"] is network
     chosen = candidates[2]["state"]
-    # The path is taken, what the candidate learned is not.
+    # The path is kept, the candidate's weights are not.
     assert torch.equal(network.backbone.active, chosen["backbone.active"])
     assert torch.equal(network.backbone.trainable, chosen["backbone.trainable"])
     assert len({tuple(one["state"]["backbone.active"].flatten().tolist()) for one in candidates}) > 1
@@ -187,7 +187,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Row]]
 
 
 def test_it_learns(finished: tuple[Path, list[Row]]) -> None:
-    """Five classes at first, then all ten, of which the old ones have eight exemplars each."""
+    """Five classes first, then all ten, with eight exemplars of each old class."""
     first, last = finished[1]
     assert first.overall > 0.6
     assert last.overall > 0.25
@@ -208,7 +208,7 @@ def test_former_paths_stay_as_they_were(finished: tuple[Path, list[Row]]) -> Non
 
 
 def test_interrupted_and_resumed_it_ends_the_same(tmp_path: Path) -> None:
-    """In the middle of a candidate, and of the training that follows."""
+    """Interrupted in the training of a candidate, and in the final training."""
     config = digits_config(LEARNER, epochs=2, n_steps=2, batch_size=16)
 
     def run(name: str, reporter: Reporter | None = None) -> list[Row]:

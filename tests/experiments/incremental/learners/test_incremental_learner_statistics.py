@@ -1,4 +1,4 @@
-"""Streaming LDA and RanPAC: what earlier classes gave stays, and nothing else of them is looked at."""
+"""Streaming LDA and RanPAC: statistics of earlier classes are kept, and their images are not used again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEARNERS = [StreamingLda(), RanPac(n_projected=100)]
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six classes of features around means of their own."""
+    """Write features of six classes around different means."""
     rng = np.random.default_rng(0)
     means, labels = rng.normal(size=(6, 8)), np.repeat(np.arange(6), 20)
 
@@ -77,4 +77,4 @@ def test_a_backbone_is_trained_in_the_first_step_alone_and_a_run_goes_on_where_i
     assert bytes_of_steps(tmp_path / "stopped") == bytes_of_steps(tmp_path / "whole")
     first, second = (load_file(tmp_path / "whole" / f"step-0{k}" / "network.safetensors") for k in (1, 2))
     assert all(torch.equal(value, second[name]) for name, value in first.items() if name.startswith("backbone."))
-    assert whole[-1].old > 0.2  # nothing was forgotten: 0 is what a network without memory has
+    assert whole[-1].old > 0.2  # nothing was forgotten: the value is 0 without a memory

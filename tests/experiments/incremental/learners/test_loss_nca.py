@@ -1,4 +1,4 @@
-"""NCA with a margin against numbers worked out by hand."""
+"""NCA with a margin, compared with numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from energyalign.experiments.incremental.learners.podnet import nca_loss
 
 
 def test_by_hand() -> None:
-    """Others sum to 2 + 3; the true class, less its margin, to 4 / 2, or to 40 / 2, which is enough."""
+    """The other classes sum to 2 + 3; the true class minus its margin has 4 / 2, or 40 / 2 for a loss of 0."""
     logits = torch.log(torch.tensor([[4.0, 2.0, 3.0], [2.0, 3.0, 40.0]]))
     loss = nca_loss(logits, torch.tensor([0, 2]), math.log(2))
     assert float(loss) == pytest.approx(math.log(5 / 2) / 2)

@@ -1,4 +1,4 @@
-"""Pooled outputs by hand: what they see, and what they do not."""
+"""Pooled outputs by hand: differences that they measure and differences that they ignore."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def one_channel(*rows: list[float]) -> torch.Tensor:
 
 
 def test_by_hand() -> None:
-    """Rows and columns sum to (4, 0; 4, 0) and (0, 4; 4, 0): directions of length one that are 1 apart."""
+    """Rows and columns sum to (4, 0; 4, 0) and (0, 4; 4, 0): unit vectors at a distance of 1."""
     before, now = one_channel([2.0, 0.0], [0.0, 0.0]), one_channel([0.0, 0.0], [-2.0, 0.0])
     assert float(pooled_outputs([before], [now])) == pytest.approx(1.0)
     assert float(pooled_outputs([before, before], [now, 3.0 * before])) == pytest.approx(0.5)

@@ -1,4 +1,4 @@
-"""Binary cross-entropy with the labels' answers for new classes and the teacher's for old ones."""
+"""Binary cross-entropy with labels for new classes and the teacher's sigmoids for old ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from energyalign.experiments.incremental.learners.icarl import sigmoid_distillat
 
 
 def test_by_hand() -> None:
-    """A new class 1, and an old class 0 which the teacher gives odds of 3 to 1 and the student even ones."""
+    """A new class 1, and an old class 0 with odds of 3 to 1 from the teacher and even odds from the student."""
     loss = sigmoid_distillation(
         torch.tensor([[0.0, math.log(4.0)]]), torch.tensor([1]), torch.tensor([[math.log(3.0)]])
     )

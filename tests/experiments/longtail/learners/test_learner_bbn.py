@@ -1,4 +1,4 @@
-"""BBN: its share, its batches, its loss by hand, and its network in training and test."""
+"""BBN: its share, its batches, its loss by hand, and its network in training and evaluation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_share_moves_from_the_first_branch_to_the_second(epoch: int, share: 
 
 
 def test_the_reversed_batches_are_drawn_from_the_tail() -> None:
-    """Of CIFAR-10 at imbalance 100: 40.2 % of the draws from the rarest class, 0.40 % from the largest."""
+    """For CIFAR-10 at imbalance 100: 40.2 % of the draws are of the rarest class, 0.40 % of the largest."""
     made = setting(CIFAR10_LT_100)
     batches = Bbn().batches(made)
     assert batches.n_batches == 97
@@ -62,7 +62,7 @@ def test_the_reversed_batches_are_drawn_from_the_tail() -> None:
 
 
 def test_the_two_batches_are_augmented_each_on_its_own() -> None:
-    """One image only, so that all that can differ is its augmentation."""
+    """With one image, the batches differ only in their augmentation."""
     made = setting([64], size=4)
     made = replace(made, train=made.train.subset([0] * 64))
     pair = next(Bbn().batches(made).epoch(1))
@@ -70,7 +70,7 @@ def test_the_two_batches_are_augmented_each_on_its_own() -> None:
 
 
 class Recorded(nn.Module):
-    """Gives known logits and remembers what it was asked."""
+    """Returns given logits and records its inputs."""
 
     def __init__(self, logits: torch.Tensor) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Recorded(nn.Module):
 
 
 def test_the_loss_by_hand() -> None:
-    """Three classes with probabilities 0.5, 0.3, 0.2, the labels 0 and 2; half way through, so that a is 3/4."""
+    """Three classes with probabilities 0.5, 0.3, 0.2, labels 0 and 2; half-way through, so that a is 3/4."""
     model = Recorded(torch.log(torch.tensor([[0.5, 0.3, 0.2]])))
     pair = Pair(torch.zeros(1, 1, 4, 4), torch.tensor([0]), torch.ones(1, 1, 4, 4), torch.tensor([2]))
     loss = Bbn().loss(setting([3, 2, 1]))(model, pair, 101)
@@ -117,7 +117,7 @@ def test_in_the_test_both_branches_see_the_same_image_with_factor_one(network: B
 
 
 def test_each_branch_keeps_the_statistics_of_its_own_batches(network: BbnNetwork) -> None:
-    """Of a branch that saw the other one's batches too, the running mean would belong to neither."""
+    """A branch that saw both batches would have running means of neither."""
     network.train()
     blocks = [network.backbone.cb_block, network.backbone.rb_block]
     with torch.no_grad():

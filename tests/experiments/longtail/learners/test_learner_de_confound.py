@@ -1,4 +1,4 @@
-"""De-confound: the original's network on CIFAR, and its colour jitter on ImageNet-LT alone."""
+"""De-confound: the original's network on CIFAR, and its colour jitter on ImageNet-LT only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from energyalign.experiments.nets.heads import CausalNormHead
 @pytest.mark.parametrize("row", ["de-confound", "de-confound-tde"])
 @pytest.mark.parametrize("preset", ["cifar10-lt-100", "cifar100-lt-100"])
 def test_the_network_on_cifar_is_that_of_bbn(row: str, preset: str) -> None:
-    """128 features, of which each half is one block's output and one part of the head (K = 2)."""
+    """128 features: each half is the output of one block and belongs to one part of the head (K = 2)."""
     learner = find_learner(METHODS[row].learner)
     config = LongTailConfig.from_preset(PRESETS[preset], learner, seed=0)
     assert (config.backbone, config.head) == ("resnet32-bbn", "causal-norm")
@@ -40,7 +40,7 @@ def test_other_networks_stay(preset: str) -> None:
 
 @pytest.mark.parametrize(("preset", "jitter"), [("imagenet-lt-resnet50", 0.4), ("inaturalist-90", 0.0)])
 def test_jitter_is_for_imagenet_lt(preset: str, jitter: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The images of the setting stay as they are, for evidence and for other learners."""
+    """The images of the setting are not changed, because evidence and other learners use them."""
     setting = tiny_setting(DeConfound())
     preparation = LargePreparation(Normalisation(IMAGENET_MEAN, IMAGENET_STD))
     images = FileImages(

@@ -1,4 +1,4 @@
-"""When deferred methods begin, LDAM's learning rates, and the images that late epochs show."""
+"""Deferred methods: when they begin, LDAM's learning rates, and the images of late epochs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_cosine_stays_a_cosine(name: str, preset: str) -> None:
 @pytest.mark.parametrize("name", [*DEFERRED, "cb-focal"])
 @pytest.mark.parametrize("preset", ["cifar10-lt-100", "cifar100-lt-10"])
 def test_the_weight_decay_on_cifar_is_the_originals(name: str, preset: str) -> None:
-    """2e-4 in the code of LDAM and of Cui et al., where the paper's own rows have 5e-4."""
+    """2e-4 in the code of LDAM and of Cui et al.; the paper's own rows have 5e-4."""
     assert PRESETS[preset].recipe.optimizer == SGD(0.1, weight_decay=5e-4)
     assert find_learner(name).recipe(PRESETS[preset]).optimizer == SGD(0.1, weight_decay=2e-4)
 

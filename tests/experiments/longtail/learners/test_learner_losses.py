@@ -1,4 +1,4 @@
-"""What each learner's loss is for given logits: the formula with its own hyper-parameters, in NumPy.
+"""Losses of all learners for given logits: the formula with its hyper-parameters, in NumPy.
 
 Counts are 16, 4 and 1, so that n^(-1/4) is 1/2, 1/sqrt(2) and 1.
 """
@@ -26,7 +26,7 @@ def loss_of(learner: CrossEntropy, epoch: int, logits: np.ndarray = LOGITS) -> f
 
 
 def entropies(logits: np.ndarray, labels: np.ndarray = LABELS) -> np.ndarray:
-    """Cross-entropy of each sample."""
+    """Return the cross-entropy of each sample."""
     return np.log(np.exp(logits).sum(1)) - logits[np.arange(len(labels)), labels]
 
 
@@ -36,7 +36,7 @@ def late_weights() -> np.ndarray:
 
 
 def test_weights_of_this_example() -> None:
-    """Nearly 1/16, 1/4, 1, times 3 over their sum 21/16."""
+    """Nearly 1/16, 1/4, 1, rescaled by 3 over their sum 21/16."""
     np.testing.assert_allclose(late_weights(), np.array([1, 4, 16]) / 7, rtol=2e-3)
 
 
@@ -54,7 +54,7 @@ def test_ce_drw_before_and_after_the_change() -> None:
 
 
 def test_ldam_drw_before_and_after_the_change() -> None:
-    """Margins 0.25, 0.3536 and 0.5 of a cosine; the logits are 30 cosines."""
+    """Margins are 0.25, 0.3536 and 0.5 in units of the cosine; logits are 30 cosines."""
     learner = find_learner("ldam-drw")
     margins = np.array([0.25, 0.25 * math.sqrt(2), 0.5])
     ce = entropies(30 * (LOGITS / 30 - np.eye(3)[LABELS] * margins))
@@ -63,7 +63,7 @@ def test_ldam_drw_before_and_after_the_change() -> None:
 
 
 def test_la_loss() -> None:
-    """Odds are multiplied by 16, 4 and 1."""
+    """The odds are multiplied by 16, 4 and 1."""
     assert loss_of(find_learner("la-loss"), 1) == pytest.approx(entropies(LOGITS + np.log(COUNTS)).mean())
 
 
@@ -78,7 +78,7 @@ def test_la_loss_ldam_is_the_pairwise_margin_loss() -> None:
 
 
 def test_lade() -> None:
-    """The weight 0.1 of the regulariser, whose penalty is 0.1; 0.05 and 0.5 on iNaturalist."""
+    """The weight of the regulariser is 0.1 and its penalty 0.1; on iNaturalist 0.05 and 0.5."""
     prior, logits = COUNTS / COUNTS.sum(), LOGITS
     means = np.array([logits[k == LABELS, k].mean() for k in range(3)])
     log_means = np.log(np.exp(logits).mean(axis=0) / (3 * prior))

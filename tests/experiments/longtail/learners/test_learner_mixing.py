@@ -1,4 +1,4 @@
-"""Mixup and Manifold Mixup as learners: what they mix, how much, and that they can leave it."""
+"""Mixup and Manifold Mixup as learners: which inputs they mix, how much, and evaluation without mixing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SWAPPED = torch.tensor([1, 0, 3, 2, 5, 4])
 
 
 def always(monkeypatch: pytest.MonkeyPatch, mixture: Mixture) -> list[float]:
-    """Let every batch be mixed so; gives the alphas that were asked for."""
+    """Replace the drawn mixture by a fixed one; return the requested alphas."""
     alphas: list[float] = []
 
     def draw(_n: int, alpha: float, _device: torch.device) -> Mixture:
@@ -76,7 +76,7 @@ def test_a_network_that_can_mix_is_the_plain_one_in_the_test() -> None:
 
 
 def photographs(setting: Setting) -> Setting:
-    """The same with a set of files."""
+    """Return the same setting with a set of files."""
     files = DiskFiles(Path("nowhere"), ("a.jpg", "b.jpg", "c.jpg"))
     preparation = LargePreparation(Normalisation((0.5,) * 3, (0.5,) * 3))
     images = FileImages("files", files, np.arange(3), np.arange(3), ("a", "b", "c"), preparation)
@@ -95,7 +95,7 @@ def test_alpha_of_small_images_and_of_photographs(
 
 
 def test_cb_focal_of_photographs_has_the_values_of_the_imagenet_script() -> None:
-    """Zero logits: each of three terms is 2^-gamma log 2, and the weights do not depend on them."""
+    """With zero logits each of three terms is 2^-gamma log 2, and the weights do not depend on them."""
     learner, logits = find_learner("cb-focal"), says(torch.zeros(6, 3))
     setting = photographs(tiny_setting(learner, (5000, 500, 50)))
     weights = (1 - 0.999) / (1 - 0.999 ** np.array([5000.0, 500.0, 50.0]))

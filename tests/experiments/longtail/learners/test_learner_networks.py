@@ -1,4 +1,4 @@
-"""Losses and networks of all learners of this room on other backbones, grey and colour, and through Fabric."""
+"""Losses and networks of all learners on other backbones, grey and colour, and through Fabric."""
 
 from __future__ import annotations
 

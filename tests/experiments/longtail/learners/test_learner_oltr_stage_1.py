@@ -1,4 +1,4 @@
-"""OLTR's first stage: a third of the epochs, ten of thirty at each rate."""
+"""OLTR's first stage: a third of the epochs, with a third of these at each rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RIDE: what its loss is given before and after the change, and its recipe."""
+"""RIDE: the arguments of its loss before and after the change, and its recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each learner of the losses room, from data to rows: it learns, and an interruption changes nothing."""
+"""Every long-tailed learner, from data to rows: it learns, and an interruption changes nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_it_learns(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_interrupted_runs_end_with_the_same_bytes(name: str, tmp_path: Path) -> None:
-    """In the middle of the last of three epochs, the only one in which deferred methods are at work."""
+    """Interrupted in the last of three epochs, the only one with re-balancing by deferred methods."""
     run_rows([name], tmp_path / "whole", epochs=3)
     with pytest.raises(Interrupted):
         run_rows([name], tmp_path / "cut", epochs=3, reporter=StopIn(3))

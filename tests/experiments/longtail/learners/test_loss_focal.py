@@ -1,4 +1,4 @@
-"""The focal losses against their formulas, written out class by class."""
+"""The focal losses compared with their formulas, class by class."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_without_gamma_it_is_cross_entropy() -> None:
 
 
 def test_the_modulator_takes_part_in_the_gradient() -> None:
-    """By hand, with p = p_y and gamma = 1: dL/dz_y = (1 - p)(p log p - (1 - p)); the first term is its part."""
+    """By hand, with p = p_y and gamma = 1: dL/dz_y = (1 - p)(p log p - (1 - p)); the modulator gives the first term."""
     logits = LOGITS[:1].clone().requires_grad_()
     focal_loss(logits, LABELS[:1], 1.0).backward()
     assert float(logits.grad[0, 1]) == pytest.approx(0.75 * (0.25 * math.log(0.25) - 0.75))
@@ -60,10 +60,10 @@ def test_certainty_has_no_infinite_slope(gamma: float) -> None:
 
 
 def test_sigmoid_focal_of_three_classes() -> None:
-    """Odds 1/3 and 3 are probabilities 1/4 and 3/4; the true class is the first, and its weight is 2."""
+    """Odds 1/3 and 3 are probabilities 1/4 and 3/4; class 0 is the true class and has weight 2."""
     logits = torch.tensor([[math.log(3), -math.log(3), math.log(3)]])
     loss = sigmoid_focal_loss(logits, torch.tensor([0]), torch.tensor([2.0, 1.0, 0.5]), 1.0)
-    # Right with 3/4 on classes 0 and 1, with 1/4 on class 2.
+    # A probability of 3/4 for the right decision on classes 0 and 1, of 1/4 on class 2.
     expected = 2 * (-0.25 * math.log(0.75) * 2 - 0.75 * math.log(0.25))
     assert expected == pytest.approx(2.367124, abs=1e-6)
     assert float(loss) == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""LADE's regulariser by hand, and where its minimum is."""
+"""LADE's regulariser by hand, and its minimum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PRIOR = torch.tensor([0.75, 0.25])
 
 
 def test_by_hand() -> None:
-    """Two images of class 0, none of class 1. e^z has the means 3 and 1; of class 0 the mean of z is 1.5 log 2."""
+    """Two images of class 0 and none of class 1. e^z has means 3 and 1; z of class 0 has mean 1.5 log 2."""
     logits = torch.log(torch.tensor([[2.0, 1.0], [4.0, 1.0]]))
     first, second = log(3 / 1.5), log(1 / 0.5)
     expected = 0.75 * (first + 0.1 * first**2 - 1.5 * log(2)) + 0.25 * (second + 0.1 * second**2)

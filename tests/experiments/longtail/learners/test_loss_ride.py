@@ -18,7 +18,7 @@ def test_rarer_classes_are_colder() -> None:
 
 
 def test_two_experts_that_contradict_each_other() -> None:
-    """Each is sure by 3 to 1, their mean is undecided: KL is log(1/2 / 3/4) / 2 + log(1/2 / 1/4) / 2 for both."""
+    """Odds of 3 to 1 and 1 to 3 have an undecided mean: KL is log(1/2 / 3/4) / 2 + log(1/2 / 1/4) / 2 for both."""
     logits = torch.log(torch.tensor([[[3.0, 1.0], [1.0, 3.0]]]))
     loss = ride_loss(logits, torch.tensor([0]), torch.zeros(2), temperatures=torch.ones(2), diversity=0.45)
     apart = (log(2 / 3) + log(2)) / 2
@@ -26,7 +26,7 @@ def test_two_experts_that_contradict_each_other() -> None:
 
 
 def test_temperatures_divide_the_logits_of_their_class_and_their_mean_scales_the_reward() -> None:
-    """Logits 0 and log 4 / 2 at the temperatures 1 and 1/2: odds of 1 to 4, against the 1 to 2 of the mean."""
+    """Logits 0 and log 4 / 2 at temperatures 1 and 1/2 give odds of 1 to 4; the mean has odds of 1 to 2."""
     logits = torch.tensor([[[0.0, log(4) / 2], [0.0, 0.0]]])
     args = (torch.tensor([0]), torch.zeros(2))
     plain = ride_loss(logits, *args, temperatures=torch.ones(2), diversity=0.0)

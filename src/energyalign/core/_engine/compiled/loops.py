@@ -130,8 +130,8 @@ _SHORT_SUM = 32
 def add_plain_sums(logits: Any, sums: Any) -> None:
     """Add the sums of e and e², where e = exp(logit), to the first and last row of `sums`.
 
-    Faster than with weights. A logit below the range adds the smallest exponential, which is negligible in any sum that
-    the caller accepts; one above it makes the sum of squares infinite.
+    Faster than sums with weights. A logit below the range adds the smallest exponential, which is negligible in any sum
+    that the caller accepts; a logit above the range makes the sum of squares infinite.
     """
     n_rows, n_classes = logits.shape
     first, second = np.empty(_TILE, logits.dtype), np.empty(_TILE, logits.dtype)

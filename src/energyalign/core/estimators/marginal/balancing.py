@@ -25,7 +25,7 @@ _LBFGS_MEMORY = 20  # steps
 _MAX_STEPS = 500
 _MAX_STALLED = 20  # steps without a smaller gap
 _MIN_DAMPING = 1e-10
-_MAX_DAMPING = 1.0  # with more, take the majorised step, which cannot fail
+_MAX_DAMPING = 1.0  # beyond it, take the majorised step, which cannot fail
 _UNDERFLOW = 1e-200
 _MAX_SPREAD = 20.0  # mean spread of the logits; wider ones are divided by a temperature first
 _COOLING = 4.0  # factor between two temperatures
@@ -38,7 +38,7 @@ _ROUNDING = 1e-12  # accepted gap relative to the spread, if no step makes it sm
 
 @dataclass(frozen=True, eq=False)
 class Balance:
-    """Biases, the moments of the model there, its gap (mass minus goal), and the objective."""
+    """Biases, with the moments of the model, the gap (mass minus goal) and the objective at these biases."""
 
     biases: Floats
     moments: Moments
@@ -172,7 +172,7 @@ class _Problem:
         return Balance(biases, moments, moments.mass - self.goal, objective)
 
     def _descends(self, old: Balance, new: Balance) -> bool:
-        """Return whether F decreased enough for a Newton step; if rounding hides that, whether the gap halved."""
+        """Return whether F fell enough for a Newton step or, if rounding hides that, whether the gap halved."""
         slope = float(old.gap @ (new.biases - old.biases)) / self.model.temperature
         if new.objective <= old.objective + 1e-4 * slope:
             return True
@@ -227,5 +227,5 @@ class _Problem:
 
 
 def hold_constant(curvature: Floats) -> Floats:
-    """Add a multiple of 1 1ᵀ to the curvature, so that the constant it leaves free stays 0."""
+    """Add a multiple of 1 1ᵀ to the curvature, so that the constant, which it leaves free, stays 0."""
     return np.asarray(curvature + np.trace(curvature) / len(curvature) ** 2)

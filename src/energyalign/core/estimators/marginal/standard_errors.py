@@ -15,18 +15,20 @@ from energyalign.core.estimators.marginal.balancing import Balance, hold_constan
 from energyalign.core.evidence import Evidence
 from energyalign.core.mean_posterior import BiasedModel, MeanPosterior, Moments
 
-_FLAT = 1e-12  # curvature relative to the largest, and
-_ROUNDING = 1e-15  # absolute (it is a difference of masses), below which a direction is flat
+# A direction is flat if its curvature, a difference of masses, is below _FLAT times the largest or below _ROUNDING.
+_FLAT = 1e-12
+_ROUNDING = 1e-15
 _APART = 1e-6  # minimum distance of two classes along a flat direction
-_WELL_CONDITIONED = 1e8  # maximum condition number for a plain inverse: far from the bounds above
-_LITTLE_CANCELLATION = 1e5  # maximum condition number for variances from moments, which lose its square in precision
+_WELL_CONDITIONED = 1e8  # maximum condition number for a plain inverse; no direction is then nearly flat
+# Maximum condition number for variances from moments, whose relative error grows with its square.
+_LITTLE_CANCELLATION = 1e5
 _MAX_JOINT = 1024  # clusters; with more, only the diagonal of the curvature is used
 _MAX_PRODUCTS = 1 << 33  # samples times clusters²; more samples are thinned
 _MIN_PER_CLASS = 12  # samples that thinning keeps
 
 
 def standard_errors(model: MeanPosterior, solution: Balance) -> tuple[Floats, Floats]:
-    """Return the standard error of each bias, and of its difference from the anchor's."""
+    """Return the standard error of each bias, and of its difference from the anchor's bias."""
     if model.clusters.n_clusters <= _MAX_JOINT:
         return _joint_errors(model, solution)
     return _diagonal_errors(model, solution)
@@ -114,7 +116,7 @@ def _sums_by_class(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
 def _variances(
     model: BiasedModel, expectation: _Expectation, inverse: Floats, anchor: int, blocks: Iterable[Block]
 ) -> Sums:
-    """Sum the variance of each bias, and of its difference from the anchor's."""
+    """Sum the variance of each bias, and of its difference from the anchor's bias."""
     sums = Sums(model.biases.shape, model.biases.shape)
     # Sum over samples, without a covariance matrix, so that terms cancel before they are squared.
     for posterior, samples in model.posteriors(blocks):
@@ -169,7 +171,7 @@ def _well_conditioned_inverse(matrix: Floats) -> Floats | None:
 
 
 def _diagonal_errors(model: MeanPosterior, solution: Balance) -> tuple[Floats, Floats]:
-    """Compute standard errors from diagonals only, for so many clusters that they hardly interact."""
+    """Compute standard errors from diagonals only: many clusters hardly interact."""
     biased, mass = model.at(solution.biases), solution.moments.mass
     evidence, anchor = model.evidence, model.clusters.anchor
     expectation = _diagonal_expectation(biased, evidence, mass)
@@ -182,7 +184,7 @@ def _diagonal_errors(model: MeanPosterior, solution: Balance) -> tuple[Floats, F
 
 
 def _diagonal_expectation(model: BiasedModel, evidence: Evidence, mass: Floats) -> _Expectation:
-    """Return for each class only the expected posterior of its own cluster: the others are nearly 0."""
+    """Return the expected posterior of each class for its own cluster only: the others are nearly 0."""
     if evidence.label_counts is None:
         return _Expectation(mass, np.ones(1))
     weight, sums = evidence.accumulate(partial(_own_sums, model)).values
@@ -191,7 +193,7 @@ def _diagonal_expectation(model: BiasedModel, evidence: Evidence, mass: Floats) 
 
 
 def _own_sums(model: BiasedModel, blocks: Iterable[Block]) -> Sums:
-    """Sum the squared shares of the samples of each class, and their products with the posterior of its cluster."""
+    """Sum the squared shares of each class's samples, and their products with the posterior of the class's cluster."""
     n_classes = len(model.cluster_of)
     sums = Sums((n_classes,), (n_classes,))
     for posterior, samples in model.posteriors(blocks):

@@ -66,8 +66,8 @@ class _Rest:
     """The samples of all folds but one."""
 
     exponentials: KeptExponentials
-    samples: Floats  # their number in each cluster
-    log_shares: Floats  # logarithm of their share of the cluster; 0 if there are none
+    samples: Floats  # number of samples in each cluster
+    log_shares: Floats  # logarithm of the share of a cluster's samples that are in these folds; 0 if none are
     prior: BiasPrior
     scale: float  # factor of the likelihood
 

@@ -15,7 +15,7 @@ from energyalign.core.estimators.shrunk.posterior import DEVIATION, Free, Poster
 from energyalign.core.evidence import ONLY_ENERGIES, Evidence
 from energyalign.core.sharing import Sharing, share_per_class
 
-_MANY_SAMPLES = 2_000  # from here on, a fold hardly changes the temperature and the variance of u
+_MANY_SAMPLES = 2_000  # with this many samples, a fold hardly changes the temperature and the variance of u
 _FLOOR_TOLERANCE = 0.1  # in log s
 
 
@@ -43,7 +43,7 @@ class Shrunk(Estimator):
     reads_counts: ClassVar[bool] = True
 
     def applies(self, evidence: Evidence) -> str | None:
-        """Reject training evidence that is harder for the model than its training data: its labels mislead."""
+        """Reject training evidence that is harder for the model than its training data: its labels are misleading."""
         if evidence.accumulated is not None:
             return ONLY_ENERGIES
         if not fit_posterior(evidence, share_per_class(evidence)).transformed:
@@ -58,7 +58,7 @@ class Shrunk(Estimator):
         return [share_per_class(evidence)]
 
     def energies(self, evidence: Evidence, clusters: Clusters) -> Energies:
-        """Return minus the most probable shifts."""
+        """Return the energies, which are minus the most probable shifts."""
         posterior = fit_posterior(evidence, clusters)
         covariance, anchor = posterior.covariance, clusters.anchor
         variance = np.diag(covariance) if covariance.ndim == 2 else covariance
@@ -84,7 +84,7 @@ class Shrunk(Estimator):
         return fit_posterior(evidence, clusters).temperature
 
     def doubts(self, estimate: Estimate, evidence: Evidence) -> list[str]:
-        """Report a bias that does not follow the counts, and what training evidence cannot show."""
+        """Report a bias that does not follow the counts, and the limits of training evidence."""
         posterior = fit_posterior(evidence, estimate.clusters)
         slope, error = posterior.slope, posterior.slope_error
         trained_on = evidence.kind == "training" and evidence.labels is not None

@@ -19,14 +19,14 @@ from energyalign.core.mean_posterior import numbers_for_products
 
 _LOG_TEMPERATURE_VARIANCE = 1.0  # prior of log s: N(0, 1)
 DEVIATION = 0.5  # prior of sigma: inverse chi-squared around this value
-_DEVIATION_WEIGHT = 2.0  # with the weight of this many classes
-_NO_DEVIATION = 1e-6  # variance of u that stands for u = 0
+_DEVIATION_WEIGHT = 2.0  # weight of this prior, in classes
+_NO_DEVIATION = 1e-6  # smaller variances of u count as u = 0
 _MAX_STEPS = 200
 _MAX_HALVINGS = 30
 _MAX_TEMPERATURE_STEP = 0.7  # change of log s
 _TOLERANCE = 1e-8  # Newton decrement, in units of the log posterior
 _VARIANCE_TOLERANCE = 1e-2  # relative change of the variance of u in one step
-_RELAXATION = 1.5  # of expectation maximisation, which converges for any value below 2
+_RELAXATION = 1.5  # factor of a step of expectation maximisation, which converges for any factor below 2
 _MAX_DENSE = 1024  # clusters; with more, only the diagonal of the curvature matrix is computed
 _MAX_ALWAYS_NEW = 128  # clusters; with more, a step may reuse the curvature matrix of the last one,
 _FAST = 0.1  # if the decrement has fallen to this fraction or less
@@ -53,7 +53,7 @@ class Posterior(NamedTuple):
     curvature: Floats
     scale: float
     log_floor_scale: float
-    transformed: bool = False  # whether training samples are harder for the model than those it was trained on
+    transformed: bool = False  # whether the samples are harder for the model than its training samples
 
     @property
     def temperature(self) -> float:
@@ -205,7 +205,7 @@ class Problem:
         else:
             step = self._diagonal_step(point, prior, scale, free, gradient)
         decrement = float(gradient @ step)
-        # Shorten the whole step, not only that of log s: the biases depend on it, and the rest could lead downhill.
+        # Shorten the whole step, not only its change of log s: the other changes depend on it and could lead downhill.
         return step * min(1.0, _MAX_TEMPERATURE_STEP / max(abs(float(step[0])), 1e-300)), decrement
 
     def _covariance(self, point: Point, prior: BiasPrior, scale: float, free: Free) -> Floats:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from energyalign.experiments.data.images import ImageSet
 
 DEFAULT_ROOT = Path("data")
-_SPLIT_SEED = 0  # of `hold_out`: all runs on a set have the same test images
+_SPLIT_SEED = 0  # for `hold_out`: fixed, so that all runs on a set have the same test images
 _Set = TypeVar("_Set", bound="ImageSet")
 
 
@@ -94,7 +94,7 @@ class Source(ABC):
 
     @property
     def has_validation(self) -> bool:
-        """Whether there is a validation split, and its files are here."""
+        """Whether there is a validation split and its files exist."""
         return "val" in self.splits and all(path.exists() for path in self.files("val"))
 
     def load(self, split: str) -> ImageSet:
@@ -138,5 +138,5 @@ def hold_out(images: _Set, split: str) -> _Set:
 
 
 def first_with(places: Sequence[Path], wanted: str) -> Path:
-    """Return the first folder that has an entry of this name, or the first of all if none has."""
+    """Return the first folder that has an entry of this name, or the first folder if none has."""
     return next((place for place in places if (place / wanted).exists()), places[0])

@@ -44,7 +44,7 @@ _CIFAR100_NAMES = (
 
 @dataclass(frozen=True)
 class CifarLayout:
-    """The differences between the two sets."""
+    """Properties in which the two sets differ."""
 
     name: str
     folder: str
@@ -72,10 +72,10 @@ class Cifar(Source):
     """50,000 training and 10,000 test images in colour, 32 x 32, in 10 or 100 classes.
 
     The Python version, which torchvision loads, is a set of pickles, and loading a pickle may run any code. This source
-    reads two others:
+    reads two other formats:
 
-    - the official **binary version**, with the same order of images, so that the long-tailed subset with seed 0 is
-      that of LDAM and BBN;
+    - the official **binary version**, with the same order of images, so that seed 0 gives the long-tailed subset of
+      LDAM and BBN;
     - **PNG folders** ``train/CLASS/*.png`` and ``test/CLASS/*.png``, in the order of the file names. The subset has the
       same counts, but other images than the published one.
     """
@@ -110,7 +110,7 @@ class Cifar(Source):
         return not (self._binary / self._layout.files["train"][0]).exists() and self._has_classes(self._folders)
 
     def _has_classes(self, place: Path) -> bool:
-        """Return whether there is a folder of one of the classes; ImageNet has a folder train too."""
+        """Return whether a class has a folder: a folder train alone may belong to ImageNet."""
         return any(name in self._layout.class_names for name in class_folders_in(place / "train"))
 
     def _load(self, split: str) -> ImageSet:

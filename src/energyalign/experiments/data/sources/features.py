@@ -105,7 +105,7 @@ class FeatureFolder(ParquetFolder):
         return bool(self._shards["test"])
 
     def files(self, split: str) -> Sequence[Path]:
-        """Return the shards of a split, or those of ``train`` if the test split is held out from them."""
+        """Return the shards of a split, or the shards of ``train`` if the test split is held out from them."""
         return super().files(split if self._has_test else "train")
 
     def _load(self, split: str) -> FeatureSet:
@@ -138,7 +138,9 @@ def make_features(
                 f"{name}: features must be finite, got {train[row, column]} in row {row}, column {column} of the "
                 "training features."
             )
-        raise EnergyAlignError(f"{name}: the training features are all zero, too large, or there are none.")
+        raise EnergyAlignError(
+            f"{name}: the training features are all zero, too large, or there are none: compute them again."
+        )
     scaled = torch.from_numpy((vectors / np.float64(scale)).astype(np.float32))
     return FeatureSet(name, scaled, labels, class_names)
 
@@ -167,7 +169,9 @@ def class_numbers(name: str, labels: NDArray[Any], names: tuple[str, ...] | None
         number = {one: k for k, one in enumerate(names)}
         unknown = sorted(set(labels.tolist()) - number.keys())
         if unknown:
-            raise EnergyAlignError(f"{name} has labels that are not among the classes: {some_of(unknown)}.")
+            raise EnergyAlignError(
+                f"{name} has labels that are not among the classes: {some_of(unknown)}. Correct or remove them."
+            )
         return np.array([number[one] for one in labels.tolist()], dtype=np.int64)
     if labels.dtype.kind not in "iu" or labels.ndim != 1:
         raise EnergyAlignError(

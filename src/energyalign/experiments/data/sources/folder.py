@@ -29,7 +29,7 @@ class Folder(Source):
     def __init__(self, path: Path) -> None:
         self.name = f"folder:{path}"
         self.how_to_get = (
-            f"Make {path} with a folder of images for each class, or with such folders in train/ and test/."
+            f"Make {path} with a folder of images for each class, or with these folders in train/ and test/."
         )
         self._path = path
         # A folder train without folders in it is a class of that name.
@@ -41,7 +41,7 @@ class Folder(Source):
         return ("train", "val", "test") if self._is_split and len(self._evaluation) > 1 else ("train", "test")
 
     def files(self, split: str) -> Sequence[Path]:
-        """Return the folder of the split, or the one from which it is held out."""
+        """Return the folder of the split, or the folder from which the split is held out."""
         if not self._is_split:
             return [self._path]
         if split == "test":
@@ -63,8 +63,7 @@ class Folder(Source):
         if found and all(name.lower() in _SPLIT_NAMES and class_folders_in(self._path / name) for name in found):
             raise EnergyAlignError(
                 f"{self.name}: the folders in {self._path} ({', '.join(found)}) are splits, not classes, judging by "
-                "their names and the folders in them. Name the folder of the training images train, and that of the "
-                "test images test."
+                "their names and the folders in them. Name the training folder train and the test folder test."
             )
 
 
@@ -97,7 +96,9 @@ def read_class_folders(folder: Path, name: str, class_names: tuple[str, ...] | N
     labels = np.array([number[one] for one, paths in files.items() for _ in paths], dtype=np.int64)
     paths = tuple(path for members in files.values() for path in members)
     if not paths:
-        raise EnergyAlignError(f"{name}: there are no class folders in {folder}.")
+        raise EnergyAlignError(
+            f"{name}: there are no class folders in {folder}: add the images, a folder for each class."
+        )
     return FileImages(name, DiskFiles(folder, paths), np.arange(len(paths)), labels, names, IMAGENET)
 
 
@@ -117,7 +118,7 @@ def _identity(folder: str | Path) -> tuple[int, int]:
 def _images_below(folder: Path, class_name: str) -> list[str]:
     paths = []
     top = folder / class_name
-    # Folders seen so far, and those that contain this one: following a link to one of these would loop, and reach the
+    # Folders seen so far, and folders that contain this one: following a link to one of these would loop, and reach the
     # images of other classes.
     outside = [*top.resolve().parents, folder.resolve(), *folder.resolve().parents]
     seen = {_identity(one) for one in outside}
@@ -126,7 +127,7 @@ def _images_below(folder: Path, class_name: str) -> list[str]:
             folders.clear()
             continue
         seen.add(_identity(where))
-        folders.sort()  # of two links to one folder, follow the same one on every system
+        folders.sort()  # if two links lead to one folder, follow the same one on every system
         # Hidden files are metadata of a file system (._a.jpg, .DS_Store), not images.
         paths += [Path(where, name) for name in names if name[0] != "." and name.lower().endswith(EXTENSIONS)]
     return sorted(str(path.relative_to(folder)) for path in paths)

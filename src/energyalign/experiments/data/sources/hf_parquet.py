@@ -38,7 +38,7 @@ class Shard(NamedTuple):
 
 
 class ParquetFolder(Source):
-    """A folder of ``train-*.parquet`` and ``test-*.parquet`` (or ``validation-*``), or one with these in ``data/``.
+    """A folder of ``train-*.parquet`` and ``test-*.parquet`` (or ``validation-*``), or with these files in ``data/``.
 
     One column has the samples, and `label`, `fine_label` or `labels` the class numbers. Class names are read from the
     schema if it has them.

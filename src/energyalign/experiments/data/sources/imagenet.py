@@ -28,7 +28,7 @@ class ImageNet(Source):
     Below the data root, or a folder ``imagenet``, ``ImageNet`` or ``ILSVRC2012`` in it, are
 
     - ``train/WNID/*.JPEG``, a folder for each class, named by its WordNet id;
-    - ``val/WNID/*.JPEG``, or the archive as it comes, ``val/ILSVRC2012_val_00000001.JPEG`` and so on, with a list
+    - ``val/WNID/*.JPEG``, or the unpacked archive, ``val/ILSVRC2012_val_00000001.JPEG`` and so on, with a list
       ``val.txt`` or ``ILSVRC2012_val.txt`` beside ``val`` of lines `file label`, such as Caffe's.
 
     Classes are numbered in the alphabetical order of the WordNet ids in ``train``, which for all 1,000 are the numbers

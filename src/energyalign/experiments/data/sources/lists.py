@@ -108,8 +108,8 @@ def imagenet_lt(data_root: Path) -> Source:
         lists,
         IMAGENET,
         "The lists ImageNet_LT_train.txt, ImageNet_LT_val.txt and ImageNet_LT_test.txt are published with the code of "
-        "OLTR (Liu et al. 2019) and of Decoupling (facebookresearch/classifier-balancing on GitHub). The images are "
-        "those of ILSVRC 2012, from image-net.org after registration: unpack ILSVRC2012_img_train.tar and "
+        "OLTR (Liu et al. 2019) and of Decoupling (facebookresearch/classifier-balancing on GitHub). The images come "
+        "from ILSVRC 2012, on image-net.org after registration: unpack ILSVRC2012_img_train.tar and "
         "ILSVRC2012_img_val.tar so that the paths in the lists (train/..., val/...) start at the data root.",
     )
 
@@ -126,7 +126,7 @@ def inaturalist18(data_root: Path) -> Source:
         lists,
         _INATURALIST,
         "The lists iNaturalist18_train.txt and iNaturalist18_val.txt are published with the code of Decoupling "
-        "(facebookresearch/classifier-balancing on GitHub). The images are those of the iNaturalist 2018 competition "
+        "(facebookresearch/classifier-balancing on GitHub). The images come from the iNaturalist 2018 competition "
         "(visipedia/inat_comp on GitHub, folder 2018): unpack train_val2018.tar.gz so that the paths in the lists "
         "(train_val2018/...) start at the data root.",
     )

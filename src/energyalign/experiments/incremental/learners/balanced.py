@@ -1,4 +1,4 @@
-"""Second stages on as many images of each new class as of an old one: shared by EEIL, PODNet, DER and FOSTER."""
+"""Second stages on balanced classes, which EEIL, PODNet, DER and FOSTER share."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def lower_rate(recipe: Recipe, divisor: int) -> Recipe:
 def choose_balanced(step: Step, network: Network) -> Ints:
     """Choose the training images of the second stage, as positions: all exemplars, and as many of each new class.
 
-    As many as the old class with the most exemplars has; new images are chosen by herding.
+    Each new class gets as many images as the old class with the most exemplars has, chosen by herding.
     """
     from energyalign.experiments.engine.outputs import outputs
 

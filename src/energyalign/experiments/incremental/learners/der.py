@@ -53,9 +53,9 @@ class DER(ExpandingLearner):
        class as of an old one, chosen by herding.
 
     The first step is cross-entropy. The stages share the epochs of the cell in the original's proportion, 170 to 30.
-    The rate of the second falls to a tenth half-way, and it has at least the 480 batches of the original on CIFAR. As
-    in the released code, heads have no bias. Weight decay is the same in every step, since each trains another
-    backbone.
+    In the second, the learning rate falls to a tenth half-way, and there are at least 480 batches, as in the original
+    on CIFAR. As in the released code, heads have no bias. Weight decay is the same in every step, since each trains
+    another backbone.
 
     Pruning by channel masks, which is optional and only makes the network smaller, is left out: like the released code,
     this is the paper's line "DER (w/o P)", and the network grows by one backbone a step. As in the paper, the head

@@ -87,8 +87,8 @@ class WA(BiC):
 
     Weights are clipped after every step of the optimiser. Features come out of a ReLU, so longer weights give larger
     logits, and the corrector of the same name, which makes weights equally long, makes logits equally large. With a
-    bias, evidence against a class could only go there, where the corrector would leave it; the paper's equations have
-    none.
+    bias, evidence against a class could only go into the bias, which the corrector does not change; the paper's
+    equations have no bias.
 
     Public implementations leave the clipping out. Here it happens before every forward pass and once at the end, which
     also covers newly initialised weights.

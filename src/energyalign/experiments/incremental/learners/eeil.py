@@ -36,14 +36,15 @@ class EEIL(FineTuning):
 
     CE is over all classes seen, ``KD_g`` over the classes of one step, all with weight 1, on new images and exemplars.
 
-    1. On all images of the step, with a group for each step before; the teacher is the network of the step before.
+    1. Training on all images of the step, with a group for each step before; the network of the step before is the
+       teacher.
     2. From the second step on, balanced fine-tuning at a tenth of the rate: of each new class only as many images as
        of an old one, chosen by herding on the network of stage 1. That network is now the teacher, of all groups
        including the newest.
 
     The stages share the epochs of the cell in the original's proportion, 40 to 30. Batch size, rate, schedule and
-    weight decay are those of the cell, and all epochs of a step have the same number of batches: the second stage sees
-    its few images several times in each. The original makes 12 images of each before training, by brightness, contrast,
+    weight decay come from the cell, and all epochs of a step have the same number of batches: the second stage sees its
+    few images several times in each. The original makes 12 images of each before training, by brightness, contrast,
     crops and mirroring; here that is left to the augmentation of all rows. With every image once, the second stage
     would end too early: on digits with three seeds, accuracy after the last step was 57 % (46 % on old classes) instead
     of 92 %.

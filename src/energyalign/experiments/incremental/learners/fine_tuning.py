@@ -30,7 +30,7 @@ class FineTuning(Learner):
     starts_anew: ClassVar[bool] = False
     """Whether each step begins with a new network."""
     needs_no_negative_features: ClassVar[bool] = False
-    """Whether it needs features that are never negative, such as those of a ReLU."""
+    """Whether it needs features that are never negative, such as the outputs of a ReLU."""
     grows: ClassVar[bool] = False
     """Whether the network gets more features in every step."""
     constant_weight_decay: ClassVar[bool] = False
@@ -41,7 +41,7 @@ class FineTuning(Learner):
         """Raise an error, before any training, if the learner cannot work with these settings."""
 
     def start(self, step: Step, before: Network | None) -> Network:
-        """Return the network that a step begins with: a new one, or the previous step's with a larger head."""
+        """Return the initial network of a step: a new network, or the previous step's network with a larger head."""
         from energyalign.experiments.engine.trained import network_for
         from energyalign.experiments.nets.heads import grow
 
@@ -56,7 +56,7 @@ class FineTuning(Learner):
         return network
 
     def learn(self, step: Step, network: Network, teacher: torch.nn.Module | None) -> None:
-        """Train the network in place. The teacher returns logits of the old classes; the first step has none."""
+        """Train the network in place. The teacher returns logits of the old classes; it is None in the first step."""
         step.train_network(network, self.loss(step, teacher))
 
     def loss(self, step: Step, teacher: torch.nn.Module | None) -> Loss:  # noqa: ARG002

@@ -23,15 +23,16 @@ class Foster(ExpandingLearner):
     """Boosting, ``CE(z / w) + CE(z_new) + weight * KD``, then compression, ``-sum_i q_i log p_i``.
 
     1. The network of the step before is frozen, and a copy of its backbone is trained beside it. z are the logits of a
-       head on the features of both, ``z_new`` those of a head on the new features, both over all classes seen; KD is
-       from the teacher over the old classes. ``w_i`` is the class-balanced weight of class i (`class_balanced_weights`
-       with `beta`): dividing by it, the logit alignment, demands larger logits for classes with few images.
+       head on the features of both, ``z_new`` the logits of a head on the new features, both over all classes seen; KD
+       is from the teacher over the old classes. ``w_i`` is the class-balanced weight of class i
+       (`class_balanced_weights` with `beta`): dividing by it, the logit alignment, demands larger logits for classes
+       with few images.
     2. The network of the step before, with its head grown, is trained to reproduce the boosted network: p is its
-       softmax, and q is proportional to ``w_i`` (with `compression_beta`) times that of the boosted network, at the
-       temperature of KD and without weight decay.
+       softmax, and q is proportional to ``w_i`` (with `compression_beta`) times the softmax of the boosted network, at
+       the temperature of KD and without weight decay.
 
     The first step is cross-entropy. The stages share the epochs of the cell in the original's proportion, 170 to 130.
-    Rows are of the compressed network, with which the next step begins; the paper also lists the one before
+    Rows are of the compressed network, with which the next step begins; the paper also lists the network before
     compression, as B4. Its AutoAugment is left out, because all rows have the augmentation of the cell.
 
     Attributes

@@ -44,7 +44,7 @@ class ICaRL(FineTuning):
     constant_weight_decay: ClassVar[bool] = True
 
     def recipe(self, preset: Preset) -> Recipe:
-        """Return the original's schedule and, for SGD, its rate and weight decay; the rest is the cell's."""
+        """Return the original's schedule and, for SGD, its rate and weight decay; other settings come from the cell."""
         schedule, lr, weight_decay = Steps((50, 64), 0.2, 70), 2 / 100, 2e-3
         if preset.dataset == "imagenet":
             n_outputs = 1000 if preset.subset == "all" else 100
@@ -71,7 +71,7 @@ def sigmoid_distillation(logits: torch.Tensor, labels: torch.Tensor, taught: tor
     """Return the batch mean of ``sum_k -t_k log p_k - (1 - t_k) log(1 - p_k)`` with ``p_k = sigmoid(z_k)``.
 
     `taught` are the teacher's logits of the old classes, (n, n_old), or None. The target ``t_k`` of an old class is the
-    teacher's sigmoid, on exemplars too, whose labels are ignored. That of a new class is 1 for the label, else 0.
+    teacher's sigmoid, on exemplars too, whose labels are ignored. The target of a new class is 1 for the label, else 0.
     """
     from torch.nn import functional as F
 

@@ -38,10 +38,10 @@ class PODNet(FineTuning):
     """``NCA + sqrt(C_seen / C_new) * (flat * (1 - cos(x_old, x)) + spatial * POD)``, then the head on balanced classes.
 
     NCA is `nca_loss` with a margin, on the logits of `ProxyHead`. x are features, and POD compares the maps after each
-    stage of the backbone (`pooled_outputs`), both with those of the network of the step before.
+    stage of the backbone (`pooled_outputs`). Both compare the network with the network of the step before.
 
-    1. On all images of the step. Proxies of new classes start at the k-means centres of their features, scaled to the
-       mean length of the old proxies, which are kept fixed. Distillation starts with the second step.
+    1. Training on all images of the step. Proxies of new classes start at the k-means centres of their features, scaled
+       to the mean length of the old proxies, which are kept fixed. Distillation starts with the second step.
     2. From the second step on, all proxies are trained by NCA on a frozen backbone, at half the rate, on as many images
        of each new class as of an old one, chosen by herding.
 
@@ -53,7 +53,7 @@ class PODNet(FineTuning):
     hinge. The scale gets no gradient through the margin, which it multiplies: uninformative features would shrink the
     scale until it is negative, and then wrong answers satisfy the loss (on digits 0.7 % were right after three steps).
     Similarities are cosines, where the code has squared distances of directions, ``2 cos - 2``. Maps and features are
-    taken after a ReLU, in the original before it. The original clips gradients at 5; here they are not clipped.
+    taken after a ReLU; the original takes them before it. The original clips gradients at 5; here they are not clipped.
 
     Attributes
     ----------

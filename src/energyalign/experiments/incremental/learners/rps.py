@@ -32,10 +32,10 @@ _PHOTOGRAPHS = ("resnet18", "resnet50", "resnext50", "rps-large")
 class RandomPathSelection(FineTuning):
     """``CE + phi KL``; every `jump` steps a new path through `RandomPaths`, beside the former ones, which are frozen.
 
-    CE is over all classes seen, KL from the softened outputs of the teacher to those of the network over the old ones,
-    both on new images and exemplars. With b the number of the step, phi is 1 up to step ``jump + 1`` and
+    CE is over all classes seen, KL from the softened outputs of the teacher to the softened outputs of the network over
+    the old ones, both on new images and exemplars. With b the number of the step, phi is 1 up to step ``jump + 1`` and
     ``rigidness * (b - 1 - jump)`` after it. Adam starts at 1e-3, halved after 20, 40, 60 and 80 of 100 epochs, without
-    weight decay. Epochs and batch size are those of the cell (the original: 100, and 128 or 64).
+    weight decay. Epochs and batch size come from the cell (the original: 100, and 128 or 64).
 
     Steps 1 to `jump` train the first path: in an untrained network all paths are alike. When a new path is due, several
     are drawn. Each is trained for a part of the epochs on all but a tenth of the images of each class, and the one with
@@ -49,7 +49,7 @@ class RandomPathSelection(FineTuning):
     Attributes
     ----------
     candidates : int, default 8
-        Paths to choose from. With the defaults a step that chooses takes about 1.7 times as long as one that does not.
+        Paths to choose from. With the defaults a step that chooses a path takes about 1.7 times as long as other steps.
     candidate_part : float, default 0.1
         Share of the epochs for each candidate.
     compared_on : float, default 0.1
@@ -123,7 +123,7 @@ class RandomPathSelection(FineTuning):
         return loss
 
     def _choose_path(self, step: Step, network: Network, teacher: torch.nn.Module | None) -> tuple[int, ...]:
-        """Return the candidate with the best accuracy on images of the step that none was trained on."""
+        """Return the candidate with the best accuracy on images of the step that no candidate was trained on."""
         random = np.random.default_rng(step.seed("paths"))
         paths: list[tuple[int, ...]] = [network.backbone.random_path(random) for _ in range(self.candidates)]
         if len(paths) == 1:
@@ -145,7 +145,7 @@ class RandomPathSelection(FineTuning):
         return paths[best]
 
     def _split(self, step: Step) -> tuple[Ints, Ints]:
-        """Split the training images, as positions, into those to train candidates on and those to compare them on."""
+        """Split the training images, as positions, into a part to train candidates on and a part to compare them on."""
         places, labels = np.arange(len(step.train.labels)), step.train.labels
         lists = random_lists(places, labels, range(step.n_seen), step.seed("compared on"))
         # At least one image of each class, but at most half of them.

@@ -31,9 +31,9 @@ class Bbn(CrossEntropy):
 
     At test time both branches see the same image, with factor 1.
 
-    The original's a reaches 0 after 200 epochs in its trainings of 200 and 180, and after 100 in those of 90; here it
-    does at the end of every training. As in the original, SGD has Nesterov's momentum and a weight decay of 2e-4, or
-    1e-4 on iNaturalist. The original's schedule is the one of the paper's cells.
+    The original's a reaches 0 after 200 epochs in its trainings of 200 and 180, and after 100 epochs in trainings of
+    90; here it reaches 0 at the end of every training. As in the original, SGD has Nesterov's momentum and a weight
+    decay of 2e-4, or 1e-4 on iNaturalist. The original's schedule is the one of the paper's cells.
 
     References
     ----------

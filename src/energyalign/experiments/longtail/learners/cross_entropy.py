@@ -21,7 +21,7 @@ class CrossEntropy(Learner):
 
     name: ClassVar[str] = "ce"
     scale: ClassVar[float | None] = None
-    """The scale of its cosine head; None for that of the config."""
+    """The scale of the learner's cosine head; None for the scale of the config."""
 
     def network(self, setting: Setting) -> Network:
         """Make the untrained network that `setting.config` describes."""

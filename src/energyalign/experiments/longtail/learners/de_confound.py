@@ -21,8 +21,8 @@ class DeConfound(CrossEntropy):
     are not changed. On ImageNet-LT the original also jitters brightness, contrast and saturation; the paper's own rows
     only crop and flip.
 
-    The original trains on CIFAR with batches of 256 and a learning rate of 0.2; here both are those of the cell, 128
-    and 0.1.
+    The original trains on CIFAR with batches of 256 and a learning rate of 0.2; here both come from the cell: 128 and
+    0.1.
 
     Attributes
     ----------

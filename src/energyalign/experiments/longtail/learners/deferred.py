@@ -53,7 +53,7 @@ class Deferred(CrossEntropy):
 class DeferredReweighting(Deferred):
     """CE-DRW: cross-entropy, later with class-balanced weights ``w_j ~ (1 - beta) / (1 - beta^n_j)``.
 
-    As in LDAM's code, the batch mean is the weighted one, ``sum_s w_(y_s) CE_s / sum_s w_(y_s)``.
+    As in LDAM's code, the batch mean is weighted: ``sum_s w_(y_s) CE_s / sum_s w_(y_s)``.
 
     References
     ----------
@@ -97,7 +97,7 @@ class DeferredResampling(Deferred):
     name: ClassVar[str] = "ce-drs"
 
     def batches(self, setting: Setting) -> EpochBatches:
-        # Early epochs are exactly those of plain training, so that the two differ in the re-sampling alone.
+        # Early epochs are exactly the same as in plain training, so that the two differ in the re-sampling alone.
         plain = shuffled(len(setting.train), setting.seed("data"))
         balanced = class_balanced(setting.train.labels, setting.seed("re-sampling"))
 
@@ -113,7 +113,7 @@ class LdamDrw(Deferred):
 
     The rarest class must win by 0.5, and at imbalance 100 the largest by 0.158. Late epochs have the weights of
     `DeferredReweighting`. The original multiplies bare cosines by 30 in the loss; here the head does, because
-    correctors need the logits of a probability. No settings for photographs were published; these are used there too.
+    correctors need logits of probabilities. No settings for photographs were published; these are used there too.
 
     References
     ----------

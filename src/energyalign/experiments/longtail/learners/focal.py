@@ -19,7 +19,7 @@ class Focal(CrossEntropy):
     """``L = -(1 - p_y)^gamma log p_y`` with p the softmax, averaged over the batch.
 
     Public implementations differ: LDAM has gamma = 1 and passes gradients through the modulator, De-confound has
-    gamma = 2 and does not, BagofTricks has gamma = 2 on one sigmoid per class. This is LDAM's.
+    gamma = 2 and does not, BagofTricks has gamma = 2 on one sigmoid per class. This is LDAM's version.
 
     References
     ----------

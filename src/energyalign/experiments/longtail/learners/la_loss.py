@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class LogitAdjustedLoss(CrossEntropy):
     """``L = CE(z + tau log pi)`` in training, with ``pi_j = n_j / N``; plain z at test time.
 
-    The prior explains the imbalance, so the network's own logits become those of balanced classes: logit adjustment,
-    moved from test time to training. tau = 1 is Fisher consistent for balanced error. It is also Balanced Softmax,
-    ``n_j e^(z_j) / sum_k n_k e^(z_k)``, without its meta sampler.
+    The prior explains the imbalance, so the network's own logits become logits for balanced classes: logit
+    adjustment, moved from test time to training. tau = 1 is Fisher consistent for balanced error. It is also Balanced
+    Softmax, ``n_j e^(z_j) / sum_k n_k e^(z_k)``, without its meta sampler.
 
     References
     ----------
@@ -49,7 +49,7 @@ class LogitAdjustedLdam(CrossEntropy):
     ``D_yj = tau log(pi_j / pi_y) + 30 D_y`` with LDAM's ``D_y = 0.5 n_y^(-1/4) / max_k n_k^(-1/4)``. This equals
     cross-entropy on ``z_j + tau log pi_j``, less ``30 D_y`` for the true class. The paper specifies only the shape of
     its second ("adaptive") margin, ``pi_y^(-1/4)``; taking LDAM's size and logits ``z = 30 cos`` is our decision. There
-    is no re-weighting, and the schedule is that of the cell.
+    is no re-weighting, and the schedule comes from the cell.
 
     References
     ----------

@@ -20,8 +20,8 @@ class Lade(CrossEntropy):
     """``L = CE(z + log pi) + weight * R`` with R of `lade_regulariser`; plain z at test time, for balanced classes.
 
     Weight and penalty are the released ones: 0.1 and 0.1, on iNaturalist 0.05 and 0.5. R follows the released code too:
-    the ratio of balanced to training frequency is that of the logit's class. The row has a linear head, like the
-    original. Batch size, learning rate and network are those of the cell; on CIFAR the original has batches of 256, a
+    the ratio of balanced to training frequency is taken for the logit's class. The row has a linear head, like the
+    original. Batch size, learning rate and network come from the cell; on CIFAR the original has batches of 256, a
     rate of 0.2 and BBN's network with 128 features. Each process computes R over its own part of a batch.
 
     Attributes
@@ -64,8 +64,8 @@ def lade_regulariser(logits: torch.Tensor, labels: torch.Tensor, prior: torch.Te
 
     ``m_j`` is the mean of ``z_j`` over the images of class j, 0 if there are none, and
     ``r_j = log(1/n sum_s e^(z_sj) / (C pi_j))`` over all images. ``m_j - r_j`` is the Donsker-Varadhan bound. Up to a
-    constant, which the square fixes, it is largest where ``z_j`` is the log ratio of the density of class j to that of
-    balanced classes.
+    constant, which the square fixes, it is largest where ``z_j`` is the log ratio of the density of class j to the
+    density of balanced classes.
     """
     import torch
     from torch.nn import functional as F

@@ -46,6 +46,6 @@ def _plain(value: float | None) -> str:
 
 
 def _name(text: str) -> str:
-    """Put an apostrophe before what a spreadsheet would take for a formula."""
+    """Put an apostrophe before text that a spreadsheet would take for a formula."""
     name = one_line(text)
     return f"'{name}" if name.lstrip().startswith(_FORMULA) or text.startswith(("\t", "\r")) else name

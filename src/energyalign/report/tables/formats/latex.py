@@ -13,7 +13,7 @@ from energyalign.report.tables.model import DIFFERENCE, OURS, Cell, Column, Line
 
 MISSING = "--"
 TEXT_WIDTH, TEXT_HEIGHT = 345.0, 550.0
-"""Points, for article at 10pt on letter paper; A4 has the same width and more height."""
+"""Size of the text in points, for article at 10pt on letter paper; A4 has the same width and more height."""
 _CAPTION, _LINE, _RULES, _SPACE = 40.0, 11.0, 15.0, 5.0
 """Heights in points: a caption of two lines, a line, all rules of a block, and the space between methods."""
 _SEPARATION = 3.0
