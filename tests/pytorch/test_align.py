@@ -62,13 +62,12 @@ def test_shifts_are_those_of_the_core_on_the_same_logits(linear: nn.Module, batc
     np.testing.assert_array_equal(predicted, expected.predict(logits.numpy()))
 
 
-@pytest.mark.filterwarnings("ignore:the model may have been balanced in training")
 def test_the_network_given_is_not_disturbed(linear: nn.Module, batches: Batches) -> None:
     linear[1].eval()  # mixed modes, which must be restored one by one
     state, modes = copy.deepcopy(linear.state_dict()), [module.training for module in linear.modules()]
     torch.manual_seed(7)
     numbers = torch.get_rng_state()
-    aligned = align(linear, batches, counts=COUNTS)
+    aligned = align(linear, batches, counts=COUNTS, estimator="marginal", clusters="per-class")
     assert changed_entries(state, linear.state_dict()) == set()
     assert [module.training for module in linear.modules()] == modes
     assert [module.training for module in aligned.modules()] == modes
@@ -129,18 +128,16 @@ def test_half_precision_within_its_rounding(linear: nn.Module, batches: Batches)
     assert aligned[-1].bias.dtype == torch.bfloat16
 
 
-@pytest.mark.filterwarnings("ignore:the model may have been balanced in training")
 def test_save_and_load(linear: nn.Module, batches: Batches, tmp_path: Any) -> None:
-    aligned = align(linear, batches, counts=COUNTS)
+    aligned = align(linear, batches, counts=COUNTS, estimator="marginal", clusters="per-class")
     save_file(aligned.state_dict(), tmp_path / "aligned.safetensors")
     loaded = copy.deepcopy(linear)
     loaded.load_state_dict(load_file(tmp_path / "aligned.safetensors"))
     torch.testing.assert_close(logits_of(loaded, batches[0][0]), logits_of(aligned, batches[0][0]), rtol=0, atol=0)
 
 
-@pytest.mark.filterwarnings("ignore:the model may have been balanced in training")
 def test_the_exported_graph_has_no_more_nodes(linear: nn.Module, batches: Batches) -> None:
-    aligned = align(linear, batches, counts=COUNTS).eval()
+    aligned = align(linear, batches, counts=COUNTS, estimator="marginal", clusters="per-class").eval()
     inputs = (batches[0][0],)
     before, after = torch.export.export(linear.eval(), inputs), torch.export.export(aligned, inputs)
     assert [node.target for node in after.graph.nodes] == [node.target for node in before.graph.nodes]
