@@ -78,7 +78,7 @@ def test_without_what_was_made_before_the_evidence(whole: Whole, tmp_path: Path,
     (config,) = (name for name in whole.files if name.endswith("config.json"))
     lost = str(Path(config).with_name(name))
     told = stopped(whole, tmp_path / "cut", EVIDENCE | {"move": [lost, "away"]})
-    assert "Put them back, or remove  " in told
+    assert "Put them back, or remove " in told
     os.rename(tmp_path / "cut" / "away", tmp_path / "cut" / lost)
     assert_ends_as(whole, tmp_path / "cut")
 
