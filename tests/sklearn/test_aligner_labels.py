@@ -14,8 +14,8 @@ from sklearn.metrics import get_scorer
 from energyalign import EnergyAligner, EnergyAlignError
 from energyalign.core.errors import UntrustedEstimateWarning
 
-LOGITS = np.random.default_rng(0).normal(loc=[2, 1, 0], size=(30, 3))
 NUMBERS = np.repeat([0, 1, 2], [15, 10, 5])
+LOGITS = np.random.default_rng(0).normal(loc=[2, 1, 0], size=(30, 3)) + 2 * np.eye(3)[NUMBERS]
 EXPECTED = EnergyAligner(estimator="marginal").fit(LOGITS, NUMBERS)
 
 
