@@ -54,7 +54,8 @@ class Shifts:
     tau : float
         Scale of ``prior``.
     strength : float
-        Factor of the estimator's shifts: 0 is the raw model, 1 the estimate.
+        Factor of the estimator's shifts: 0 is the raw model, 1 the estimate. 1 also if the objective added offsets,
+        so that the shifts are not a multiple of the estimate.
     energies : array of shape (n_classes,) or None
         Negative free energies of the raw model on the evidence.
     effective_samples : array of shape (n_classes,) or None
