@@ -29,7 +29,7 @@ from energyalign.core.heads import (
 )
 from energyalign.core.objectives import score_name
 from energyalign.core.probabilities import TAKEN_AS_LOGITS, are_logarithms, are_probabilities, log_probabilities
-from energyalign.core.selection.record import Selection
+from energyalign.core.selection.record import UNDER_TARGET, UNIFORM, Selection
 
 Loaded = TypeVar("Loaded")
 _MAX_SHOWN = 6  # classes in a summary of at most ten lines
@@ -140,7 +140,9 @@ class Shifts:
 
     @property
     def aim(self) -> str:
-        """Name of the objective in text, with the class for F1."""
+        """Name of the objective in text, with the class for F1, and with the target prior if it is not uniform."""
+        if np.ptp(self.log_target) > UNIFORM:
+            return UNDER_TARGET
         return f"f1 of class {self.names_of([1])[0]}" if self.scoring == "f1" else score_name(self.scoring)
 
     @property

@@ -224,7 +224,7 @@ def test_steps_and_several_runs_side_by_side(
     assert last is not None
     assert at_tail is not None
     assert steps[0].endswith("seed 0, after step 2")
-    # Columns: run, raw, corrected, old, new, many, medium, few, on the target prior.
+    # Columns: run, raw, corrected, old, new, many, medium, few, under the target prior.
     assert steps[2:8] == [percent(last.accuracy(name)) for name in ("balanced", "old", "new")] + ["–"] * 3
     assert tail[2:8] == [
         percent(at_tail.balanced),

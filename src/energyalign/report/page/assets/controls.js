@@ -234,7 +234,7 @@ class Live {
     const table = document.getElementById("compared");
     const head = element("tr");
     const { score } = this.view, own = score ? [`${score.name}, raw`, `${score.name}, corrected`] : [];
-    const columns = ["run", ...own, "raw", "corrected", ...groups, "on the target prior"];
+    const columns = ["run", ...own, "raw", "corrected", ...groups, "under the target prior"];
     head.append(...columns.map((name, i) => element("th", { scope: "col", textContent: name, className: i ? "" : "text" })));
     table.tHead.replaceChildren(head);
     const rows = this.runs.map((run) => {
