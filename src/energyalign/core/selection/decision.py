@@ -66,7 +66,7 @@ def decide(samples: Samples, aligned: Floats, temperature: float) -> Decision:
     strength = point.position if point.path.start == "raw" and not moved else 1.0
     kept_raw = gain.value < -gain.error and not samples.aim.constraints
     if kept_raw:
-        described = f"by the raw model, which was kept: aligning costs {-gain.value:.4f} +- {gain.error:.4f}"
+        described = f"by keeping the raw model: aligning costs {-gain.value:.4f} +- {gain.error:.4f}"
         shifts, strength, predicted, gain = np.zeros_like(shifts), 0.0, raw, Score(0.0, 0.0)
     each = raw, full, predicted
     before, fully, after = map(Score, map(samples.score, each), samples.draws(*each).std(axis=0).tolist())
