@@ -350,7 +350,7 @@ def test_shifts_for_another_score_are_saved_for_no_other_target(browser, tmp_pat
     )
     assert page.text(".headline") == f"{aligned} f1 macro, {percent(balanced)} % balanced accuracy on these samples"
     assert page.table("#compared")[0][1:3] == [raw, aligned]
-    assert page.text("#curve-title") == "f1 macro and balanced accuracy by strength of the correction, %"
+    assert page.text("#curve-title") == "F1 macro and balanced accuracy by strength of the correction, %"
     assert 0 < fitted.strength != 1
     assert page.text("#strength-shown") == f"{fitted.strength:.2f}"  # not a step of the slider
     assert saved_by(page, tmp_path).read_text() == fitted.to_json()

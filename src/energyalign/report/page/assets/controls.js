@@ -193,7 +193,8 @@ class Live {
 
   drawCurve(view, { strength }) {
     const { strengths, lines } = this.curve;
-    const title = `${view.score ? `${view.score.name} and balanced` : "Balanced"} accuracy by strength of the correction`;
+    const scored = view.score ? `${view.score.name} and balanced accuracy` : BALANCED;
+    const title = `${scored[0].toUpperCase()}${scored.slice(1)} by strength of the correction`;
     document.getElementById("curve-title").textContent = `${title}, %`;
     this.charts.drawCurve(title, lines.map(([name]) => name), strengths, lines.map(([, shares]) => shares), strength);
   }
