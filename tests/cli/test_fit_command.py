@@ -383,7 +383,7 @@ class TestObjectives:
         assert f" {-raw:.3f} " in candidates
         change = f"({-selection.gain:+.4f} +- {selection.gain_error:.4f})"
         assert f"Chosen: cross-fitted mean cost: raw {-raw:.4f}, aligned " in candidates
-        assert f", chosen {-chosen:.4f} {change} at strength" in " ".join(candidates.split())
+        assert f", chosen {-chosen:.4f} {change} at position" in " ".join(candidates.split())
         expected = library_shifts(np.load("logits.npy"), np.load("labels.npy"), costs=costs)
         np.testing.assert_allclose(Shifts.load("shifts.json").values, expected, rtol=1e-12, atol=1e-12)
 

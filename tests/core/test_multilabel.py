@@ -14,7 +14,7 @@ import torch
 from scipy.special import expit, logit
 
 from energyalign import EnergyAligner, EnergyAlignError, Evidence, Shifts, UntrustedEstimateWarning, fit_shifts
-from energyalign.core._io.shifts_json import seal
+from energyalign.core._io.shifts_json import dump_labels, seal
 from energyalign.core.multilabel import MultilabelEvidence, MultilabelShifts, fit_multilabel, load_shifts
 
 SHARES = np.array([0.3, 0.1, 0.5])
@@ -139,6 +139,15 @@ def test_files_that_are_none(tmp_path: Path, change: dict[str, Any]) -> None:
     (tmp_path / "shifts.json").write_text(seal(json.dumps(changed | {"sha256": ""})))
     with pytest.raises(EnergyAlignError, match=r"shifts\.json: "):
         MultilabelShifts.load(tmp_path / "shifts.json")
+
+
+def test_a_label_of_three_classes_in_the_file(tmp_path: Path) -> None:
+    logits, labels = problem()
+    fine = fitted(logits, labels, "prior").labels[0]
+    three = fit_shifts(Evidence.from_arrays(logits, counts=[3, 2, 1]), estimator="prior")
+    (tmp_path / "shifts.json").write_text(dump_labels([fine, three]))
+    with pytest.raises(EnergyAlignError, match=r"label 1 must have two shifts, without and with it, got 3\. Save"):
+        load_shifts(tmp_path / "shifts.json")
 
 
 @pytest.mark.parametrize(

@@ -296,7 +296,7 @@ def test_a_score_is_passed_on(linear: nn.Module, batches: Batches) -> None:
 
 
 def test_a_callback_refuses_what_it_does_not_know_before_training() -> None:
-    with pytest.raises(TypeError, match="unknown options: scorin"):
+    with pytest.raises(TypeError, match=r"unknown options: scorin\. Besides its own, the callback takes .*scoring"):
         AfterTraining(scorin="f1_macro")  # type: ignore[call-arg]
     with pytest.raises(EnergyAlignError, match="unknown scoring 'f1_marco'"):
         AfterTraining(scoring="f1_marco")

@@ -63,7 +63,7 @@ def test_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (2**24 + 1, "its header must have at most 16,777,216 bytes, got 16,777,217"),
         (2**63, "at most 16,777,216 bytes, got 9,223,372,036,854,775,808"),
-        (1000, "it states a header of 1,000 bytes, but has only 108 bytes in total"),
+        (1000, "its header should have 1,000 bytes, but the whole file has 108"),
     ],
 )
 def test_headers_of_safetensors(tmp_path: Path, length: int, message: str) -> None:
@@ -226,7 +226,7 @@ def test_pictures_that_claim_to_be_large(tmp_path: Path, form: str) -> None:
         for number in range(2):
             (tmp_path / name / f"{number}.{form.lower()}").write_bytes(picture(form, (9000, 9000)))
     train = open_source(f"folder:{tmp_path}").load("train")
-    with pytest.raises(EnergyAlignError, match=r"it states 9,000 x 9,000 pixels in .* at most 4,194,304 pixels"):
+    with pytest.raises(EnergyAlignError, match=r"its header says 9,000 x 9,000 pixels, .* is 4,194,304 pixels"):
         train.read(0)
 
 

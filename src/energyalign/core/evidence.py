@@ -333,7 +333,7 @@ class Evidence:
 
     @cached_property
     def unseen(self) -> Bools:
-        """Classes without labelled samples that are not masked: their own energy cannot be estimated."""
+        """Unmasked classes without labelled samples: their own energy cannot be estimated."""
         seen = self.label_counts
         if seen is None:
             return np.zeros(self.n_classes, dtype=bool)

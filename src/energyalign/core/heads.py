@@ -158,7 +158,9 @@ def as_floating(logits: Array) -> Array:
 def refuse_other_columns(shape: tuple[int, ...], n_columns: int) -> None:
     """Raise unless logits of this shape have `n_columns` columns."""
     if not shape or shape[class_axis(len(shape))] != n_columns:
-        raise EnergyAlignError(f"logits of shape {tuple(shape)} do not fit shifts for {n_columns} classes.")
+        raise EnergyAlignError(
+            f"logits of shape {tuple(shape)} do not fit shifts for {n_columns} classes: give one column per class."
+        )
 
 
 def refuse_nan(logits: Array) -> None:

@@ -29,7 +29,7 @@ from energyalign.core.heads import (
 )
 from energyalign.core.objectives import score_name
 from energyalign.core.probabilities import TAKEN_AS_LOGITS, are_logarithms, are_probabilities, log_probabilities
-from energyalign.core.selection.record import Selection
+from energyalign.core.selection.record import UNDER_TARGET, UNIFORM, Selection
 
 Loaded = TypeVar("Loaded")
 _MAX_SHOWN = 6  # classes in a summary of at most ten lines
@@ -54,7 +54,8 @@ class Shifts:
     tau : float
         Scale of ``prior``.
     strength : float
-        Factor of the estimator's shifts: 0 is the raw model, 1 the estimate.
+        Factor of the estimator's shifts: 0 is the raw model, 1 the estimate. 1 also if the objective added offsets,
+        so that the shifts are not a multiple of the estimate.
     energies : array of shape (n_classes,) or None
         Negative free energies of the raw model on the evidence.
     effective_samples : array of shape (n_classes,) or None
@@ -139,7 +140,9 @@ class Shifts:
 
     @property
     def aim(self) -> str:
-        """Name of the objective in text, with the class for F1."""
+        """Name of the objective in text, with the class for F1, and with the target prior if it is not uniform."""
+        if np.ptp(self.log_target) > UNIFORM:
+            return UNDER_TARGET
         return f"f1 of class {self.names_of([1])[0]}" if self.scoring == "f1" else score_name(self.scoring)
 
     @property

@@ -90,7 +90,7 @@ _ABOUT_LINES = (
 
 
 def accuracies(rows: Sequence[Row]) -> dict[str, NDArray[np.float64]]:
-    """Return balanced accuracies in per cent, of shape (seeds, steps), by corrector."""
+    """Return balanced accuracies in percent, of shape (seeds, steps), by corrector."""
     return {
         name: np.array([[100.0 * row.balanced for row in curve.rows] for curve in curves])
         for name, curves in curves_of(rows).items()

@@ -89,7 +89,8 @@ default=None
             )
         # Raise now, not after hours of training.
         if unknown := sorted(set(aims) - set(Aims.__annotations__)):
-            raise TypeError(f"unknown options: {', '.join(unknown)}.")
+            known = ", ".join(sorted(Aims.__annotations__))
+            raise TypeError(f"unknown options: {', '.join(unknown)}. Besides its own, the callback takes {known}.")
         make_objective(aims.get("scoring", "balanced_accuracy"))
         if estimator != "auto":
             make_estimator(estimator, tau=tau)

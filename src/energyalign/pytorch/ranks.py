@@ -114,5 +114,5 @@ _DTYPES = (torch.float32, torch.float64, torch.int64)
 
 
 def _wire() -> torch.device:
-    """Return the device for communication: NCCL needs the GPU."""
+    """Return the device to communicate on: the GPU for NCCL, otherwise the CPU."""
     return torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else torch.device("cpu")

@@ -92,7 +92,7 @@ class Training:
         return [row for _, row in self.measured(corrector)]
 
     def percentages(self, corrector: str, columns: Sequence[str]) -> NDArray[np.float64]:
-        """Return accuracies in per cent, of shape (runs, columns); NaN for groups without classes."""
+        """Return accuracies in percent, of shape (runs, columns); NaN for groups without classes."""
         rows = self.rows_of(corrector)
         values = np.array([[row.accuracy(column) for column in columns] for row in rows], dtype=np.float64)
         return 100.0 * values.reshape(len(rows), len(columns))

@@ -62,10 +62,10 @@ def _choose_folds(training: Training) -> tuple[int, int]:
 
 
 def _has_out_of_bag_scores(training: Training) -> bool:
-    """Return whether the classifier is a bag of many members, and its out-of-bag scores can serve as logits.
+    """Return whether the classifier is an ensemble of at least `MIN_BAGS` members with usable out-of-bag scores.
 
-    They cannot serve if there are groups, which bags separate, or a decision function: out-of-bag scores are
-    probabilities.
+    They cannot be used with groups, since a bootstrap sample does not keep a group together, or if the classifier has
+    a decision function, since out-of-bag scores are probabilities.
     """
     base = training.base
     options = base.get_params(deep=False)

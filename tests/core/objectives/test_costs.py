@@ -32,7 +32,7 @@ def test_what_a_class_costs() -> None:
 
 @pytest.mark.parametrize(
     ("matrix", "message"),
-    [([[0, 1e308, 1], [1, 0, 1], [1, 1, 0]], r"finite numbers of at most 1e\+100"),
+    [([[0, 1e308, 1], [1, 0, 1], [1, 1, 0]], r"finite numbers of at most 1e\+100, got 1e\+308"),
      ([[0, 1]], r"shape \(3, 3\), got \(1, 2\)"), (np.full((3, 3), np.nan), "finite"),
      ([[5.0, 1, 1], [1, 0, 1], [1, 1, 0]], "class 0 make a wrong prediction cheaper"),
      ([[0, 1, 1], [1, 0]], "costs must be 3 rows of 3 numbers"), ({"a": 1}, "costs must be 3 rows of 3 numbers")],

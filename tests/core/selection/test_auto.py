@@ -179,7 +179,7 @@ class TestTheRawModel:
         assert (shifts.selection.gain, shifts.selection.gain_error) == (0.0, 0.0)
         assert chosen(shifts).estimator == "none"
         assert chosen(shifts).score == pytest.approx(accuracy(None, logits, labels))
-        assert "by the raw model, which was kept: aligning costs" in shifts.selection.reason
+        assert "by keeping the raw model: aligning costs" in shifts.selection.reason
         assert shifts.concerns == ()
         assert shifts.selection.candidates[1].score < chosen(shifts).score - 0.1
 

@@ -83,6 +83,16 @@ def test_what_is_added_to_the_estimate_leaves_its_errors(simulate: Simulate) -> 
     np.testing.assert_array_equal(found.standard_errors, fit_shifts(evidence, estimator="shrunk").standard_errors)
 
 
+def test_offsets_of_single_classes_leave_the_estimate_at_full_strength(simulate: Simulate) -> None:
+    """Shifts with offsets are not a multiple of the estimate: a factor of 0 would hide them and their errors."""
+    logits, labels = samples(simulate, 3)
+    found = fit_shifts(held_out(logits, labels), scoring="accuracy", minimum_recall={2: 0.9})
+    assert "aligned (1), then offsets of single classes: recall" in found.selection.reason
+    assert found.strength == 1
+    estimate = fit_shifts(held_out(logits, labels), estimator="shrunk")
+    np.testing.assert_array_equal(found.standard_errors, estimate.standard_errors)
+
+
 class TestClassesThatCannotBeScored:
     def test_are_named_and_the_others_scored(self, simulate: Simulate) -> None:
         logits, labels = samples(simulate, 4)
@@ -192,7 +202,7 @@ class TestConstraints:
 
     def test_what_cannot_be_had_is_refused_with_the_best_that_can(self, simulate: Simulate) -> None:
         logits, labels = samples(simulate, 10)
-        with pytest.raises(EnergyAlignError, match=r"no shifts that meet the constraints.*The best have: recall"):
+        with pytest.raises(EnergyAlignError, match=r"no shifts that meet.*The best have: recall.* Lower"):
             fit_shifts(held_out(logits, labels), minimum_recall={0: 0.99, 2: 0.99})
 
     @pytest.mark.parametrize("seed", range(3))

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from energyalign import ClassScores, Evidence, fit_shifts
 from energyalign.core.selection.record import Candidate, Selection
@@ -40,6 +41,18 @@ def test_a_cross_fitted_score_comes_first_with_its_interval(tmp_path):
     found = results(tmp_path / "page.html", scored)
     assert "Balanced accuracy 50.0 % → 60.0 % on samples that the shifts were not fitted on" in found
     assert "(95 % interval of the gain: +6.1 to +13.9)" in found
+
+
+@pytest.mark.filterwarnings("ignore:the evidence does not show")
+def test_a_score_under_a_target_prior_is_not_called_balanced(tmp_path):
+    logits, labels = np.tile(LOGITS, (10, 1)), np.tile(LABELS, 10)
+    evidence = Evidence.from_arrays(logits, labels, counts=[448, 100], kind="held-out")
+    fitted = fit_shifts(evidence, target_prior=[0.8, 0.2])
+    assert "Accuracy under the target prior 80.0 %" in results(tmp_path / "page.html", fitted)
+    assert "for accuracy under the target prior, from" in fitted.summary()
+    assert "cross-fitted accuracy under the target prior: raw 0.8000" in fitted.summary()
+    scored_before = fit_shifts(evidence).with_target([0.8, 0.2])
+    assert "Balanced accuracy 50.0 %" in results(tmp_path / "page.html", scored_before)
 
 
 def test_the_class_of_f1_keeps_its_name(tmp_path):

@@ -224,7 +224,7 @@ def test_steps_and_several_runs_side_by_side(
     assert last is not None
     assert at_tail is not None
     assert steps[0].endswith("seed 0, after step 2")
-    # Columns: run, raw, corrected, old, new, many, medium, few, on the target prior.
+    # Columns: run, raw, corrected, old, new, many, medium, few, under the target prior.
     assert steps[2:8] == [percent(last.accuracy(name)) for name in ("balanced", "old", "new")] + ["–"] * 3
     assert tail[2:8] == [
         percent(at_tail.balanced),
@@ -350,7 +350,7 @@ def test_shifts_for_another_score_are_saved_for_no_other_target(browser, tmp_pat
     )
     assert page.text(".headline") == f"{aligned} f1 macro, {percent(balanced)} % balanced accuracy on these samples"
     assert page.table("#compared")[0][1:3] == [raw, aligned]
-    assert page.text("#curve-title") == "f1 macro and balanced accuracy by strength of the correction, %"
+    assert page.text("#curve-title") == "F1 macro and balanced accuracy by strength of the correction, %"
     assert 0 < fitted.strength != 1
     assert page.text("#strength-shown") == f"{fitted.strength:.2f}"  # not a step of the slider
     assert saved_by(page, tmp_path).read_text() == fitted.to_json()

@@ -36,7 +36,7 @@ def read_tensors(
     if length > _MAX_HEADER:
         raise ValueError(f"its header must have at most {_MAX_HEADER:,} bytes, got {length:,}")
     if 8 + length > size:
-        raise ValueError(f"it states a header of {length:,} bytes, but has only {size:,} bytes in total")
+        raise ValueError(f"its header should have {length:,} bytes, but the whole file has {size:,}")
     text = stream.read(length)
     tensors = load(start + text + stream.read())  # validates the header
     header = parse_json(text.decode())

@@ -39,7 +39,7 @@ class Energies:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Balanced shifts per class, by one estimator with one sharing, before the target prior is added.
+    """Shifts of one estimator with one sharing, for a uniform target prior.
 
     `strain` is the distance by which monotone sharing moved a class from its own measured energy, or 0 if chance
     explains it. `strength` is the factor by which the estimator's shifts were multiplied.

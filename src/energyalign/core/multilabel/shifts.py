@@ -184,6 +184,9 @@ def parse_shifts(text: str) -> Shifts | MultilabelShifts:
     if document.get("version") != VERSION or not isinstance(labels, list) or not labels:
         raise EnergyAlignError(f'shifts of independent labels must have "version": {VERSION} and a list "labels".')
     shifts = tuple(map(from_document, labels))
-    if any(own.n_classes != 2 for own in shifts):
-        raise EnergyAlignError("the shifts of a label must be for two classes, without and with it.")
+    for number, own in enumerate(shifts):
+        if own.n_classes != 2:
+            raise EnergyAlignError(
+                f"label {number} must have two shifts, without and with it, got {own.n_classes}. Save the shifts again."
+            )
     return MultilabelShifts(shifts)

@@ -37,7 +37,8 @@ class Costs:
                 "column for each prediction."
             )
         if not np.all(np.abs(matrix) <= _MAX_COST):
-            raise BadValueError(f"costs must be finite numbers of at most {_MAX_COST:g}.")
+            wrong = matrix[~(np.abs(matrix) <= _MAX_COST)][0]
+            raise BadValueError(f"costs must be finite numbers of at most {_MAX_COST:g}, got {wrong:g}.")
         if np.any(matrix < np.diag(matrix)[:, None]):
             row = int(np.argwhere(matrix < np.diag(matrix)[:, None])[0, 0])
             raise BadValueError(

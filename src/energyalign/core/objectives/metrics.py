@@ -139,7 +139,7 @@ METRICS: dict[str, Metric] = {
 
 
 def show_score(scoring: str, score: float | None) -> str:
-    """Format a score: metrics between 0 and 1 in per cent, the score of costs as mean cost, others as numbers."""
+    """Format a score: metrics between 0 and 1 in percent, the score of costs as mean cost, others as numbers."""
     if score is None:
         return ""
     return show_error(scoring, 0.0 - score if scoring == "costs" else score)

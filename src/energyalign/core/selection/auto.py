@@ -13,7 +13,6 @@ from energyalign.core.arrays import Floats
 from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError, classes_of
 from energyalign.core.estimators import Estimate, Estimator, make_estimator
 from energyalign.core.evidence import Evidence
-from energyalign.core.objectives import score_name
 from energyalign.core.selection.decision import decide
 from energyalign.core.selection.record import Candidate, Selection
 from energyalign.core.selection.samples import Aim, collect
@@ -225,7 +224,7 @@ def _aim_at(evidence: Evidence, estimate: Estimate, aim: Aim, added: Floats) -> 
         sign * score.value + 0.0 for score in (found.raw, found.aligned, found.chosen, found.gain)
     )
     reason = (
-        f"cross-fitted {score_name(aim.name)}: raw {raw:.4f}, aligned {aligned:.4f}, chosen {chosen:.4f} "
+        f"cross-fitted {aim.score_name}: raw {raw:.4f}, aligned {aligned:.4f}, chosen {chosen:.4f} "
         f"({change:+.4f} +- {found.gain.error:.4f}) {found.described}"
     )
     selection = Selection(candidates, 0 if found.kept_raw else 2, reason, *found.gain)

@@ -118,6 +118,7 @@ def _refuse_infeasible(samples: Samples, predicted: Ints) -> None:
         raise EnergyAlignError(
             "found no shifts that meet the constraints on this evidence. The best have"
             + describe_reached(samples, predicted)
+            + " Lower a minimum, or improve the model."
         )
     if np.all(predicted == predicted[0]):
         raise EnergyAlignError(

@@ -60,12 +60,13 @@ def decide(samples: Samples, aligned: Floats, temperature: float) -> Decision:
     on_path = point.shifts(aligned, temperature)
     shifts, predicted = search_by_class(samples, point.shifts, point.predicted, aligned, temperature)
     gain = samples.gain(predicted, raw)
-    described = f"at strength {point.position:.2f} from {point.path.start} to aligned"
-    described += "" if np.array_equal(shifts, on_path) else ", then class by class"
-    strength = point.position if point.path.start == "raw" else 1.0
+    moved = not np.array_equal(shifts, on_path)
+    described = f"at position {point.position:.2f} from {point.path.start} (0) to aligned (1)"
+    described += ", then offsets of single classes" if moved else ""
+    strength = point.position if point.path.start == "raw" and not moved else 1.0
     kept_raw = gain.value < -gain.error and not samples.aim.constraints
     if kept_raw:
-        described = f"by the raw model, which was kept: aligning costs {-gain.value:.4f} +- {gain.error:.4f}"
+        described = f"by keeping the raw model: aligning costs {-gain.value:.4f} +- {gain.error:.4f}"
         shifts, strength, predicted, gain = np.zeros_like(shifts), 0.0, raw, Score(0.0, 0.0)
     each = raw, full, predicted
     before, fully, after = map(Score, map(samples.score, each), samples.draws(*each).std(axis=0).tolist())

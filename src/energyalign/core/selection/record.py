@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+UNDER_TARGET = "accuracy under the target prior"
+"""Name of balanced accuracy if the target prior is not uniform."""
+UNIFORM = 1e-12
+"""Maximum difference between the logarithms of a target prior that counts as uniform."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -46,6 +51,11 @@ class Selection:
     reason: str
     gain: float | None = None
     gain_error: float | None = None
+
+    @property
+    def scores_target(self) -> bool:
+        """Whether the scores are accuracies under a target prior, which `Shifts.with_target` does not change."""
+        return f"cross-fitted {UNDER_TARGET}:" in self.reason
 
     @property
     def raw_and_chosen(self) -> tuple[float, float] | None:

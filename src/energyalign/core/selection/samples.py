@@ -11,7 +11,8 @@ import numpy as np
 from energyalign.core._engine.thinning import thin_and_repeat
 from energyalign.core.arrays import Bools, Floats, Ints, to_numpy, working_precision
 from energyalign.core.evidence import Evidence
-from energyalign.core.objectives import Constraints, Objective
+from energyalign.core.objectives import Constraints, Objective, score_name
+from energyalign.core.selection.record import UNDER_TARGET, UNIFORM
 from energyalign.core.selection.scoring import N_FOLDS, assign_folds
 
 MAX_NUMBERS = 1 << 22  # logits to score objectives on; larger evidence is thinned
@@ -43,6 +44,11 @@ class Aim:
     @property
     def name(self) -> str:
         return self.objective.name
+
+    @property
+    def score_name(self) -> str:
+        """Name of the score in text."""
+        return UNDER_TARGET if self.balanced and np.ptp(np.log(self.target)) > UNIFORM else score_name(self.name)
 
     @property
     def balanced(self) -> bool:

@@ -27,7 +27,7 @@ _Images = TypeVar("_Images", bound="ImageSet")
 
 @dataclass(frozen=True, eq=False)
 class Manifest:
-    """The training images of a run, as a part of a data set."""
+    """Which images of a data set a run trains on."""
 
     dataset: str
     sizes: dict[str, int]  # images of every split of the whole data set

@@ -63,8 +63,7 @@ def _refuse_too_large(width: int, height: int, n_bytes: int) -> None:
     most = max(MAX_PIXELS, MAX_PIXELS_PER_BYTE * n_bytes)
     if width * height > most:
         raise ValueError(
-            f"it states {width:,} x {height:,} pixels in {n_bytes:,} bytes, from which at most {most:,} pixels are "
-            "decoded"
+            f"its header says {width:,} x {height:,} pixels, but the limit for {n_bytes:,} bytes is {most:,} pixels"
         )
 
 

@@ -1,6 +1,6 @@
 """Metrics of a run over several steps: average accuracy and forgetting.
 
-Accuracies may be fractions or per cent. The accuracy of a step is over the test images of all classes seen so far.
+Accuracies may be fractions or percent. The accuracy of a step is over the test images of all classes seen so far.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class PaperCurve(NamedTuple):
-    """Accuracy in per cent after each step, over all classes seen; None where the paper has a dash.
+    """Accuracy in percent after each step, over all classes seen; None where the paper has a dash.
 
     Fields are empty where the table has no numbers for them. Averages are as printed, without the first step. The paper
     prints standard deviations only for EA on ImageNet, and does not say over how many runs.

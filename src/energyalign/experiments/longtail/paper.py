@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class PaperNumbers(NamedTuple):
-    """Top-1 accuracy in per cent; None where the paper has a dash.
+    """Top-1 accuracy in percent; None where the paper has a dash.
 
     The deviations are standard deviations in the order of the accuracies. The paper prints them only for EA on
     ImageNet-LT and iNaturalist, and does not say over how many runs.

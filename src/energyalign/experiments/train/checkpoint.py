@@ -54,7 +54,7 @@ class Position:
         """Make a position from the output of `asdict`; floats survive JSON exactly."""
         integers = {name: values[name] for name in ("epoch", "batch", "n_samples")}
         if not all(type(number) is int for number in integers.values()):
-            raise TypeError(f"expected integers, got {integers}")
+            raise TypeError(f"a position must have integers, got {integers}")
         return cls(**integers, loss_sum=float(values["loss_sum"]))
 
 

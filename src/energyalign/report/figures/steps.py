@@ -93,7 +93,7 @@ def looks_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 def draw_curves(
     axes: Axes, curves: Mapping[str, Sequence[Curve]], column: str, looks: Mapping[str, dict[str, Any]]
 ) -> None:
-    """Draw mean and standard deviation over seeds, in per cent, after each measured step."""
+    """Draw mean and standard deviation over seeds, in percent, after each measured step."""
     spread = _SPREAD if any(len(seeds) > 1 for seeds in curves.values()) else 0.0
     offsets = spread * np.linspace(-1, 1, len(curves)) if len(curves) > 1 else np.zeros(1)
     for offset, (name, seeds) in zip(offsets, curves.items(), strict=True):

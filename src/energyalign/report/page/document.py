@@ -32,7 +32,7 @@ def document(
     title: str, results: Sequence[tuple[str, str]], live: Sequence[dict[str, Any]], sections: Sequence[Section], *,
     mark: str = "",
 ) -> str:  # fmt: skip
-    """Return the page.
+    """Return the page as HTML.
 
     Parameters
     ----------

@@ -15,14 +15,13 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.metrics import ClassScores, balanced_standard_error, shot_groups
 from energyalign.core.objectives import show_score
+from energyalign.core.selection.record import UNDER_TARGET, UNIFORM
 from energyalign.core.shifts import Shifts
 from energyalign.report.page.document import Section, commands_html, document, list_html, note_html, table_html
 from energyalign.report.page.sentences import describe_bias, describe_changes
 from energyalign.report.page.view import BUDGET, Block, Correction, View
 
 _ALTERNATIVES = ("lse", "marginal", "prior")
-_UNIFORM = 1e-12
-"""Maximum difference between the logarithms of a target prior that counts as uniform."""
 _NORMAL = 1.96
 """Half a 95 % interval, in standard errors."""
 
@@ -58,7 +57,7 @@ def write_fit_page(
         corrections=[
             Correction(f"fitted: {shifts.estimator}, {shifts.clusters.name}", shifts), *_fit_alternatives(evidence),
         ],
-        target=None if np.ptp(shifts.log_target) < _UNIFORM else shifts.target_prior,
+        target=None if np.ptp(shifts.log_target) < UNIFORM else shifts.target_prior,
         scoring=shifts.scoring, aim=_in_words(shifts),
     )  # fmt: skip
     live = [{"name": name, "views": [view.to_json(BUDGET)]}]
@@ -96,6 +95,8 @@ def _headline(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:
             scale * ((selection.gain or 0.0) + sign * _NORMAL * (selection.gain_error or 0.0)) for sign in (-1, 1)
         )
         aim = _in_words(shifts)
+        if shifts.scoring == "balanced_accuracy":
+            aim = UNDER_TARGET if selection.scores_target else "balanced accuracy"
         return (
             f"{aim[0].upper()}{aim[1:]} {raw} → {chosen} on samples that the shifts were not fitted on "
             f"(95 % interval of the {change}: {low:{form}} to {high:{form}})."

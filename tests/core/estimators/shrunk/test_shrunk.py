@@ -504,9 +504,9 @@ class TestTrainingEvidence:
         found = posterior(evidence)
         assert found.transformed
         np.testing.assert_allclose(found.shifts, -found.slope * centred(np.log(COUNTS)), atol=0.01)
-        assert "harder for the model than its training data (its logits would have to be scaled down)" in str(
-            Shrunk().applies(evidence)
-        )
+        reason = str(Shrunk().applies(evidence))
+        assert "harder for the model than its training data (its logits would have to be scaled down)" in reason
+        assert "not trained on these samples, set the evidence to 'held-out'." in reason
 
 
 class TestRefused:

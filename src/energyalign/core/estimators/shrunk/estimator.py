@@ -50,7 +50,8 @@ class Shrunk(Estimator):
             return None
         return (
             "this training evidence is harder for the model than its training data (its logits would have to be "
-            "scaled down), as augmented or mixed samples are. Held-out samples would serve better."
+            "scaled down), as augmented or mixed samples are. If the model was not trained on these samples, set the "
+            "evidence to 'held-out'. Otherwise give held-out samples if you have some."
         )
 
     def sharings(self, evidence: Evidence) -> list[Sharing]:

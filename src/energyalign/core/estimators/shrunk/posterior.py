@@ -265,7 +265,7 @@ class Problem:
         return float(prior.variance * (variance / prior.variance) ** _RELAXATION)
 
     def _summarise(self, point: Point, prior: BiasPrior, free: Free) -> Posterior:
-        """Turn biases into shifts b / s, with the delta method for their covariance."""
+        """Return the shifts b / s, with their covariance by the delta method."""
         scale, temperature = self._case_control_scale(point), float(np.exp(point.log_temperature))
         shifts = point.biases / temperature
         if self.dense:

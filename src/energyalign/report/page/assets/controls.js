@@ -193,7 +193,8 @@ class Live {
 
   drawCurve(view, { strength }) {
     const { strengths, lines } = this.curve;
-    const title = `${view.score ? `${view.score.name} and balanced` : "Balanced"} accuracy by strength of the correction`;
+    const scored = view.score ? `${view.score.name} and balanced accuracy` : BALANCED;
+    const title = `${scored[0].toUpperCase()}${scored.slice(1)} by strength of the correction`;
     document.getElementById("curve-title").textContent = `${title}, %`;
     this.charts.drawCurve(title, lines.map(([name]) => name), strengths, lines.map(([, shares]) => shares), strength);
   }
@@ -234,7 +235,7 @@ class Live {
     const table = document.getElementById("compared");
     const head = element("tr");
     const { score } = this.view, own = score ? [`${score.name}, raw`, `${score.name}, corrected`] : [];
-    const columns = ["run", ...own, "raw", "corrected", ...groups, "on the target prior"];
+    const columns = ["run", ...own, "raw", "corrected", ...groups, "under the target prior"];
     head.append(...columns.map((name, i) => element("th", { scope: "col", textContent: name, className: i ? "" : "text" })));
     table.tHead.replaceChildren(head);
     const rows = this.runs.map((run) => {
