@@ -186,7 +186,7 @@ def _selection(data: dict[str, Any] | None) -> Selection | None:
     if not 0 <= chosen < len(candidates):
         raise EnergyAlignError(f"the chosen candidate must be in 0..{len(candidates) - 1}, got {chosen}.")
     gain, error = (None if data[key] is None else _number(data[key]) for key in ("gain", "gain_error"))
-    return Selection(candidates, chosen, str(data["reason"]), gain, error)
+    return Selection(candidates, chosen, str(data["reason"]), gain, error, str(data["score_name"]))
 
 
 def _candidate(row: dict[str, Any]) -> Candidate:

@@ -227,7 +227,7 @@ def _aim_at(evidence: Evidence, estimate: Estimate, aim: Aim, added: Floats) -> 
         f"cross-fitted {aim.score_name}: raw {raw:.4f}, aligned {aligned:.4f}, chosen {chosen:.4f} "
         f"({change:+.4f} +- {found.gain.error:.4f}) {found.described}"
     )
-    selection = Selection(candidates, 0 if found.kept_raw else 2, reason, *found.gain)
+    selection = Selection(candidates, 0 if found.kept_raw else 2, reason, *found.gain, aim.score_name)
     if found.kept_raw:
         return make_estimator("none").estimate(evidence, sharing).scaled(0.0), selection
     shifts = np.where(

@@ -44,6 +44,8 @@ class Selection:
     gain, gain_error : float or None
         Cross-fitted score of the chosen candidate minus the score of the raw model, and the standard error of this
         difference; None if nothing was scored.
+    score_name : str
+        Name of the score in text.
     """
 
     candidates: tuple[Candidate, ...]
@@ -51,11 +53,7 @@ class Selection:
     reason: str
     gain: float | None = None
     gain_error: float | None = None
-
-    @property
-    def scores_target(self) -> bool:
-        """Whether the scores are accuracies under a target prior, which `Shifts.with_target` does not change."""
-        return f"cross-fitted {UNDER_TARGET}:" in self.reason
+    score_name: str = "balanced_accuracy"
 
     @property
     def raw_and_chosen(self) -> tuple[float, float] | None:

@@ -15,7 +15,7 @@ from energyalign.core.evidence import Evidence
 from energyalign.core.fitting import fit_shifts
 from energyalign.core.metrics import ClassScores, balanced_standard_error, shot_groups
 from energyalign.core.objectives import show_score
-from energyalign.core.selection.record import UNDER_TARGET, UNIFORM
+from energyalign.core.selection.record import UNIFORM
 from energyalign.core.shifts import Shifts
 from energyalign.report.page.document import Section, commands_html, document, list_html, note_html, table_html
 from energyalign.report.page.sentences import describe_bias, describe_changes
@@ -94,9 +94,8 @@ def _headline(shifts: Shifts, before: ClassScores, after: ClassScores) -> str:
         low, high = (
             scale * ((selection.gain or 0.0) + sign * _NORMAL * (selection.gain_error or 0.0)) for sign in (-1, 1)
         )
-        aim = _in_words(shifts)
-        if shifts.scoring == "balanced_accuracy":
-            aim = UNDER_TARGET if selection.scores_target else "balanced accuracy"
+        is_balanced = shifts.scoring == "balanced_accuracy"
+        aim = selection.score_name.replace("_", " ") if is_balanced else _in_words(shifts)
         return (
             f"{aim[0].upper()}{aim[1:]} {raw} → {chosen} on samples that the shifts were not fitted on "
             f"(95 % interval of the {change}: {low:{form}} to {high:{form}})."
