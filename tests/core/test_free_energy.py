@@ -473,6 +473,21 @@ def test_weights_of_any_size(unit: float, dtype: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("make", [np.asarray, torch.asarray])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("low", [-100.0, -19.0])
+def test_weights_of_very_different_sizes(dtype: str, make: Any, low: float) -> None:
+    logits = np.array([[40.0, low, 0.0], [low, low, -np.inf], [1.0, 2.0, low], [9.0, 9.0, 9.0]]).astype(dtype)
+    weights = np.array([1e-23, 1.0, 1e-90, 0.0])
+    values, effective = exact(logits, weights)
+    energy = FreeEnergy().update(make(logits), weights=weights)
+    np.testing.assert_allclose(energy.values, values, rtol=1e-6)
+    np.testing.assert_allclose(energy.effective_samples, effective, rtol=1e-6)
+    assert energy.n_samples == 4
+    many = FreeEnergy().update(make(logits), repeats=weights)
+    np.testing.assert_allclose(many.values, values, rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["weights", "repeats"])
 @pytest.mark.parametrize("value", [1e-101, 1e101])
 def test_weights_whose_squares_are_no_numbers_are_refused(name: str, value: float) -> None:
