@@ -324,6 +324,12 @@ class TestWeightsAndRepeats:
         assert energy.values == pytest.approx([2.0, 1.0])
         assert energy.effective_samples == pytest.approx([1.0, 1.0])
 
+    @pytest.mark.parametrize("option", ["weights", "repeats"])
+    def test_a_block_that_does_not_count_hides_no_other(self, option: str) -> None:
+        energy = FreeEnergy().update(np.zeros((2, 2)), **{option: [0.0, 0.0]}).update(np.array([[-1e3, -400.0]]))
+        assert energy.values == pytest.approx([-1e3, -400.0])
+        assert energy.effective_samples == pytest.approx([1.0, 1.0])
+
     def test_weights_that_vary_between_pieces(self) -> None:
         rng = np.random.default_rng(1)
         logits, weights = rng.normal(size=(9000, 2)), rng.uniform(0, 5, size=9000)
