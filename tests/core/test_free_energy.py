@@ -324,6 +324,12 @@ class TestWeightsAndRepeats:
         assert energy.values == pytest.approx([2.0, 1.0])
         assert energy.effective_samples == pytest.approx([1.0, 1.0])
 
+    @pytest.mark.parametrize("option", ["weights", "repeats"])
+    def test_a_block_that_does_not_count_hides_no_other(self, option: str) -> None:
+        energy = FreeEnergy().update(np.zeros((2, 2)), **{option: [0.0, 0.0]}).update(np.array([[-1e3, -400.0]]))
+        assert energy.values == pytest.approx([-1e3, -400.0])
+        assert energy.effective_samples == pytest.approx([1.0, 1.0])
+
     def test_weights_that_vary_between_pieces(self) -> None:
         rng = np.random.default_rng(1)
         logits, weights = rng.normal(size=(9000, 2)), rng.uniform(0, 5, size=9000)
@@ -471,6 +477,21 @@ def test_weights_of_any_size(unit: float, dtype: Any) -> None:
     np.testing.assert_allclose(
         repeated.effective_samples / unit, FreeEnergy().update(logits, repeats=weights).effective_samples, rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.asarray])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("low", [-100.0, -19.0])
+def test_weights_of_very_different_sizes(dtype: str, make: Any, low: float) -> None:
+    logits = np.array([[40.0, low, 0.0], [low, low, -np.inf], [1.0, 2.0, low], [9.0, 9.0, 9.0]]).astype(dtype)
+    weights = np.array([1e-23, 1.0, 1e-90, 0.0])
+    values, effective = exact(logits, weights)
+    energy = FreeEnergy().update(make(logits), weights=weights)
+    np.testing.assert_allclose(energy.values, values, rtol=1e-6)
+    np.testing.assert_allclose(energy.effective_samples, effective, rtol=1e-6)
+    assert energy.n_samples == 4
+    many = FreeEnergy().update(make(logits), repeats=weights)
+    np.testing.assert_allclose(many.values, values, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["weights", "repeats"])

@@ -270,6 +270,10 @@ class TestScaled:
         np.testing.assert_array_equal(plain_shifts(VALUES).scaled(0).values, 0)
         np.testing.assert_array_equal(plain_shifts(VALUES).scaled(1).values, VALUES)
 
+    def test_at_strength_0_an_unknown_error_is_0_too(self, plain_shifts: Make) -> None:
+        raw = plain_shifts(VALUES, standard_errors=np.array([0.0, np.inf, 0.1])).scaled(0.0)
+        np.testing.assert_array_equal(raw.standard_errors, 0)
+
     def test_a_strength_that_is_no_number(self, plain_shifts: Make) -> None:
         with pytest.raises(EnergyAlignError, match="strength must be finite, got nan"):
             plain_shifts(VALUES).scaled(float("nan"))

@@ -131,6 +131,17 @@ def test_a_pipe_for_settings_hangs_no_figure(hostile: Path) -> None:
     run_safely([script(hostile), *LIGHT["figure"].split()], hostile)
 
 
+def test_onnxruntime_sends_no_statistics(hostile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would send them from its own threads, where `no_network` sees nothing, and store an identifier first."""
+    private = hostile.parent / "private"
+    private.mkdir()
+    for name in ("HOME", "XDG_CACHE_HOME", "TMPDIR"):
+        monkeypatch.setenv(name, str(private))
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    run_safely([script(hostile), *LIGHT["onnx"].split()], hostile)
+    assert [path for path in private.rglob("*") if path.name in ("Microsoft", ".ses")] == []
+
+
 @pytest.mark.faults
 @pytest.mark.parametrize("command", HEAVY.values(), ids=HEAVY)
 def test_heavy_commands(command: str, hostile: Path) -> None:

@@ -153,3 +153,8 @@ def refuse_bad_value(block: Array, samples: Sequence[int] | Ints | None = None, 
     )
     error.sample = sample
     raise error
+
+
+def scale_errors(errors: Floats, strength: float) -> Floats:
+    """Return the standard errors of shifts times `strength`: 0 for strength 0, also if an error is unknown (inf)."""
+    return abs(strength) * errors if strength else np.zeros_like(errors)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import copy
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -13,10 +14,12 @@ from energyalign.core._engine.compiled import ONE_PASS, worthwhile
 from energyalign.core._engine.exponential_sums import SumOfExponentials
 from energyalign.core._engine.parts import NUMBERS_PER_PART, Block
 from energyalign.core._engine.threads import Threads
-from energyalign.core.arrays import Array, Bools, Floats, as_logits
+from energyalign.core.arrays import Array, Bools, Floats, Ints, as_logits, take_rows
 from energyalign.core.checks import check_per_sample
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError
+
+_SIMILAR = 30  # bits: weights whose ratio is at most 2^30 are summed together
 
 
 class FreeEnergy:
@@ -95,7 +98,7 @@ class FreeEnergy:
 
     def add(self, block: Block, sum_of: SumOfExponentials) -> None:
         """Add validated samples, summed by `sum_of`."""
-        for piece in block.split(sum_of.rows(block.logits)):
+        for piece in chain.from_iterable(map(_of_similar_weight, block.split(sum_of.rows(block.logits)))):
             # In float32, squares of weights far from 1 overflow or underflow. Scaling by powers of 2 is exact.
             unit, times = _power_of_2(piece.weights), _power_of_2(piece.repeats)
             each = piece.weights / unit
@@ -192,6 +195,28 @@ class FreeEnergy:
             raise EnergyAlignError(
                 "a free energy needs at least one sample of positive weight: call update(logits) first."
             )
+
+
+def _of_similar_weight(block: Block) -> Iterator[Block]:
+    """Yield samples together whose weights and repeats are similar: squares of others would underflow in float32."""
+    levels = np.stack([_levels(block.weights), _levels(block.repeats)])
+    if not levels.any():
+        yield block
+        return
+    for level in np.unique(levels, axis=1).T:
+        rows = np.flatnonzero(np.all(levels.T == level, axis=1))
+        yield Block(
+            take_rows(block.logits, rows), None, block.weights[rows], block.repeats[rows], block.samples[rows]
+        )
+
+
+def _levels(values: Floats) -> Ints:
+    """Return a level for each value: 0 if all are similar, else their magnitude; values of 0 fit anywhere."""
+    largest = values.max(initial=0.0)
+    positive = np.where(values > 0, values, largest)
+    if positive.min(initial=largest) * 2.0**_SIMILAR >= largest:
+        return np.zeros(len(values), dtype=np.int64)
+    return np.frexp(positive)[1].astype(np.int64) // _SIMILAR
 
 
 def _power_of_2(values: Floats) -> float:

@@ -14,7 +14,7 @@ from energyalign.core._engine.largest import largest_corrected
 from energyalign.core._io.atomic import atomic_write
 from energyalign.core._io.strict_json import read_text
 from energyalign.core._io.terminal import clean
-from energyalign.core.arrays import Array, Floats, namespace, to_numpy, working_precision
+from energyalign.core.arrays import Array, Floats, namespace, scale_errors, to_numpy, working_precision
 from energyalign.core.checks import check_target_prior
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import EnergyAlignError, warn_untrusted
@@ -241,7 +241,7 @@ class Shifts:
             self,
             values=strength * self.values,
             target_prior=target,
-            standard_errors=abs(strength) * self.standard_errors,
+            standard_errors=scale_errors(self.standard_errors, strength),
             strength=strength * self.strength,
         )
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from energyalign.core.errors import EnergyAlignError
+
+# onnxruntime would store an identifier of this machine in the home directory, and send statistics to Microsoft.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 try:
     # Absolute imports: these are the libraries, not this package.

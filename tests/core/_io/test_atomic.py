@@ -143,6 +143,38 @@ def test_permissions_of_an_old_file_stay(old: Path, umask: None) -> None:
         assert stat.S_IMODE(old.stat().st_mode) == mode
 
 
+def other_group(file: Path) -> int:
+    """Give the file another of our groups, and return it."""
+    others = [group for group in [*os.getgroups(), *([12345] if os.getuid() == 0 else [])] if group != os.getgid()]
+    if not others:
+        pytest.skip("this user has one group only")
+    os.chown(file, -1, others[0])
+    file.chmod(0o640)
+    return others[0]
+
+
+@pytest.mark.skipif(not hasattr(os, "chown"), reason="there are no groups")
+def test_the_group_of_an_old_file_stays(old: Path, umask: None) -> None:
+    group = other_group(old)
+    with atomic_write(old) as stream:
+        stream.write("new")
+    assert old.stat().st_gid == group
+    assert stat.S_IMODE(old.stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(not hasattr(os, "chown"), reason="there are no groups")
+def test_another_group_does_not_get_the_permissions_of_the_old_one(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    other_group(old)
+    monkeypatch.setattr(os, "chown", refuse)
+    with atomic_write(old) as stream:
+        stream.write("new")
+    assert old.read_text() == "new"
+    assert stat.S_IMODE(old.stat().st_mode) == 0o600
+
+
 def test_the_umask_is_never_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # If two threads read the umask by setting it, it can stay 0.
     monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask is that of all threads"))

@@ -676,3 +676,13 @@ def test_a_class_without_labels_has_a_shift_of_its_own(kind: str, counts: list[i
         warnings.simplefilter("ignore", UntrustedEstimateWarning)
         shifts = fit_shifts(Evidence.from_arrays(logits, labels, counts=counts, kind=kind), clusters="per-class")
     assert np.all(np.isfinite(shifts.values))
+
+
+def test_accuracy_with_too_few_samples_keeps_the_raw_model_and_its_errors() -> None:
+    logits = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 0.5], [0.3, 0.1, 0.7]])
+    evidence = Evidence.from_arrays(logits, [0, 1, 2], kind="held-out")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        shifts = fit_shifts(evidence, estimator="marginal", clusters=[0, 1, 0], scoring="accuracy")
+    np.testing.assert_array_equal(shifts.values, 0)
+    np.testing.assert_array_equal(shifts.standard_errors, 0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,6 +82,17 @@ def test_logits_are_read_again_only_if_their_file_was_replaced(folder: Path) -> 
     path.unlink()
     with pytest.raises(EnergyAlignError, match="cannot read"):
         run.outputs()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [("seed", lambda seed: seed + 1), ("recipe", lambda recipe: {**recipe, "epochs": 7})]
+)
+def test_a_config_that_is_not_that_of_its_rows(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
+    path = folder / "ce" / "seed-1" / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps(config | {name: change(config[name])}))
+    with pytest.raises(EnergyAlignError, match=r"seed-1/config\.json was changed after the run: its rows have other"):
+        find_runs([folder])
 
 
 def test_what_is_no_run(folder: Path) -> None:

@@ -69,7 +69,8 @@ class SumOfExponentials:
         if self._skip_peak:
             with np.errstate(over="ignore", invalid="ignore"):
                 sums = kernel(logits, None, weights, squares)
-            if np.all(sums[0] >= _MIN_SUM * weights.max()) and np.all(sums <= _MAX_SUM):  # false for NaN
+            least = _MIN_SUM * weights.max()  # 0 if no sample counts: a reference of 0 could hide samples far below it
+            if least > 0 and np.all(sums[0] >= least) and np.all(sums <= _MAX_SUM):  # false for NaN
                 return ExponentialSums(np.zeros(logits.shape[1]), sums)
             self._skip_peak = False
         logits, reference = _mask_and_find_peaks(logits, weights > 0, samples)

@@ -50,12 +50,13 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
 
     On any failure (an exception, a full disk, Ctrl-C), `path` stays unchanged and the temporary file is removed.
     An `OSError` is raised as an `EnergyAlignError` that names `path`. If `path` is a link, its target is replaced. A
-    replaced file keeps its permissions.
+    replaced file keeps its group and permissions.
     """
     with _explain_errors(path):
         _refuse_other_than_file(Path(path))
         target = Path(os.path.realpath(path))
-        old = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        replaced = target.stat() if target.exists() else None
+        old = None if replaced is None else stat.S_IMODE(replaced.st_mode)
         # Not derived from the name of the target, which may already have the maximum length.
         temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix[:_MAX_SUFFIX]}{PART}")
         text = "b" not in mode
@@ -67,8 +68,8 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
                 encoding="utf-8" if text else None,
                 errors="backslashreplace" if text else None,  # names of files and folders may be no valid text
             ) as stream:  # fmt: skip
-                if old is not None and stat.S_IMODE(temporary.stat().st_mode) != old:
-                    temporary.chmod(old)
+                if replaced is not None:
+                    _keep_access(temporary, replaced)
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -78,6 +79,21 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
                 os.unlink(temporary)
             raise
         _sync_directory(target.parent)
+
+
+def _keep_access(new: Path, old: os.stat_result) -> None:
+    """Give a file the group and the permissions of the file it replaces.
+
+    Where the group cannot be kept, its permissions are not given to another group.
+    """
+    mode, status = stat.S_IMODE(old.st_mode), new.stat()
+    if status.st_gid != old.st_gid:
+        try:
+            os.chown(new, -1, old.st_gid)
+        except OSError:
+            mode &= ~stat.S_IRWXG
+    if stat.S_IMODE(new.stat().st_mode) != mode:
+        new.chmod(mode)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from energyalign.core.arrays import Floats, Ints
+from energyalign.core.arrays import Floats, Ints, scale_errors
 from energyalign.core.clusters import Clusters
 from energyalign.core.errors import BadValueError, CannotGoOn, EnergyAlignError, classes_of
 from energyalign.core.evidence import Evidence
@@ -55,7 +55,10 @@ class Estimate:
     def scaled(self, strength: float) -> Self:
         """Return the estimate with its shifts multiplied by `strength`."""
         return replace(
-            self, shifts=strength * self.shifts, standard_errors=strength * self.standard_errors, strength=strength
+            self,
+            shifts=strength * self.shifts,
+            standard_errors=scale_errors(self.standard_errors, strength),
+            strength=strength,
         )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +34,9 @@ _OF_SHIFTS = {
     "shifts": "values", "standard_errors": "standard_errors", "energies_before": "energies",
     "energies_after": "aligned_energies", "effective_samples": "effective_samples",
 }  # fmt: skip
+
+# Other packages on which numbers may depend: they decode images, define backbones, and fit shifts.
+_DECODE_AND_FIT = ("pillow", "simplejpeg", "timm", "scipy", "numba")
 
 
 class RunFacts(NamedTuple):
@@ -151,10 +156,27 @@ def environment(device: torch.device) -> dict[str, Any]:
     is_cuda = device.type == "cuda"
     return {
         **versions(),
+        **dict(_installed(_DECODE_AND_FIT)),
         "device": torch.cuda.get_device_name(device) if is_cuda else device.type,
-        "cpu": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        "cpu": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()} {_processor()}".strip(),
         "threads": torch.get_num_threads(),
     }
+
+
+def _installed(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the names and versions of these packages, if they are installed."""
+    for name in names:
+        with contextlib.suppress(PackageNotFoundError):
+            yield name, version(name)
+
+
+def _processor() -> str:
+    """Return the name of the processor, if the system tells it: libraries choose their loops by it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()  # Linux
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
 def _fields_of(shifts: Shifts | None) -> dict[str, Any]:

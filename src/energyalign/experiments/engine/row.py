@@ -127,7 +127,7 @@ class Row:
     versions : mapping
         Versions of the measurement.
     environments : tuple of mapping, default ()
-        Environments of the run, oldest first: versions, device, processor instructions and threads. There are several
+        Environments of the run, oldest first: versions, device, processor and threads. There are several
         if the run was resumed in another environment.
     """
 

@@ -209,7 +209,13 @@ def find_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
                 f"{path}: {problem}. Give folders that energyalign longtail or energyalign incremental made."
             )
         for folder, config in folders.items():
-            found.setdefault(folder.resolve(), StoredRun(folder, config, read_rows(RunDirectory(folder))))
+            rows = read_rows(RunDirectory(folder))
+            if any(row.config != config for row in rows):
+                raise EnergyAlignError(
+                    f"{folder / 'config.json'} was changed after the run: its rows have other settings. Restore the "
+                    "original, or run its command again, in another folder."
+                )
+            found.setdefault(folder.resolve(), StoredRun(folder, config, rows))
     return list(found.values())
 
 
