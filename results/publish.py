@@ -76,7 +76,7 @@ def publish(
         write_test_logits(run, [row for row in rows if row.step == trained.number], folder)
         for plan in plans:
             if plan in used:
-                write_evidence(trained, plan, folder)
+                write_evidence(trained, plan, [row for row in rows if row.evidence == plan], folder)
 
 
 def load_experiment(run: StoredRun, data_root: Path | None) -> Experiment[Any]:
@@ -167,14 +167,17 @@ def predicts(outputs: Outputs, row: Row, run: StoredRun) -> bool:
     return row.shifts is not None and np.array_equal(outputs.shifted(row.shifts).argmax(axis=1), run.predictions(row))
 
 
-def write_evidence(trained: Trained, plan: EvidencePlan, target: Path) -> None:
-    """Write logits and labels of the images that the rows of this plan were fitted on."""
+def write_evidence(trained: Trained, plan: EvidencePlan, rows: Sequence[Row], target: Path) -> None:
+    """Write logits and labels of the images that these rows were fitted on, in half precision as the test logits."""
     drawn = trained.evidence_features(plan)
     logits = np.concatenate([trained.scores(trained.network.head, block) for block in drawn.blocks])
-    labels = np.asarray(drawn.all_labels())
+    outputs = Outputs(logits, np.asarray(drawn.all_labels()))
+    half = Outputs(logits.astype(np.float16).astype(np.float32), outputs.labels)
+    every = [row.shifts for row in rows if row.step == trained.number and row.shifts is not None]
+    exact = all(np.array_equal(half.shifted(one).argmax(axis=1), outputs.shifted(one).argmax(axis=1)) for one in every)
     save_arrays(
         target / f"evidence-{plan.policy}-{plan.per_class}.safetensors",
-        {"logits": logits.astype(np.float16), "labels": labels.astype(np.uint16)},
+        {"logits": logits.astype(np.float16 if exact else np.float32), "labels": outputs.labels.astype(np.uint16)},
     )
 
 

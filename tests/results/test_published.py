@@ -115,7 +115,7 @@ def test_the_curve_ends_with_the_last_epoch(run: StoredRun) -> None:
         lines = list(csv.DictReader(stream))
     epochs = [int(line["epoch"]) for line in lines]
     assert epochs == list(range(epochs[0], run.config.epochs + 1))
-    assert all(0 < float(line["loss"]) < 10 and float(line["lr"]) > 0 for line in lines)
+    assert all(0 < float(line["loss"]) < 20 and float(line["lr"]) > 0 for line in lines)
 
 
 def test_no_path_of_a_machine_is_published() -> None:
