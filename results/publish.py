@@ -188,9 +188,16 @@ def main() -> None:
     parser.add_argument("target", type=Path, metavar="TARGET")
     parser.add_argument("--data-root", type=Path, metavar="DATA")
     parser.add_argument("--without", nargs="+", default=[], metavar="CORRECTOR", help="leave out these rows")
+    parser.add_argument(
+        "--evidence-policy", nargs="+", metavar="NAME", default=[plan.policy for plan in PLANS],
+        help="publish only the evidence of these policies (default: %(default)s)",
+    )  # fmt: skip
     arguments = parser.parse_args()
     try:
-        publish(arguments.run, arguments.target, data_root=arguments.data_root, without=arguments.without)
+        publish(
+            arguments.run, arguments.target, data_root=arguments.data_root, without=arguments.without,
+            plans=[plan for plan in PLANS if plan.policy in arguments.evidence_policy],
+        )  # fmt: skip
     except EnergyAlignError as error:
         raise SystemExit(f"error: {error}") from error
 
