@@ -232,6 +232,11 @@ def test_runs_in_steps_are_sent_to_their_own_table() -> None:
             TABLES["cifar100-il-2"].make(step_rows("ea", cell, [0.8, 0.6]))
 
 
+def test_rows_of_cells_that_the_table_lacks_are_left_out() -> None:
+    own, other = long_tail_row("ea", "cifar100-lt-100", 0.4), step_rows("ea", "cifar100-il-5", [0.8, 0.6])
+    assert TABLES["cifar-lt"].make([*other, own]) == TABLES["cifar-lt"].make([own])
+
+
 def test_methods_that_the_paper_does_not_have_come_last_in_the_order_of_other_tables() -> None:
     ea, raw = long_tail_row("ea", "cifar100-lt-100", 0.4), long_tail_row("ce", "cifar10-lt-100", 0.4)
     rows = [*(replace(ea, corrector=f"ea-M{m}") for m in (16, 2)), replace(raw, corrector="ea-M4"), raw]

@@ -48,16 +48,19 @@ class TableEntry:
         Parameters
         ----------
         rows : sequence of Row
-            Rows of one or more runs: ``[row for run in measured_runs([...]) for row in run.rows]``.
+            Rows of one or more runs: ``[row for run in measured_runs([...]) for row in run.rows]``. Rows of cells that
+            the table does not have are left out.
         per_seed : bool, default False
             Show a line for each seed instead of means over seeds.
         """
-        for row in rows:
-            if self.cells and row.cell not in self.cells:
+        if self.cells:
+            own = [row for row in rows if row.cell in self.cells]
+            if rows and not own:
                 raise EnergyAlignError(
-                    f"the table {self.name} must have runs of {', '.join(self.cells)}, got {row.cell}: "
-                    f"use energyalign table {_find_fitting(row)}."
+                    f"the table {self.name} must have runs of {', '.join(self.cells)}, got {rows[0].cell}: "
+                    f"use energyalign table {_find_fitting(rows[0])}."
                 )
+            rows = own
         if not per_seed:
             return self.build(rows)
         if self.build_per_seed is None:
