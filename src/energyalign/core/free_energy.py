@@ -204,10 +204,8 @@ def _of_similar_weight(block: Block) -> Iterator[Block]:
         yield block
         return
     for level in np.unique(levels, axis=1).T:
-        rows = np.flatnonzero(np.all(levels.T == level, axis=1))
-        yield Block(
-            take_rows(block.logits, rows), None, block.weights[rows], block.repeats[rows], block.samples[rows]
-        )
+        rows = np.flatnonzero(np.all(level == levels.T, axis=1))
+        yield Block(take_rows(block.logits, rows), None, block.weights[rows], block.repeats[rows], block.samples[rows])
 
 
 def _levels(values: Floats) -> Ints:
