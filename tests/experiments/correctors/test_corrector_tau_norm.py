@@ -62,7 +62,7 @@ def test_ties_go_to_the_larger_tau(tmp_path: Path) -> None:
 
 def test_tau_is_the_best_on_the_evidence(tmp_path: Path) -> None:
     """The expected tau needs a pass over the evidence for each value; the corrector makes one pass for all."""
-    trained, plan, taus = untrained_run(tmp_path), EvidencePlan(5, "one"), (0.0, 1.0, 8.0)
+    trained, plan, taus = untrained_run(tmp_path), EvidencePlan(30, "one"), (0.0, 1.0, 8.0)
     with torch.no_grad():  # classes with very different lengths of weights, so that tau matters
         trained.network.head.weight *= torch.linspace(3.0, 0.3, 10)[:, None]
     accuracies = []
