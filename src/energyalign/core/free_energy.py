@@ -199,21 +199,26 @@ class FreeEnergy:
 
 def _of_similar_weight(block: Block) -> Iterator[Block]:
     """Yield samples together whose weights and repeats are similar: squares of others would underflow in float32."""
-    levels = np.stack([_levels(block.weights), _levels(block.repeats)])
-    if not levels.any():
+    both = block.weights, block.repeats
+    if all(map(_are_similar, both)):
         yield block
         return
+    levels = np.stack([_levels(values) for values in both])
     for level in np.unique(levels, axis=1).T:
         rows = np.flatnonzero(np.all(level == levels.T, axis=1))
         yield Block(take_rows(block.logits, rows), None, block.weights[rows], block.repeats[rows], block.samples[rows])
 
 
+def _are_similar(values: Floats) -> bool:
+    """Return whether these values can be summed together; values of 0 fit anywhere."""
+    return bool(values.min(initial=np.inf, where=values > 0) * 2.0**_SIMILAR >= values.max(initial=0.0))
+
+
 def _levels(values: Floats) -> Ints:
-    """Return a level for each value: 0 if all are similar, else their magnitude; values of 0 fit anywhere."""
-    largest = values.max(initial=0.0)
-    positive = np.where(values > 0, values, largest)
-    if positive.min(initial=largest) * 2.0**_SIMILAR >= largest:
+    """Return a level for each value: 0 if all are similar, else their magnitude."""
+    if _are_similar(values):
         return np.zeros(len(values), dtype=np.int64)
+    positive = np.where(values > 0, values, values.max())
     return np.frexp(positive)[1].astype(np.int64) // _SIMILAR
 
 
