@@ -114,7 +114,7 @@ class EnergyAlignCallback(AfterTraining, Callback):  # type: ignore[misc]
             if _WEIGHT_AVERAGING & {kind.__name__ for kind in type(later).__mro__}:
                 raise EnergyAlignError(
                     f"EnergyAlignCallback must come after {type(later).__name__}, which would replace the aligned "
-                    "weights by its average: put EnergyAlignCallback last in the list."
+                    "weights with its average: put EnergyAlignCallback last in the list."
                 )
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:  # noqa: ARG002

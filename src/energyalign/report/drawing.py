@@ -133,7 +133,10 @@ def current_style() -> Style:
 
 @contextlib.contextmanager
 def _our_look() -> Iterator[None]:
-    """Ignore any matplotlibrc: one in the current folder may come from anyone, and LaTeX can run programs."""
+    """Draw in our style inside the context, whatever matplotlibrc says.
+
+    A matplotlibrc in the current folder may come from anyone and switch LaTeX on, which can run programs.
+    """
     size = current_style().size
     with mpl.rc_context():
         mpl.rcdefaults()

@@ -45,7 +45,7 @@ def test_any_flipped_bit_is_seen(saved: Path) -> None:
         except EnergyAlignError as error:
             refused.append(str(error))
     assert len(refused) > 0.8 * len(content)
-    assert all(str(saved) in message and "Remove it and run its command" in message for message in refused)
+    assert all(str(saved) in message and "Remove it and run the command that made it" in message for message in refused)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.99])

@@ -108,7 +108,7 @@ class Metric:
         return self.function(Tally.of(labels, predicted, weights, n_classes))
 
     def expected(self, posteriors: Floats, predicted: Ints, weights: Floats) -> float:
-        """Score the expected tally."""
+        """Return the score of the expected tally: an approximation if the metric is not linear."""
         own = posteriors[np.arange(len(predicted)), predicted]
         sums = (np.bincount(predicted, values, posteriors.shape[1]) for values in (weights * own, weights))
         right, chosen = (np.asarray(values, dtype=np.float64) for values in sums)

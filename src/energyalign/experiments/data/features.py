@@ -46,9 +46,9 @@ class FeatureSet(MemoryImages):
 def evidence_batches(
     train: FeatureSet, per_class: int, policy: str, seed: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield batches of `per_class` samples of every class, changed by the policy, with their labels.
+    """Draw `per_class` samples of every class and yield them in batches, changed by the policy, with their labels.
 
-    A class with fewer samples repeats them. The ranks of a process group share the batches.
+    Samples of smaller classes are repeated. The batches are divided among the ranks of a process group.
     """
     indices = draw_evenly(train.labels, per_class, np.random.default_rng(seed))
     change = _CHANGES[policy](train)

@@ -229,8 +229,8 @@ class Row:
             return cls(**{name: _parse(value[name], hint, name) for name, hint in hints.items()})
         except (ValueError, EnergyAlignError) as error:
             raise EnergyAlignError(
-                f"{where} was changed, or is from another version: {str(error).rstrip('.')}. Run its command again, "
-                "in another folder."
+                f"{where} was changed, or is from another version: {str(error).rstrip('.')}. Run the "
+                "command that made it again, in another folder."
             ) from error
 
 

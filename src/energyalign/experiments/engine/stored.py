@@ -213,7 +213,7 @@ def find_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
             if any(row.config != config for row in rows):
                 raise EnergyAlignError(
                     f"{folder / 'config.json'} was changed after the run: its rows have other settings. Restore the "
-                    "original, or run its command again, in another folder."
+                    "original, or run the command that made it again, in another folder."
                 )
             found.setdefault(folder.resolve(), StoredRun(folder, config, rows))
     return list(found.values())
@@ -238,8 +238,8 @@ def _run_folders(path: Path) -> dict[Path, Settings]:
                 folders[Path(place)] = Settings(config)
             except ValueError as error:
                 raise EnergyAlignError(
-                    f"{Path(place) / 'config.json'} was changed, or is from another version: {error}. Run its "
-                    "command again, in another folder."
+                    f"{Path(place) / 'config.json'} was changed, or is from another version: {error}. Run the "
+                    "command that made this folder again, in another folder."
                 ) from error
             below.clear()
         below.sort(key=natural)
@@ -269,7 +269,7 @@ def _load(path: Path, *names: str) -> dict[str, NDArray[Any]]:
     """Load a file that must have these arrays."""
     arrays = load_arrays(path)
     if not set(names) <= arrays.keys():
-        raise EnergyAlignError(f"{path} does not hold {' and '.join(names)}. Run its command again.")
+        raise EnergyAlignError(f"{path} does not hold {' and '.join(names)}. Run the command that made it again.")
     return arrays
 
 

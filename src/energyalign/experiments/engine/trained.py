@@ -212,7 +212,7 @@ class Trained(SeenClasses):
 
     @cached_property
     def train_logits(self) -> Floats32:
-        """Logits of the trained network for the same images."""
+        """Logits of the trained network for the training images without augmentation."""
         return self.scores(self.network.head, self.train_features)
 
     def evidence(self, plan: EvidencePlan) -> Evidence:

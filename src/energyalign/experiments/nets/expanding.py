@@ -49,9 +49,10 @@ class ExpandingNetwork(Network):
 def expand(
     parts: Iterable[nn.Module], head: nn.Linear, n_classes: int, *, n_auxiliary: int, bias: bool
 ) -> ExpandingNetwork:
-    """Return copies of backbones beside a trainable copy of the last, under a widened head and an auxiliary head.
+    """Return a network of copies of these backbones, a trainable copy of the last, and two heads.
 
-    The auxiliary head has `n_auxiliary` outputs. Its weights are drawn from torch's global generator.
+    The main head is widened. The auxiliary head has `n_auxiliary` outputs, and its weights are drawn from torch's
+    global generator.
     """
     frozen = copy.deepcopy(list(parts))
     newest = copy.deepcopy(frozen[-1])

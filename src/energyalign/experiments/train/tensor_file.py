@@ -20,7 +20,7 @@ from energyalign.core.errors import EnergyAlignError
 Arrays = dict[str, npt.NDArray[Any]]
 
 _CHECKSUM = "sha256"
-_REMEDY = "Remove it and run its command again."
+_REMEDY = "Remove it and run the command that made it again."
 
 
 def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

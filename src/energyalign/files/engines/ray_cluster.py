@@ -76,8 +76,8 @@ def _prepare_own(cpus: int | None) -> dict[str, Any]:
     wanted = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     if "ray" in sys.modules and any(os.environ.get(name) != value for name, value in wanted.items()):
         raise EnergyAlignError(
-            "Ray was imported too early to protect a cluster that is started now: import it later, or give the "
-            "--address of a cluster."
+            "Ray was imported before energyalign could protect the cluster that it starts: import ray after this "
+            "call, or give the --address of a running cluster."
         )
     os.environ |= wanted | {"RAY_AUTH_TOKEN": os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32)}
     import ray

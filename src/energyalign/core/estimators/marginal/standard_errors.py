@@ -128,7 +128,7 @@ def _variances(
 
 
 def _invert(curvature: Floats) -> tuple[Floats, Floats]:
-    """Return the inverse of the curvature, except for the constant, and its flat directions as columns."""
+    """Return the inverse of the curvature without the direction of a constant, and other flat directions as columns."""
     active = np.diag(curvature) > 0
     if active.all():
         return _invert_active(curvature)

@@ -97,7 +97,7 @@ class RandomPathSelection(FineTuning):
         step.train_network(network, self.loss(step, teacher))
 
     def weight(self, step: Step) -> float:
-        """Return phi."""
+        """Return the weight of the distillation loss, phi in the paper."""
         steps_since = step.number - 1 - self.jump
         if steps_since <= 0:
             return 1.0
