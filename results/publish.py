@@ -40,7 +40,8 @@ from energyalign.experiments.train.checkpoint import Position, save_checkpoint
 from energyalign.experiments.train.run_directory import RunDirectory
 from energyalign.experiments.train.tensor_file import save_arrays
 
-PLANS = tuple(EvidencePlan(50, policy) for policy in ("none", "one", "two", "half"))
+POLICIES = ("none", "one", "two", "half")
+PLANS = tuple(EvidencePlan(50, policy) for policy in POLICIES)
 
 
 def publish(
@@ -193,8 +194,8 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path, metavar="DATA")
     parser.add_argument("--without", nargs="+", default=[], metavar="CORRECTOR", help="leave out these rows")
     parser.add_argument(
-        "--evidence-policy", nargs="+", metavar="NAME", default=[plan.policy for plan in PLANS],
-        help="publish only the evidence of these policies (default: %(default)s)",
+        "--evidence-policy", nargs="+", choices=POLICIES, metavar="NAME", default=POLICIES,
+        help=f"publish only the evidence of these policies (default: {' '.join(POLICIES)})",
     )  # fmt: skip
     arguments = parser.parse_args()
     try:

@@ -262,7 +262,7 @@ def test_trainings_with_heads_of_their_own_are_told_with_them_and_correctors_beh
 ) -> None:
     words = ["digits", "--epochs", "1", "--method", "ce", "crt", "--corrector", "raw", "ea-auto", "--out", "run"]
     printed, errors = done(tmp_path, *words)
-    for training in ("ce", "ce (linear)"):  # warnings name the row
-        assert f"\nwarning: {training} + ea-auto, evidence two x 50, seed 0: " in errors
+    for training, concern in (("ce", "sharing 'per-class' is used"), ("ce (linear)", "the classes deviate")):
+        assert f"\nwarning: {training} + ea-auto, evidence two x 50, seed 0: {concern}" in errors  # names the row
     assert printed.startswith("digits-lt-50, small-cnn, heads cosine, linear, 1 epoch; runs in run\n")
     assert "\n\nTop-1 accuracy (%) on digits-lt-50: trainings and the correctors behind them\n" in printed
