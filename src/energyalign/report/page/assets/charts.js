@@ -59,7 +59,7 @@ class Charts {
     const ends = names.map((name, i) => `${name} from ${percent(accuracies[i][0])} to ${percent(accuracies[i].at(-1))}`);
     this.charts.curve.setOption(
       {
-        ...this.common(`${title}, in per cent: ${ends.join("; ")}.`),
+        ...this.common(`${title}, in percent: ${ends.join("; ")}.`),
         tooltip: { renderMode: "richText", confine: true, trigger: "axis", valueFormatter: oneDecimal },
         legend: { data: names, textStyle: { color: ink }, itemStyle: { opacity: 0 }, top: 0 },
         grid: { left: 52, right: 16, top: 36, bottom: 42 },
